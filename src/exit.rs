@@ -1,0 +1,40 @@
+//! The only place that knows exit codes: 0 all well (also when the reader of our pipe went
+//! away), 1 written but some input was damaged, 2 nothing to be trusted.
+
+use crate::error::Error;
+use std::io::Write;
+use std::process::ExitCode;
+
+/// How a run ended that wrote its output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Exit {
+    /// Everything was understood and written: code 0.
+    Clean,
+    /// Written, but some input was damaged or unreadable: code 1.
+    Damaged,
+}
+
+/// Runs a program's body and turns its end into an exit code, with one line on stderr for an
+/// error: `<name>: error: <message>`.
+pub fn run(name: &str, body: impl FnOnce() -> anyhow::Result<Exit>) -> ExitCode {
+    match body() {
+        Ok(Exit::Clean) => ExitCode::SUCCESS,
+        Ok(Exit::Damaged) => ExitCode::from(1),
+        Err(e) if is_broken_pipe(&e) => ExitCode::SUCCESS,
+        Err(e) => {
+            // A closed stderr must not turn the code into a panic.
+            let text = crate::report::printable(&format!("{e:#}"), false);
+            let _ = writeln!(std::io::stderr().lock(), "{name}: error: {text}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn is_broken_pipe(e: &anyhow::Error) -> bool {
+    e.chain().any(|cause| {
+        cause.downcast_ref::<Error>().is_some_and(Error::is_broken_pipe)
+            || cause
+                .downcast_ref::<std::io::Error>()
+                .is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
+    })
+}

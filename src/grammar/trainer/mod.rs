@@ -1,0 +1,1 @@
+//! The step lines of trainers.

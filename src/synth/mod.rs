@@ -1,0 +1,1 @@
+//! The log of a training job whose truth is known.
