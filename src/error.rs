@@ -8,16 +8,16 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum Error {
     /// A file or folder could not be opened or read.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {cause}", path.display())]
     Input {
         /// The path as the user gave it.
         path: PathBuf,
         /// What the system said.
-        source: io::Error,
+        cause: io::Error,
     },
     /// The output could not be written.
     #[error("cannot write the output: {0}")]
-    Output(#[source] io::Error),
+    Output(io::Error),
     /// The input was read and is not what this program needs.
     #[error("{0}")]
     Content(String),

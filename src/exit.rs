@@ -32,7 +32,9 @@ pub fn run(name: &str, body: impl FnOnce() -> anyhow::Result<Exit>) -> ExitCode 
 
 fn is_broken_pipe(e: &anyhow::Error) -> bool {
     e.chain().any(|cause| {
-        cause.downcast_ref::<Error>().is_some_and(Error::is_broken_pipe)
+        cause
+            .downcast_ref::<Error>()
+            .is_some_and(Error::is_broken_pipe)
             || cause
                 .downcast_ref::<std::io::Error>()
                 .is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe)

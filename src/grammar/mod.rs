@@ -1,3 +1,8 @@
-//! Pure parsers: one line's bytes in, a value out that borrows from them. No I/O, no state.
+//! Pure parsers: one line's bytes in, a value out that borrows from them. No I/O, no state, no
+//! knowledge of files, of other lines, or of tables.
 
+pub mod coll;
+pub mod header;
+pub mod init;
+pub mod token;
 pub mod trainer;

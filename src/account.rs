@@ -1,0 +1,134 @@
+//! Where every line of an input went: the sum of the classes is the number of lines.
+
+use std::collections::BTreeMap;
+
+/// What became of one line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// Holds at least one whole call, and nothing of NCCL's that is cut.
+    Call,
+    /// NCCL's, whole as far as one can tell, and no call.
+    Other,
+    /// Not NCCL's: the trainer's prints, blank lines.
+    Foreign,
+    /// Was cut, and its pieces were joined with certainty.
+    Repaired,
+    /// NCCL's, but cut, glued to another or overwritten: something of it is lost.
+    Damaged,
+}
+
+/// A damaged place, for a person to look at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// Line, from 1 once it is placed in its input; from 0 in its chunk before.
+    pub line: u64,
+    /// Column in bytes, from 1.
+    pub column: u64,
+    /// What was expected or found there.
+    pub what: &'static str,
+    /// The bytes there, a few.
+    pub text: Vec<u8>,
+}
+
+/// How many places are kept; more are only counted.
+pub const PLACES: usize = 5;
+/// How many bytes of a damaged line are kept for `-v`.
+const TEXT: usize = 120;
+
+/// The account of one input, or of a part of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Account {
+    /// Lines, counted as `wc -l` does, plus a last one without an end.
+    pub lines: u64,
+    /// Lines of [`Class::Call`].
+    pub call_lines: u64,
+    /// Lines of [`Class::Other`].
+    pub other: u64,
+    /// Lines of [`Class::Foreign`].
+    pub foreign: u64,
+    /// Lines of [`Class::Repaired`].
+    pub repaired: u64,
+    /// Lines of [`Class::Damaged`].
+    pub damaged: u64,
+    /// Calls found, on whatever line.
+    pub calls: u64,
+    /// The first damaged places, in order.
+    pub places: Vec<Place>,
+    /// Calls with a datatype code this version does not know, by code.
+    pub unknown_datatypes: BTreeMap<u32, u64>,
+    /// Lines on which another process's text follows a line that was cut anywhere but at NCCL
+    /// 2.29's byte 128: the mark of one `NCCL_DEBUG_FILE` written by several processes.
+    pub overwritten: u64,
+    /// Lines that Ray printed once for several workers, and how many it left out.
+    pub ray_lines: u64,
+    /// See `ray_lines`.
+    pub ray_repeats: u64,
+    /// Step lines spliced into a NCCL line: standard output was block-buffered.
+    pub spliced: u64,
+    /// Bytes of over-long lines that were dropped.
+    pub dropped: u64,
+}
+
+impl Account {
+    /// Counts one line.
+    pub fn line(&mut self, class: Class) {
+        self.lines += 1;
+        *match class {
+            Class::Call => &mut self.call_lines,
+            Class::Other => &mut self.other,
+            Class::Foreign => &mut self.foreign,
+            Class::Repaired => &mut self.repaired,
+            Class::Damaged => &mut self.damaged,
+        } += 1;
+    }
+
+    /// Notes a damaged place, if it is among the first.
+    pub fn place(&mut self, line: u64, column: usize, what: &'static str, text: &[u8]) {
+        let place = Place {
+            line,
+            column: column as u64 + 1,
+            what,
+            text: text[..text.len().min(TEXT)].to_vec(),
+        };
+        let at = self
+            .places
+            .partition_point(|p| (p.line, p.column) <= (place.line, place.column));
+        if at < PLACES {
+            self.places.insert(at, place);
+            self.places.truncate(PLACES);
+        }
+    }
+
+    /// Adds the account of what follows.
+    pub fn merge(&mut self, next: &Account) {
+        let before = self.lines;
+        for place in &next.places {
+            self.place(
+                place.line + before,
+                place.column as usize - 1,
+                place.what,
+                &place.text,
+            );
+        }
+        self.add(next);
+    }
+
+    /// Adds another account's numbers, not its places.
+    pub fn add(&mut self, next: &Account) {
+        self.lines += next.lines;
+        self.call_lines += next.call_lines;
+        self.other += next.other;
+        self.foreign += next.foreign;
+        self.repaired += next.repaired;
+        self.damaged += next.damaged;
+        self.calls += next.calls;
+        for (code, calls) in &next.unknown_datatypes {
+            *self.unknown_datatypes.entry(*code).or_default() += calls;
+        }
+        self.overwritten += next.overwritten;
+        self.ray_lines += next.ray_lines;
+        self.ray_repeats += next.ray_repeats;
+        self.spliced += next.spliced;
+        self.dropped += next.dropped;
+    }
+}

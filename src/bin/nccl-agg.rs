@@ -1,0 +1,63 @@
+//! nccl-agg: see `--help`.
+
+use clap::Parser;
+use nccl_pipe::cli::{self, FormatArgs, GroupArgs, InputArgs, Run, StepArgs};
+use nccl_pipe::exit::{self, Exit};
+use nccl_pipe::{calls, stages::agg};
+use std::process::ExitCode;
+
+/// Distinct NCCL calls: each operation, count and datatype, and how often it was called
+///
+/// Reads NCCL debug logs (NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL), the call table of
+/// nccl-comms (CSV or JSON lines, one row a call or --unique), or `op count datatype bytes` lines;
+/// each input is recognised by its content.
+///
+/// Writes op, count, datatype, bytes (of one call), calls, total_bytes, the columns of --by in
+/// front. All ranks whose lines are in the input count.
+#[derive(Debug, Parser)]
+#[command(name = "nccl-agg", version, max_term_width = 100, after_long_help = AFTER)]
+struct Cli {
+    #[command(flatten)]
+    input: InputArgs,
+    #[command(flatten)]
+    steps: StepArgs,
+    #[command(flatten)]
+    group: GroupArgs,
+    #[command(flatten)]
+    format: FormatArgs,
+}
+
+const AFTER: &str = "\
+Examples:
+  nccl-agg nccl.log
+  nccl-agg nccl.log --steps 45..49 --by comm_id
+  nccl-comms nccl.log --min-bytes 16MB | nccl-agg
+
+Exit codes: 0 all understood, 1 written but some input was damaged, 2 failed.";
+
+fn main() -> ExitCode {
+    exit::run("nccl-agg", || {
+        let cli = Cli::parse();
+        if cli::generated::<Cli>(cli.input.generate)? {
+            return Ok(Exit::Clean);
+        }
+        let mut run = Run::new("nccl-agg", &cli.input, &cli.steps, cli::AWK_WINDOW)?;
+        let window = run.options.window.is_some();
+        let options = agg::Options {
+            by: cli.group.by(),
+            basis: cli.group.basis(),
+            window,
+        };
+        let tally = options.tally();
+        let all = calls::count(
+            &run.origins,
+            &run.options,
+            &tally,
+            &mut run.report,
+            &run.bar,
+        )?;
+        let chain = || agg::chain(&all, &options);
+        cli::print(|| agg::grid(&all, &options), Some(chain), cli.format.get())?;
+        Ok(run.finish())
+    })
+}

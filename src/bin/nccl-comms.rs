@@ -1,0 +1,104 @@
+//! nccl-comms: see `--help`.
+
+use anyhow::bail;
+use clap::Parser;
+use nccl_pipe::cli::{self, Address, Format, FormatArgs, InputArgs, Run, Size, StepArgs};
+use nccl_pipe::exit::{self, Exit};
+use nccl_pipe::stages::comms::{self, Filter, Form, Options};
+use std::process::ExitCode;
+
+/// The call table: one row for every NCCL call in a log
+///
+/// Reads NCCL debug logs (NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL) or call tables, recognised
+/// by content. Columns: step, time, host, pid, tid, dev (the CUDA device current at print time,
+/// not a rank), rank, nranks, comm (an address in its process), comm_id, seq (0, 1, 2 ... by
+/// process and communicator; Send and Recv apart, by peer), op_count (not a sequence number), op,
+/// count, datatype, redop, root (the peer of Send and Recv), bytes (count times element size),
+/// stream, calls, src, dur_ns, clock, quality. An empty field means not known.
+///
+/// rank and comm_id come from the log's INIT lines, if it has them. With --unique equal calls are
+/// one row: time, tid, seq, op_count and stream are then empty and calls counts them.
+///
+/// A log from a pipe is first copied to a temporary file (see TMPDIR), since a call's step is
+/// known only when its step line comes.
+#[derive(Debug, Parser)]
+#[command(name = "nccl-comms", version, max_term_width = 100, after_long_help = AFTER)]
+struct Cli {
+    #[command(flatten)]
+    input: InputArgs,
+    #[command(flatten)]
+    steps: StepArgs,
+    /// One row for each distinct call, with the number of calls
+    #[arg(long)]
+    unique: bool,
+    /// Only these operations, as printed: AllReduce,Send
+    #[arg(long, value_delimiter = ',', value_name = "NAME")]
+    op: Vec<String>,
+    /// Only these communicators, by address or by id: 0x55d0a0000000
+    #[arg(long, value_delimiter = ',', value_name = "0x...")]
+    comm: Vec<Address>,
+    /// Only these ranks in their communicator
+    #[arg(long, value_delimiter = ',', value_name = "N")]
+    rank: Vec<u32>,
+    /// Only these hosts
+    #[arg(long, value_delimiter = ',', value_name = "HOST")]
+    host: Vec<String>,
+    /// Only calls of at least so many bytes: 64KB
+    #[arg(long, value_name = "SIZE")]
+    min_bytes: Option<Size>,
+    /// Only calls of at most so many bytes
+    #[arg(long, value_name = "SIZE")]
+    max_bytes: Option<Size>,
+    #[command(flatten)]
+    format: FormatArgs,
+}
+
+const AFTER: &str = "\
+Examples:
+  nccl-comms nccl.log > calls.csv
+  nccl-comms nccl.log --unique --op AllGather,ReduceScatter
+  nccl-steps nccl.log --steps 45..49 | nccl-comms | nccl-hist
+
+Exit codes: 0 all understood, 1 written but some input was damaged, 2 failed.";
+
+fn main() -> ExitCode {
+    exit::run("nccl-comms", || {
+        let cli = Cli::parse();
+        if cli::generated::<Cli>(cli.input.generate)? {
+            return Ok(Exit::Clean);
+        }
+        let form = match cli.format.get() {
+            Format::Csv => Form::Csv,
+            Format::Jsonl => Form::Jsonl,
+            Format::Table => Form::Table,
+            Format::Awk if cli.unique => {
+                bail!("the AWK chain's lines have no place for a number of calls: use nccl-agg")
+            }
+            Format::Awk => Form::Chain,
+        };
+        let bytes = |names: Vec<String>| names.into_iter().map(String::into_bytes).collect();
+        let filter = Filter {
+            ops: bytes(cli.op),
+            comms: cli.comm.iter().map(|a| a.0).collect(),
+            ranks: cli.rank,
+            hosts: bytes(cli.host),
+            min_bytes: cli.min_bytes.map(|s| s.0),
+            max_bytes: cli.max_bytes.map(|s| s.0),
+        };
+        let options = Options { filter, form };
+        let mut run = Run::new("nccl-comms", &cli.input, &cli.steps, cli::AWK_WINDOW)?;
+        let Run {
+            origins,
+            options: read,
+            report,
+            bar,
+        } = &mut run;
+        let write = if cli.unique {
+            comms::unique
+        } else {
+            comms::rows
+        };
+        cli::with_stdout(|out| Ok(write(origins, read, &options, report, bar, out)?))?;
+        Ok(run.finish())
+    })
+}

@@ -1,0 +1,64 @@
+//! nccl-ops: see `--help`.
+
+use clap::Parser;
+use nccl_pipe::cli::{self, FormatArgs, GroupArgs, InputArgs, Run, StepArgs};
+use nccl_pipe::exit::{self, Exit};
+use nccl_pipe::{calls, stages::ops};
+use std::process::ExitCode;
+
+/// Sizes of NCCL calls: for each operation how many, and the distribution of their bytes
+///
+/// Reads NCCL debug logs (NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL), the call table of
+/// nccl-comms (CSV or JSON lines, one row a call or --unique), or `op count datatype bytes` lines;
+/// each input is recognised by its content.
+///
+/// Writes op, calls, min_bytes, mean_bytes, p50_bytes, p95_bytes, p99_bytes, max_bytes,
+/// total_bytes, the columns of --by in front. Minimum, mean, maximum and total are exact;
+/// percentiles have three significant digits. All ranks whose lines are in the input count.
+#[derive(Debug, Parser)]
+#[command(name = "nccl-ops", version, max_term_width = 100, after_long_help = AFTER)]
+struct Cli {
+    #[command(flatten)]
+    input: InputArgs,
+    #[command(flatten)]
+    steps: StepArgs,
+    #[command(flatten)]
+    group: GroupArgs,
+    #[command(flatten)]
+    format: FormatArgs,
+}
+
+const AFTER: &str = "\
+Examples:
+  nccl-ops nccl.log
+  nccl-ops nccl.log --steps 45..49 --by step
+  nccl-comms nccl.log --op AllGather | nccl-ops --basis wire
+
+Exit codes: 0 all understood, 1 written but some input was damaged, 2 failed.";
+
+fn main() -> ExitCode {
+    exit::run("nccl-ops", || {
+        let cli = Cli::parse();
+        if cli::generated::<Cli>(cli.input.generate)? {
+            return Ok(Exit::Clean);
+        }
+        let mut run = Run::new("nccl-ops", &cli.input, &cli.steps, cli::AWK_WINDOW)?;
+        let window = run.options.window.is_some();
+        let options = ops::Options {
+            by: cli.group.by(),
+            basis: cli.group.basis(),
+            window,
+        };
+        let tally = options.tally();
+        let all = calls::count(
+            &run.origins,
+            &run.options,
+            &tally,
+            &mut run.report,
+            &run.bar,
+        )?;
+        let chain = || ops::chain(&all, &options);
+        cli::print(|| ops::grid(&all, &options), Some(chain), cli.format.get())?;
+        Ok(run.finish())
+    })
+}

@@ -1,0 +1,70 @@
+//! nccl-steps: see `--help`.
+
+use clap::Parser;
+use nccl_pipe::cli::{self, FormatArgs, InputArgs, Run, StepArgs};
+use nccl_pipe::exit::{self, Exit};
+use nccl_pipe::stages::steps;
+use std::process::ExitCode;
+
+/// The lines of chosen training steps, byte for byte, or a list of the steps
+///
+/// Reads logs in which the trainer's step lines and NCCL's lines stand together. A trainer prints
+/// its line when a step is over, so the lines of step N are those after step N-1's line, up to and
+/// with its own. Evaluation and checkpointing between two steps belong to neither, and what
+/// follows the last step line to none. Without --steps all steps' lines are passed.
+///
+/// --list writes segment, step, first_line, last_line, calls, total_bytes, time_s,
+/// tflops_per_gpu, steps. A new segment begins where the step number falls (a restart, a new
+/// epoch). `steps` is how many steps a row stands for, more than 1 where the trainer prints every
+/// k-th. Rows `between` and `after` hold the calls that belong to no step.
+///
+/// A log from a pipe is first copied to a temporary file (see TMPDIR).
+#[derive(Debug, Parser)]
+#[command(name = "nccl-steps", version, max_term_width = 100, after_long_help = AFTER)]
+struct Cli {
+    #[command(flatten)]
+    input: InputArgs,
+    #[command(flatten)]
+    steps: StepArgs,
+    /// One row a step instead of its lines
+    #[arg(long)]
+    list: bool,
+    /// Also pass the lines that identify communicators, so that later programs know the ranks
+    #[arg(long, conflicts_with = "list")]
+    keep_init: bool,
+    #[command(flatten)]
+    format: FormatArgs,
+}
+
+const AFTER: &str = "\
+Examples:
+  nccl-steps nccl.log --list
+  nccl-steps nccl.log --steps 45..49 | nccl-comms | nccl-hist
+  nccl-steps nccl.log --steps 45..49 --keep-init | nccl-comms --rank 0
+
+Exit codes: 0 all understood, 1 written but some input was damaged, 2 failed (also: a step of the
+window is not in the log).";
+
+fn main() -> ExitCode {
+    exit::run("nccl-steps", || {
+        let cli = Cli::parse();
+        if cli::generated::<Cli>(cli.input.generate)? {
+            return Ok(Exit::Clean);
+        }
+        let mut run = Run::new("nccl-steps", &cli.input, &cli.steps, cli::AWK_WINDOW)?;
+        run.options.log.keep_init_lines = cli.keep_init;
+        let Run {
+            origins,
+            options,
+            report,
+            bar,
+        } = &mut run;
+        if cli.list {
+            let grid = steps::list(origins, options, report, bar)?;
+            cli::print(|| grid, None::<fn() -> Vec<u8>>, cli.format.get())?;
+        } else {
+            cli::with_stdout(|out| Ok(steps::lines(origins, options, report, bar, out)?))?;
+        }
+        Ok(run.finish())
+    })
+}

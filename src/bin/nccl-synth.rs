@@ -1,0 +1,217 @@
+//! `nccl-synth`: arguments in, [`nccl_pipe::synth`] called, log and truth out.
+
+use anyhow::Context;
+use clap::Parser;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use nccl_pipe::error::Error;
+use nccl_pipe::exit::Exit;
+use nccl_pipe::synth::options::{
+    Damage, HostStyle, Layout, Nccl, Options, Prefix, Timestamps, Trainer,
+};
+use nccl_pipe::synth::{FolderSink, Sink, StreamSink, generate, size};
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// A parser of one of the library's named values.
+macro_rules! named {
+    ($kind:ident) => {
+        PossibleValuesParser::new($kind::NAMES).try_map(|name| name.parse::<$kind>())
+    };
+}
+
+/// Write the NCCL debug log of a training job whose truth is known.
+///
+/// The job never runs: its ranks, communicators, calls and step lines are made up, with the
+/// line shapes of the NCCL version and the trainer asked for, and with the damage asked for.
+/// The same options give the same bytes.
+#[derive(Parser)]
+#[command(name = "nccl-synth", version, after_long_help = EXAMPLES)]
+struct Cli {
+    /// Same seed and options, same bytes
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Processes, one GPU each
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    ranks: usize,
+    /// Hosts
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    nodes: usize,
+    /// Tensor-parallel size
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    tp: usize,
+    /// Pipeline-parallel size
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pp: usize,
+    /// Expert-parallel size; divides ranks / (tp * pp)
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    ep: usize,
+    /// Transformer layers of the whole model
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    layers: usize,
+    /// Steps to train
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    steps: u64,
+    /// Number of the first step [default: the trainer's]
+    #[arg(long, value_name = "N")]
+    first_step: Option<u64>,
+    /// Print every so many steps
+    #[arg(long, value_name = "K", default_value_t = 1)]
+    log_interval: u64,
+    /// Steps in an epoch: NeMo's iteration starts again
+    #[arg(long, value_name = "N")]
+    epoch_steps: Option<u64>,
+    /// The job dies after step N and resumes some steps earlier
+    #[arg(long, value_name = "N")]
+    restart_at: Option<u64>,
+    /// Evaluate and save every N steps
+    #[arg(long, value_name = "N")]
+    eval_every: Option<u64>,
+    /// Make calls after the last step
+    #[arg(long)]
+    tail_calls: bool,
+    /// Line shapes of this version
+    #[arg(long, value_name = "VERSION", default_value = "2.28", value_parser = named!(Nccl))]
+    nccl: Nccl,
+    /// Who prints the step lines
+    #[arg(long, value_name = "NAME", default_value = "nemo2", value_parser = named!(Trainer))]
+    trainer: Trainer,
+    /// torchtitan, maxtext: every rank prints its step line
+    #[arg(long)]
+    every_rank: bool,
+    /// What the launcher puts in front of every line
+    #[arg(long, value_name = "KIND", default_value = "none", value_parser = named!(Prefix))]
+    prefix: Prefix,
+    /// Time stamps as NCCL_DEBUG_TIMESTAMP_FORMAT would set them
+    #[arg(long, value_name = "FORMAT", default_value = "none", value_parser = named!(Timestamps))]
+    timestamps: Timestamps,
+    /// A CALL line behind each COLL line, as NCCL_DEBUG=TRACE
+    #[arg(long)]
+    trace: bool,
+    /// No INIT, NET, GRAPH and NVLS lines
+    #[arg(long)]
+    no_init: bool,
+    /// What hosts are called
+    #[arg(long, value_name = "STYLE", default_value = "plain", value_parser = named!(HostStyle))]
+    host_style: HostStyle,
+    /// Send and Recv of nothing among the token exchanges (needs --ep)
+    #[arg(long)]
+    zero_counts: bool,
+    /// One stream, or a file for each process in the folder -o
+    #[arg(long, value_name = "KIND", default_value = "stream", value_parser = named!(Layout))]
+    layout: Layout,
+    /// Add steps until this size is reached: 100M, 1G
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    size: Option<u64>,
+    /// Damage this share of the lines it can hit; repeatable
+    ///
+    /// torn, cut, glued, glued-cut, orphan: of COLL lines. spliced: of step lines. truncated: of
+    /// Trees lines. crlf, overwritten: of the whole file, with rate 1. torn, orphan and
+    /// overwritten need --prefix none.
+    #[arg(long, value_name = "KIND=RATE", value_parser = damage)]
+    damage: Vec<(Damage, f64)>,
+    /// Where to write; a folder with --layout per-rank [default: stdout]
+    #[arg(short, long, value_name = "PATH")]
+    output: Option<PathBuf>,
+    /// Write what is true of the log, as JSON
+    #[arg(long, value_name = "FILE")]
+    truth: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  nccl-synth --ranks 16 --nodes 2 --tp 4 --pp 2 --truth truth.json | nccl-hist
+  nccl-synth --nccl 2.29 --damage torn=0.01 --trainer megatron > job.log
+  nccl-synth --size 1G -o big.log
+  nccl-synth --layout per-rank -o logs/";
+
+fn damage(text: &str) -> Result<(Damage, f64), Error> {
+    let (kind, rate) = text.split_once('=').unwrap_or((text, ""));
+    let kind = kind.parse()?;
+    let rate = rate.parse();
+    rate.map(|rate| (kind, rate)).map_err(|_| {
+        Error::Usage(format!(
+            "expected KIND=RATE with a rate of 0 to 1, found \"{text}\""
+        ))
+    })
+}
+
+impl Cli {
+    fn into_parts(self) -> (Option<PathBuf>, Option<PathBuf>, Options) {
+        let options = Options {
+            seed: self.seed,
+            ranks: self.ranks,
+            nodes: self.nodes,
+            tp: self.tp,
+            pp: self.pp,
+            ep: self.ep,
+            layers: self.layers,
+            steps: self.steps,
+            first_step: self.first_step,
+            log_interval: self.log_interval,
+            epoch_steps: self.epoch_steps,
+            restart_at: self.restart_at,
+            eval_every: self.eval_every,
+            tail_calls: self.tail_calls,
+            nccl: self.nccl,
+            trainer: self.trainer,
+            every_rank: self.every_rank,
+            prefix: self.prefix,
+            timestamps: self.timestamps,
+            trace: self.trace,
+            init: !self.no_init,
+            host_style: self.host_style,
+            zero_counts: self.zero_counts,
+            layout: self.layout,
+            size: self.size,
+            damage: self.damage,
+        };
+        (self.output, self.truth, options)
+    }
+}
+
+fn sink(options: &Options, output: Option<PathBuf>) -> anyhow::Result<Box<dyn Sink>> {
+    Ok(match (options.layout, output) {
+        (Layout::PerRank, None) => {
+            return Err(Error::Usage("--layout per-rank needs a folder: -o logs/".into()).into());
+        }
+        (Layout::PerRank, Some(path)) => {
+            let name = path.display().to_string();
+            Box::new(FolderSink::new(path).with_context(|| name)?)
+        }
+        (Layout::Stream, Some(path)) => Box::new(StreamSink::new(
+            File::create(&path).with_context(|| path.display().to_string())?,
+        )),
+        (Layout::Stream, None) => Box::new(StreamSink::new(std::io::stdout().lock())),
+    })
+}
+
+fn main() -> ExitCode {
+    let (output, truth, options) = Cli::parse().into_parts();
+    nccl_pipe::exit::run("nccl-synth", || {
+        // Before any file is made: a refusal leaves nothing behind.
+        options.check()?;
+        let mut sink = sink(&options, output)?;
+        let told = generate(&options, sink.as_mut())?;
+        if let Some(path) = truth {
+            let name = || path.display().to_string();
+            let mut file = BufWriter::new(File::create(&path).with_context(name)?);
+            serde_json::to_writer_pretty(&mut file, &told).with_context(name)?;
+            file.write_all(b"\n")
+                .and_then(|()| file.flush())
+                .with_context(name)?;
+        }
+        Ok(Exit::Clean)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_arguments_are_sound() {
+        super::Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,76 @@
+//! nccl-timing: see `--help`.
+
+use anyhow::{Context, bail};
+use clap::Parser;
+use nccl_pipe::cli::{self, Format, FormatArgs, InputArgs, Run, StepArgs};
+use nccl_pipe::exit::{self, Exit};
+use nccl_pipe::stages::timing;
+use nccl_pipe::timeline::Window;
+use std::process::ExitCode;
+
+/// Step time and TFLOP/s per GPU, as the trainer prints them
+///
+/// Reads logs with the step lines of NeMo, Megatron-LM, Megatron-Bridge, Megatron-DeepSpeed,
+/// GPT-NeoX, DeepSpeed, torchtitan, MaxText, nanotron, HF Trainer and others, or lines described
+/// with --step-regex. A field that the trainer does not print is empty. torchtitan and DeepSpeed
+/// print no step time: it is the difference of their lines' time stamps over that of their steps.
+///
+/// Writes field (step_time_s, tflops_per_gpu), steps (how many values there are), mean, sd (of a
+/// sample), min, p50, p95, p99 (nearest rank: a value that was printed), max; under --per-step
+/// segment, step, time_s, tflops_per_gpu.
+#[derive(Debug, Parser)]
+#[command(name = "nccl-timing", version, max_term_width = 100, after_long_help = AFTER)]
+struct Cli {
+    #[command(flatten)]
+    input: InputArgs,
+    #[command(flatten)]
+    steps: StepArgs,
+    /// One row a step instead of the summary
+    #[arg(long)]
+    per_step: bool,
+    #[command(flatten)]
+    format: FormatArgs,
+}
+
+const AFTER: &str = "\
+Examples:
+  nccl-timing nccl.log --steps 45..49
+  nccl-timing nccl.log --per-step --format csv > steps.csv
+  nccl-steps nccl.log --list
+
+Exit codes: 0 all understood, 1 written but some input was damaged, 2 failed.";
+
+/// The window of the AWK chain's timing script: one step less than that of its first.
+const COMPAT: Window = Window { from: 45, to: 49 };
+
+fn main() -> ExitCode {
+    exit::run("nccl-timing", || {
+        let cli = Cli::parse();
+        if cli::generated::<Cli>(cli.input.generate)? {
+            return Ok(Exit::Clean);
+        }
+        let mut run = Run::new("nccl-timing", &cli.input, &cli.steps, COMPAT)?;
+        let found = timing::steps(&run.origins, &run.options, &mut run.report, &run.bar)?;
+        match cli.format.get() {
+            Format::Awk if cli.per_step => bail!("the AWK chain has no table of steps"),
+            Format::Awk => {
+                let ends = (
+                    found.first().map_or(0, |s| s.step),
+                    found.last().map_or(0, |s| s.step),
+                );
+                let window = run.options.window.map_or(ends, |w| (w.from, w.to));
+                let text = timing::chain(&found, window.0, window.1)
+                    .context("no matching iterations: no line has both fields")?;
+                cli::with_stdout(|out| Ok(out.write_all(text.as_bytes())?))?;
+            }
+            format => {
+                let grid = || match cli.per_step {
+                    true => timing::per_step(&found),
+                    false => timing::summary(&found),
+                };
+                cli::print(grid, None::<fn() -> Vec<u8>>, format)?;
+            }
+        }
+        Ok(run.finish())
+    })
+}

@@ -1,0 +1,440 @@
+//! What all programs share on the command line: inputs, steps, formats. A flag means the same
+//! everywhere.
+
+use crate::calls::{self, By};
+use crate::exit::Exit;
+use crate::fold;
+use crate::formats::log;
+use crate::grammar::trainer::{Recogniser, Trainer};
+use crate::progress::Bar;
+use crate::records::Basis;
+use crate::render::Grid;
+use crate::report::Report;
+use crate::source::{self, Origin, expand};
+use crate::timeline::{self, Marker, Window};
+use anyhow::{Context, bail};
+use clap::{Args, CommandFactory, ValueEnum};
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::path::PathBuf;
+
+/// Where bytes come from and how they are read.
+#[derive(Debug, Args)]
+pub struct InputArgs {
+    /// Logs, folders of logs, or - for standard input (default); gzip and zstd too
+    #[arg(value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Read files in blocks instead of mapping them: for a log that is still written
+    #[arg(long, overrides_with = "mmap")]
+    no_mmap: bool,
+    /// Map files (default)
+    #[arg(long, hide = true, overrides_with = "no_mmap")]
+    mmap: bool,
+    /// Threads (default: all cores)
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    jobs: Option<u16>,
+    /// Stop at the first damaged line, with exit code 2
+    #[arg(long)]
+    strict: bool,
+    /// Say where every line went, and show damaged bytes
+    #[arg(short, long)]
+    verbose: bool,
+    /// Leave out notes; warnings and errors stay
+    #[arg(short, long)]
+    quiet: bool,
+    /// Print a man page or shell completions
+    #[arg(long, hide = true, value_enum, value_name = "WHAT")]
+    pub generate: Option<Generate>,
+}
+
+/// What `--generate` prints.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum Generate {
+    /// A man page.
+    Man,
+    /// Completions for bash.
+    CompleteBash,
+    /// Completions for zsh.
+    CompleteZsh,
+    /// Completions for fish.
+    CompleteFish,
+}
+
+/// Which steps, and what a step line looks like.
+#[derive(Debug, Args, Default)]
+pub struct StepArgs {
+    /// Only these steps, in the trainer's own numbers, both ends in: 45..49, 45.., ..49, 45
+    #[arg(long, value_name = "A..B")]
+    steps: Option<Window>,
+    /// Whose step lines to take: nemo2, megatron, torchtitan, maxtext, ... (default: found out)
+    #[arg(long, value_name = "NAME", value_parser = trainer)]
+    trainer: Option<Trainer>,
+    /// What a step line looks like, with groups step, time_s or time_ms, tflops:
+    /// 'step=(?P<step>\d+) took (?P<time_s>[\d.]+)'
+    #[arg(long, value_name = "REGEX", conflicts_with = "trainer")]
+    step_regex: Option<String>,
+    /// Whether a step line comes at the end of its step or at its start
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = When::End)]
+    marker: When,
+    /// Take the AWK chain's window (steps 45..50, lines after the marker) instead of the right one
+    #[arg(long, value_enum, value_name = "WHOSE")]
+    pub compat: Option<Compat>,
+}
+
+/// When a step line comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum When {
+    /// When the step is over.
+    #[default]
+    End,
+    /// When the step begins.
+    Start,
+}
+
+/// Whose numbers to reproduce.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Compat {
+    /// The AWK chain's.
+    Awk,
+}
+
+/// How rows are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Comma-separated with a header: the default in a pipe.
+    Csv,
+    /// One JSON object a line.
+    Jsonl,
+    /// As the AWK chain prints it.
+    Awk,
+    /// A table to look at: the default on a terminal.
+    Table,
+}
+
+/// The format of the output.
+#[derive(Debug, Args, Default)]
+pub struct FormatArgs {
+    /// How rows are written (default: table on a terminal, csv in a pipe)
+    #[arg(long, value_enum)]
+    format: Option<Format>,
+}
+
+impl FormatArgs {
+    /// The format asked for, or the one that fits where the output goes.
+    pub fn get(&self) -> Format {
+        self.format.unwrap_or_else(|| {
+            if io::stdout().is_terminal() {
+                Format::Table
+            } else {
+                Format::Csv
+            }
+        })
+    }
+}
+
+/// How calls are grouped and measured.
+#[derive(Debug, Args, Default)]
+pub struct GroupArgs {
+    /// Group by these columns too
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "COLUMN")]
+    by: Vec<ByArg>,
+    /// What bytes mean: what the caller passed, nccl-tests' message size, or what a rank moves
+    #[arg(long, value_enum, default_value_t = BasisArg::Api)]
+    basis: BasisArg,
+}
+
+impl GroupArgs {
+    /// The group columns, each once.
+    pub fn by(&self) -> Vec<By> {
+        let mut by = Vec::new();
+        for arg in &self.by {
+            let column = match arg {
+                ByArg::Step => By::Step,
+                ByArg::Comm => By::Comm,
+                ByArg::CommId => By::CommId,
+                ByArg::Rank => By::Rank,
+                ByArg::Host => By::Host,
+                ByArg::Datatype => By::Datatype,
+            };
+            if !by.contains(&column) {
+                by.push(column);
+            }
+        }
+        by
+    }
+
+    /// What bytes mean.
+    pub fn basis(&self) -> Basis {
+        match self.basis {
+            BasisArg::Api => Basis::Api,
+            BasisArg::Message => Basis::Message,
+            BasisArg::Wire => Basis::Wire,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum ByArg {
+    /// The step
+    Step,
+    /// The communicator as a process names it: host, pid, address
+    Comm,
+    /// The id all members of a communicator share
+    #[value(name = "comm_id", alias = "comm-id")]
+    CommId,
+    /// The rank in the communicator
+    Rank,
+    /// The host
+    Host,
+    /// The datatype
+    Datatype,
+}
+
+#[derive(Debug, Clone, Copy, Default, ValueEnum)]
+enum BasisArg {
+    /// count × element size
+    #[default]
+    Api,
+    /// × nranks for AllGather, ReduceScatter, AlltoAll, Gather, Scatter
+    Message,
+    /// message × nccl-tests' bus-bandwidth factor
+    Wire,
+}
+
+fn trainer(name: &str) -> Result<Trainer, String> {
+    Trainer::from_name(name).ok_or_else(|| {
+        let names: Vec<_> = Trainer::ALL.iter().map(|t| t.name()).collect();
+        format!("expected one of {} (or use --step-regex)", names.join(", "))
+    })
+}
+
+/// The AWK chain's own markers: NeMo's `iteration`, whatever the epoch.
+const AWK_MARKER: &str = r"Training epoch.*?iteration (?P<step>\d+)(?:[^|]*(?:\|[^|]*?)*?train_step_timing in s: (?P<time_s>[0-9.eE+-]+))?(?:[^|]*(?:\|[^|]*?)*?TFLOPS_per_GPU: (?P<tflops>[0-9.eE+-]+))?";
+
+/// The window of the AWK chain's first script.
+pub const AWK_WINDOW: Window = Window { from: 45, to: 50 };
+
+impl StepArgs {
+    fn recogniser(&self) -> anyhow::Result<Recogniser> {
+        if self.compat.is_some() {
+            return Recogniser::regex(AWK_MARKER).map_err(anyhow::Error::msg);
+        }
+        match (&self.step_regex, self.trainer) {
+            (Some(pattern), _) => Recogniser::regex(pattern)
+                .map_err(anyhow::Error::msg)
+                .context("--step-regex"),
+            (None, Some(trainer)) => Ok(Recogniser::only(trainer)),
+            (None, None) => Ok(Recogniser::all()),
+        }
+    }
+
+    /// The window asked for; `compat` is the AWK chain's own where none is.
+    pub fn window(&self, compat: Window) -> Option<Window> {
+        self.steps.or(self.compat.map(|_| compat))
+    }
+}
+
+/// A program's run: its inputs, how they are read, and what is to be said.
+pub struct Run {
+    /// The inputs.
+    pub origins: Vec<Origin>,
+    /// How they are read.
+    pub options: calls::Options,
+    /// What is to be said.
+    pub report: Report,
+    /// What is shown meanwhile.
+    pub bar: Bar,
+}
+
+impl Run {
+    /// Sets a program up from its arguments. `compat` is the window that `--compat` means.
+    ///
+    /// # Errors
+    /// A pattern that does not compile, an input that does not exist, nothing to read.
+    pub fn new(
+        name: &'static str,
+        input: &InputArgs,
+        steps: &StepArgs,
+        compat: Window,
+    ) -> anyhow::Result<Run> {
+        if input.files.is_empty() && io::stdin().is_terminal() {
+            bail!("expected a log: name a file or a folder, or pipe one in (see {name} --help)");
+        }
+        let origins = expand(&input.files)?;
+        let marker = match (steps.compat, steps.marker) {
+            (Some(_), _) | (None, When::Start) => Marker::Start,
+            (None, When::End) => Marker::End,
+        };
+        let options = calls::Options {
+            source: source::Options {
+                mmap: !input.no_mmap,
+            },
+            log: log::Options {
+                jobs: input.jobs.map_or_else(fold::default_jobs, usize::from),
+                recogniser: steps.recogniser()?,
+                strict: input.strict,
+                keep_init_lines: false,
+            },
+            timeline: timeline::Options {
+                marker,
+                ..timeline::Options::default()
+            },
+            window: steps.window(compat),
+        };
+        let report = Report::new(name, input.verbose, input.quiet);
+        let bar = Bar::new(total(&origins), !input.quiet);
+        Ok(Run {
+            origins,
+            options,
+            report,
+            bar,
+        })
+    }
+
+    /// Says what is left to say; how the run ended.
+    pub fn finish(&self) -> Exit {
+        self.bar.finish();
+        self.report.finish();
+        if self.report.is_damaged() {
+            Exit::Damaged
+        } else {
+            Exit::Clean
+        }
+    }
+}
+
+/// Bytes of all inputs, if all are files.
+fn total(origins: &[Origin]) -> Option<u64> {
+    origins.iter().try_fold(0_u64, |sum, origin| match origin {
+        Origin::Stdin => None,
+        Origin::Path(path) => path.metadata().ok().map(|m| sum.saturating_add(m.len())),
+    })
+}
+
+/// Prints a man page or completions if that is what was asked for.
+///
+/// # Errors
+/// The output cannot be written.
+pub fn generated<C: CommandFactory>(what: Option<Generate>) -> anyhow::Result<bool> {
+    let Some(what) = what else { return Ok(false) };
+    let mut command = C::command();
+    let name = command.get_name().to_owned();
+    let mut out = Vec::new();
+    let shell = match what {
+        Generate::Man => {
+            clap_mangen::Man::new(command).render(&mut out)?;
+            io::stdout().write_all(&out)?;
+            return Ok(true);
+        }
+        Generate::CompleteBash => clap_complete::Shell::Bash,
+        Generate::CompleteZsh => clap_complete::Shell::Zsh,
+        Generate::CompleteFish => clap_complete::Shell::Fish,
+    };
+    clap_complete::generate(shell, &mut command, name, &mut out);
+    io::stdout().write_all(&out)?;
+    Ok(true)
+}
+
+/// Writes a grid in `format` to standard output; `chain` gives it as the AWK chain prints it.
+///
+/// # Errors
+/// The output cannot be written; the grid has no AWK form.
+pub fn print(
+    grid: impl FnOnce() -> Grid,
+    chain: Option<impl FnOnce() -> Vec<u8>>,
+    format: Format,
+) -> anyhow::Result<()> {
+    with_stdout(|out| {
+        match (format, chain) {
+            (Format::Csv, _) => grid().csv(out)?,
+            (Format::Jsonl, _) => grid().jsonl(out)?,
+            (Format::Table, _) => grid().table(out)?,
+            (Format::Awk, Some(chain)) => out.write_all(&chain())?,
+            (Format::Awk, None) => bail!("the AWK chain has no such table: use --format csv"),
+        }
+        Ok(())
+    })
+}
+
+/// Gives standard output, buffered, to `write`, and flushes it: a full disk must not pass
+/// unnoticed.
+///
+/// # Errors
+/// Those of `write`; the output cannot be flushed.
+pub fn with_stdout(write: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
+    write(&mut out)?;
+    out.flush().context("cannot write the output")
+}
+
+/// A number of bytes as typed: `4096`, `64KB`, `1M`, `2GiB`; units of 1024.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Size(pub u128);
+
+impl std::str::FromStr for Size {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Size, String> {
+        let wrong = || format!("`{text}` is no size; expected bytes or 64KB, 1MB, 2GB (of 1024)");
+        let end = text
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(text.len());
+        let number: u64 = text[..end].parse().map_err(|_| wrong())?;
+        let power = match text[end..].to_ascii_uppercase().as_str() {
+            "" | "B" => 0,
+            "K" | "KB" | "KIB" => 10,
+            "M" | "MB" | "MIB" => 20,
+            "G" | "GB" | "GIB" => 30,
+            "T" | "TB" | "TIB" => 40,
+            _ => return Err(wrong()),
+        };
+        Ok(Size(u128::from(number) << power))
+    }
+}
+
+impl Size {
+    /// The sizes as edges of buckets.
+    ///
+    /// # Errors
+    /// They do not rise, or one is 0.
+    pub fn rising(sizes: &[Size]) -> anyhow::Result<Vec<u128>> {
+        let edges: Vec<u128> = sizes.iter().map(|s| s.0).collect();
+        if edges.first() == Some(&0) || edges.windows(2).any(|w| w[0] >= w[1]) {
+            bail!("--edges: expected sizes above 0 that rise, such as 64KB,1MB,16MB");
+        }
+        Ok(edges)
+    }
+}
+
+/// An address or id as typed: `0x55d0a0000000`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Address(pub u64);
+
+impl std::str::FromStr for Address {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Address, String> {
+        text.strip_prefix("0x")
+            .and_then(|digits| u64::from_str_radix(digits, 16).ok())
+            .map(Address)
+            .ok_or_else(|| format!("`{text}` is no address; expected 0x and hexadecimal digits"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_read_as_typed() {
+        let of = |t: &str| t.parse::<Size>().map(|s| s.0);
+        assert_eq!(of("4096"), Ok(4096));
+        assert_eq!(of("64KB"), Ok(65536));
+        assert_eq!(of("1m"), Ok(1 << 20));
+        assert_eq!(of("2GiB"), Ok(2 << 30));
+        for bad in ["", "KB", "1.5MB", "-1", "1XB"] {
+            assert!(of(bad).is_err(), "{bad}");
+        }
+        assert!(Size::rising(&[Size(2), Size(1)]).is_err());
+        assert!(Size::rising(&[Size(0)]).is_err());
+    }
+}

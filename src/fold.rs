@@ -1,0 +1,137 @@
+//! Tasks in, results out in the same order, with the work between on all cores.
+
+use crate::error::Result;
+use std::collections::BTreeMap;
+use std::sync::mpsc::sync_channel;
+use std::sync::{Condvar, Mutex};
+
+/// How many threads there are if the user does not say: the cores we may use.
+pub fn default_jobs() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Runs `map` over `tasks` on `jobs` threads and gives the results to `sink` in the order of
+/// the tasks. Tasks are taken one at a time, so a reader behind them reads while others work; at
+/// most `4 × jobs` results wait at any time.
+///
+/// # Errors
+/// The first error of `sink`; no further task is begun then.
+pub fn ordered<T: Send, R: Send>(
+    jobs: usize,
+    tasks: impl Iterator<Item = T> + Send,
+    map: impl Fn(T) -> R + Sync,
+    mut sink: impl FnMut(R) -> Result<()>,
+) -> Result<()> {
+    if jobs <= 1 {
+        return tasks.map(map).try_for_each(sink);
+    }
+    let ahead = 4 * jobs;
+    let tasks = Mutex::new(tasks.enumerate());
+    let done = (Mutex::new(0_usize), Condvar::new());
+    let (send, receive) = sync_channel::<(usize, R)>(ahead);
+    rayon_pool(jobs).in_place_scope(|scope| {
+        for _ in 0..jobs {
+            let (send, tasks, done, map) = (send.clone(), &tasks, &done, &map);
+            scope.spawn(move |_| {
+                loop {
+                    let next = lock(tasks).next();
+                    let Some((index, task)) = next else { break };
+                    let mut finished = lock(&done.0);
+                    while index >= finished.saturating_add(ahead) {
+                        finished = done.1.wait(finished).unwrap_or_else(|e| e.into_inner());
+                    }
+                    drop(finished);
+                    // The receiver is gone once the sink failed.
+                    if send.send((index, map(task))).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+        drop(send);
+        let mut waiting = BTreeMap::new();
+        let mut next = 0;
+        for (index, result) in &receive {
+            waiting.insert(index, result);
+            while let Some(result) = waiting.remove(&next) {
+                next += 1;
+                if let Err(e) = sink(result) {
+                    // Let the workers run out: nobody waits, and every send fails.
+                    *lock(&done.0) = usize::MAX;
+                    done.1.notify_all();
+                    drop(receive);
+                    return Err(e);
+                }
+                *lock(&done.0) = next;
+                done.1.notify_all();
+            }
+        }
+        Ok(())
+    })
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    // A worker that panicked has already ended the program (panic = abort) or the test.
+    mutex.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+/// The pool of `jobs` threads; the machine may refuse threads, then fewer do the work.
+fn rayon_pool(jobs: usize) -> rayon::ThreadPool {
+    let mut n = jobs;
+    loop {
+        match rayon::ThreadPoolBuilder::new().num_threads(n).build() {
+            Ok(pool) => return pool,
+            Err(_) if n > 1 => n /= 2,
+            #[allow(clippy::panic)]
+            Err(e) => panic!("no thread can be started: {e}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Error;
+
+    #[test]
+    fn results_come_in_the_order_of_the_tasks_whatever_their_time() {
+        for jobs in [1, 2, 5] {
+            let mut got = Vec::new();
+            ordered(
+                jobs,
+                0..200_u64,
+                |i| {
+                    std::thread::sleep(std::time::Duration::from_micros((i * 7919) % 300));
+                    i * i
+                },
+                |r| {
+                    got.push(r);
+                    Ok(())
+                },
+            )
+            .unwrap();
+            assert_eq!(got, (0..200).map(|i| i * i).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn the_first_error_of_the_sink_ends_the_run() {
+        for jobs in [1, 3] {
+            let mut seen = 0;
+            let r = ordered(
+                jobs,
+                0..100_000,
+                |i| i,
+                |i| {
+                    seen += 1;
+                    if i == 10 {
+                        Err(Error::Usage("stop".into()))
+                    } else {
+                        Ok(())
+                    }
+                },
+            );
+            assert!(r.is_err() && seen == 11);
+        }
+    }
+}

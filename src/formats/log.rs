@@ -1,0 +1,169 @@
+//! The NCCL debug log: chunks walked on all cores, merged in order.
+
+use crate::account::Account;
+use crate::error::{Error, Result};
+use crate::fold;
+use crate::grammar::trainer::Recogniser;
+use crate::join::{Joined, Joiner};
+use crate::origin::{Merged, Renumbered};
+use crate::scan::{self, MarkAt, Piece, Scanned, Visit};
+use crate::source::{Chunk, Input};
+
+/// How a log is read.
+#[derive(Debug)]
+pub struct Options {
+    /// Threads.
+    pub jobs: usize,
+    /// What step lines look like.
+    pub recogniser: Recogniser,
+    /// Stop at the first damaged line.
+    pub strict: bool,
+    /// Keep the byte ranges of INIT lines.
+    pub keep_init_lines: bool,
+}
+
+/// What is known of one log while it is read.
+#[derive(Debug, Default)]
+pub struct Log {
+    /// Where its lines went.
+    pub account: Account,
+    /// Its marks, in order.
+    pub marks: Vec<MarkAt>,
+    /// Byte ranges of its INIT lines, if they were kept.
+    pub init_lines: Vec<(u64, u64)>,
+    joiner: Joiner,
+}
+
+/// A chunk's part, in order.
+pub struct Part<'a, V> {
+    /// What the stage kept of it.
+    pub visit: V,
+    /// How its numbers read in the merged tables.
+    pub to: &'a Renumbered,
+    /// Calls that were joined in it.
+    pub joined: &'a [Joined],
+    /// The input's number of the chunk's first gap.
+    pub gap: usize,
+    /// Everyone met so far.
+    pub merged: &'a Merged,
+}
+
+impl Log {
+    /// Adds what a chunk holds; it follows what was added before.
+    pub fn add<'a, V>(
+        &mut self,
+        scanned: Scanned<V>,
+        merged: &'a mut Merged,
+        to: &'a mut Renumbered,
+        joined: &'a mut Vec<Joined>,
+    ) -> Part<'a, V> {
+        let Scanned {
+            visit,
+            origins,
+            inits,
+            init_lines,
+            marks,
+            fragments,
+            account,
+        } = scanned;
+        let line = self.account.lines;
+        let gap = self.marks.len();
+        *to = merged.add(&origins, &inits);
+        self.account.merge(&account);
+        joined.clear();
+        for mut fragment in fragments {
+            fragment.line += line;
+            if let Piece::Head { place, .. } | Piece::Doubtful { place, .. } = &mut fragment.piece {
+                *place = to.places[*place as usize];
+            }
+            self.joiner
+                .feed(fragment, merged, &mut self.account, joined);
+        }
+        self.init_lines.extend(init_lines);
+        let placed = |m: MarkAt| {
+            let next_line = m.next_line + line;
+            MarkAt {
+                line: m.line + line,
+                next_line,
+                ..m
+            }
+        };
+        self.marks.extend(marks.into_iter().map(placed));
+        Part {
+            visit,
+            to,
+            joined,
+            gap,
+            merged,
+        }
+    }
+
+    /// The log ended.
+    pub fn end(&mut self) {
+        self.joiner.close(&mut self.account);
+    }
+}
+
+/// Walks `input`, giving each chunk's part to `sink` in order. `progress` is told of bytes read.
+///
+/// # Errors
+/// The input cannot be read; a damaged line under `strict`; the sink's own.
+pub fn read<V: Visit + Send>(
+    input: &Input,
+    options: &Options,
+    merged: &mut Merged,
+    new: impl Fn() -> V + Sync,
+    progress: impl Fn(u64),
+    mut sink: impl FnMut(Part<'_, V>) -> Result<()>,
+) -> Result<Log> {
+    merged.next_input();
+    let mut log = Log::default();
+    let mut to = Renumbered::default();
+    let mut joined = Vec::new();
+    let name = input.name();
+    let walk = |chunk: Result<Chunk>| -> Result<(Scanned<V>, u64)> {
+        let chunk = chunk?;
+        let mut scanned = scan(&chunk, options, new());
+        scanned.account.dropped += chunk.dropped;
+        Ok((scanned, chunk.bytes().len() as u64 + chunk.dropped))
+    };
+    fold::ordered(options.jobs, input.chunks(scan::quiet)?, walk, |scanned| {
+        let (scanned, bytes) = scanned?;
+        progress(bytes);
+        sink(log.add(scanned, merged, &mut to, &mut joined))?;
+        if options.strict {
+            first_damage(&name, &log.account)
+        } else {
+            Ok(())
+        }
+    })?;
+    log.end();
+    if options.strict {
+        first_damage(&name, &log.account)?;
+    }
+    Ok(log)
+}
+
+/// Walks one chunk.
+pub fn scan<V: Visit>(chunk: &Chunk, options: &Options, visit: V) -> Scanned<V> {
+    scan::scan(
+        chunk.bytes(),
+        chunk.offset,
+        &options.recogniser,
+        options.keep_init_lines,
+        visit,
+    )
+}
+
+/// The error of `--strict`, if a line was damaged.
+pub fn first_damage(name: &str, account: &Account) -> Result<()> {
+    match account.places.first() {
+        Some(place) => Err(Error::Damaged(format!(
+            "{name}:{}:{}: expected {}",
+            place.line + 1,
+            place.column,
+            place.what
+        ))),
+        None => Ok(()),
+    }
+}

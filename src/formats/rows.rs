@@ -1,0 +1,363 @@
+//! Tables as inputs: the call table as CSV or JSON lines, and the AWK chain's lines. Row by
+//! row, in constant memory.
+
+use super::Format;
+use crate::account::{Account, Class};
+use crate::error::{Error, Result};
+use crate::grammar::token::{dec_i64, dec_u64, hex_u64};
+use crate::records::{Datatype, RedOp};
+use crate::source::Input;
+use crate::table::Row;
+use serde::Deserialize;
+use std::borrow::Cow;
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+
+/// Gives each row of `input` to `sink`, in order.
+///
+/// # Errors
+/// The input cannot be read, a needed column is missing, a damaged row under `strict`, the
+/// sink's own.
+pub fn read(
+    input: &Input,
+    format: Format,
+    strict: bool,
+    progress: impl Fn(u64),
+    mut sink: impl FnMut(&Row<'_>) -> Result<()>,
+) -> Result<Account> {
+    let mut account = Account::default();
+    match format {
+        Format::Csv => csv_rows(input, strict, &mut account, progress, &mut sink)?,
+        Format::Jsonl | Format::Chain | Format::Log => {
+            line_rows(input, format, strict, &mut account, progress, &mut sink)?;
+        }
+    }
+    Ok(account)
+}
+
+/// The AWK chain's line: `op count datatype bytes`.
+pub(super) fn chain_line(line: &[u8]) -> Option<Row<'_>> {
+    let mut words = line
+        .split(u8::is_ascii_whitespace)
+        .filter(|w| !w.is_empty());
+    let (op, count, datatype, bytes) = (words.next()?, words.next()?, words.next()?, words.next()?);
+    let (Ok((b"", count)), Ok((b"", _))) = (dec_u64(count), dec_u64(bytes)) else {
+        return None;
+    };
+    let datatype = Datatype::from_name(datatype)?;
+    if words.next().is_some() || !op.iter().all(|&b| crate::grammar::token::is_name_byte(b)) {
+        return None;
+    }
+    Some(Row {
+        op,
+        count,
+        datatype: Some(datatype),
+        calls: 1,
+        ..Row::default()
+    })
+}
+
+fn line_rows(
+    input: &Input,
+    format: Format,
+    strict: bool,
+    account: &mut Account,
+    progress: impl Fn(u64),
+    sink: &mut impl FnMut(&Row<'_>) -> Result<()>,
+) -> Result<()> {
+    let failed = |source| Error::Input {
+        path: PathBuf::from(input.name()),
+        cause: source,
+    };
+    let mut reader = BufReader::with_capacity(1 << 20, input.reader()?);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let n = reader.read_until(b'\n', &mut line).map_err(failed)?;
+        if n == 0 {
+            return Ok(());
+        }
+        progress(n as u64);
+        let text = line.trim_ascii();
+        if text.is_empty() {
+            account.line(Class::Foreign);
+            continue;
+        }
+        let json: JsonRow<'_>;
+        let row = if format == Format::Jsonl {
+            match serde_json::from_slice(text) {
+                Ok(parsed) => {
+                    json = parsed;
+                    json.row()
+                }
+                Err(_) => Err("a JSON object with op, count and datatype"),
+            }
+        } else {
+            chain_line(text).ok_or("op count datatype bytes")
+        };
+        one(row, text, strict, &input.name(), account, sink)?;
+    }
+}
+
+/// Counts one row and passes it on.
+fn one(
+    row: std::result::Result<Row<'_>, &'static str>,
+    text: &[u8],
+    strict: bool,
+    name: &str,
+    account: &mut Account,
+    sink: &mut impl FnMut(&Row<'_>) -> Result<()>,
+) -> Result<()> {
+    match row {
+        Ok(row) => {
+            account.calls = account.calls.saturating_add(row.calls);
+            account.line(Class::Call);
+            if let Some(datatype) = row.datatype.filter(|d| d.size().is_none()) {
+                let known = account.unknown_datatypes.entry(datatype.0).or_default();
+                *known = known.saturating_add(row.calls);
+            }
+            sink(&row)
+        }
+        Err(what) => {
+            account.place(account.lines, 0, what, text);
+            account.line(Class::Damaged);
+            if strict {
+                super::log::first_damage(name, account)
+            } else {
+                Ok(())
+            }
+        }
+    }
+}
+
+fn csv_rows(
+    input: &Input,
+    strict: bool,
+    account: &mut Account,
+    progress: impl Fn(u64),
+    sink: &mut impl FnMut(&Row<'_>) -> Result<()>,
+) -> Result<()> {
+    let failed = |e: csv::Error| match e.into_kind() {
+        csv::ErrorKind::Io(source) => Error::Input {
+            path: PathBuf::from(input.name()),
+            cause: source,
+        },
+        kind => Error::Content(format!("{}: expected CSV: {kind:?}", input.name())),
+    };
+    let mut reader = csv::ReaderBuilder::new()
+        .flexible(true)
+        .buffer_capacity(1 << 20)
+        .from_reader(input.reader()?);
+    let columns = Columns::find(reader.byte_headers().map_err(failed)?, &input.name())?;
+    account.line(Class::Foreign);
+    let mut record = csv::ByteRecord::new();
+    let mut told = 0;
+    while reader.read_byte_record(&mut record).map_err(failed)? {
+        let at = reader.position().byte();
+        if at - told > 1 << 20 {
+            progress(at - told);
+            told = at;
+        }
+        one(
+            columns.row(&record),
+            record.as_slice(),
+            strict,
+            &input.name(),
+            account,
+            sink,
+        )?;
+    }
+    progress(reader.position().byte() - told);
+    Ok(())
+}
+
+/// Where each known column stands.
+struct Columns {
+    at: [Option<usize>; crate::table::COLUMNS.len()],
+}
+
+impl Columns {
+    fn find(header: &csv::ByteRecord, name: &str) -> Result<Columns> {
+        let at = crate::table::COLUMNS.map(|column| {
+            header
+                .iter()
+                .position(|h| h.trim_ascii() == column.as_bytes())
+        });
+        let columns = Columns { at };
+        for needed in ["op", "count", "datatype"] {
+            if columns.of(needed).is_none() {
+                return Err(Error::Content(format!(
+                    "{name}: column \"{needed}\" is missing; it comes from nccl-comms"
+                )));
+            }
+        }
+        Ok(columns)
+    }
+
+    fn of(&self, name: &str) -> Option<usize> {
+        let index = crate::table::COLUMNS.iter().position(|c| *c == name)?;
+        self.at[index]
+    }
+
+    fn row<'r>(&self, record: &'r csv::ByteRecord) -> std::result::Result<Row<'r>, &'static str> {
+        // In the order of `table::COLUMNS`.
+        let field = |i: usize| self.at[i].and_then(|at| record.get(at)).unwrap_or(b"");
+        let row = Row {
+            step: number(field(0), "a step number")?,
+            time: field(1),
+            host: field(2),
+            pid: number(field(3), "a pid")?,
+            tid: number(field(4), "a tid")?,
+            dev: small(field(5), "a device")?,
+            rank: small(field(6), "a rank")?,
+            nranks: small(field(7), "nranks")?,
+            comm: pointer(field(8), "a pointer in comm")?,
+            comm_id: pointer(field(9), "a hexadecimal comm_id")?,
+            seq: number(field(10), "a seq")?,
+            op_count: number(field(11), "an op_count")?,
+            op: field(12),
+            count: number(field(13), "a count")?.ok_or("a count")?,
+            datatype: datatype(field(14))?,
+            redop: redop(field(15))?,
+            root: root(field(16))?,
+            stream: pointer(field(18), "a pointer in stream")?,
+            calls: number(field(19), "a number of calls")?.unwrap_or(1),
+            src: field(20),
+            dur_ns: number(field(21), "a dur_ns")?,
+            clock: field(22),
+            quality: field(23),
+        };
+        if row.op.is_empty() {
+            Err("an operation")
+        } else {
+            Ok(row)
+        }
+    }
+}
+
+type Field<T> = std::result::Result<Option<T>, &'static str>;
+
+fn number(text: &[u8], what: &'static str) -> Field<u64> {
+    match text {
+        b"" => Ok(None),
+        _ => match dec_u64(text) {
+            Ok((b"", n)) => Ok(Some(n)),
+            _ => Err(what),
+        },
+    }
+}
+
+fn small(text: &[u8], what: &'static str) -> Field<u32> {
+    number(text, what)?
+        .map(|n| u32::try_from(n).map_err(|_| what))
+        .transpose()
+}
+
+fn pointer(text: &[u8], what: &'static str) -> Field<u64> {
+    match text {
+        b"" => Ok(None),
+        _ => match text.strip_prefix(b"0x").map(hex_u64) {
+            Some(Ok((b"", p))) => Ok(Some(p)),
+            _ => Err(what),
+        },
+    }
+}
+
+fn root(text: &[u8]) -> Field<i64> {
+    match text {
+        b"" => Ok(None),
+        _ => match dec_i64(text) {
+            Ok((b"", n)) => Ok(Some(n)),
+            _ => Err("a root"),
+        },
+    }
+}
+
+fn datatype(text: &[u8]) -> Field<Datatype> {
+    match text {
+        b"" => Ok(None),
+        _ => Datatype::from_name(text).map(Some).ok_or("a datatype"),
+    }
+}
+
+fn redop(text: &[u8]) -> Field<RedOp> {
+    match text {
+        b"" => Ok(None),
+        _ => RedOp::from_name(text).map(Some).ok_or("a redop"),
+    }
+}
+
+/// A line of JSON. Unknown keys are ignored, known ones may be missing or null.
+#[derive(Deserialize)]
+struct JsonRow<'a> {
+    step: Option<u64>,
+    #[serde(borrow)]
+    time: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    host: Option<Cow<'a, str>>,
+    pid: Option<u64>,
+    tid: Option<u64>,
+    dev: Option<u32>,
+    rank: Option<u32>,
+    nranks: Option<u32>,
+    #[serde(borrow)]
+    comm: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    comm_id: Option<Cow<'a, str>>,
+    seq: Option<u64>,
+    op_count: Option<u64>,
+    #[serde(borrow)]
+    op: Cow<'a, str>,
+    count: u64,
+    #[serde(borrow)]
+    datatype: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    redop: Option<Cow<'a, str>>,
+    root: Option<i64>,
+    #[serde(borrow)]
+    stream: Option<Cow<'a, str>>,
+    calls: Option<u64>,
+    #[serde(borrow)]
+    src: Option<Cow<'a, str>>,
+    dur_ns: Option<u64>,
+    #[serde(borrow)]
+    clock: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    quality: Option<Cow<'a, str>>,
+}
+
+impl JsonRow<'_> {
+    fn row(&self) -> std::result::Result<Row<'_>, &'static str> {
+        fn text<'t>(field: &'t Option<Cow<'_, str>>) -> &'t [u8] {
+            field.as_deref().unwrap_or("").as_bytes()
+        }
+        if self.op.is_empty() {
+            return Err("an operation");
+        }
+        Ok(Row {
+            step: self.step,
+            time: text(&self.time),
+            host: text(&self.host),
+            pid: self.pid,
+            tid: self.tid,
+            dev: self.dev,
+            rank: self.rank,
+            nranks: self.nranks,
+            comm: pointer(text(&self.comm), "a pointer in comm")?,
+            comm_id: pointer(text(&self.comm_id), "a hexadecimal comm_id")?,
+            seq: self.seq,
+            op_count: self.op_count,
+            op: self.op.as_bytes(),
+            count: self.count,
+            datatype: datatype(text(&self.datatype))?,
+            redop: redop(text(&self.redop))?,
+            root: self.root,
+            stream: pointer(text(&self.stream), "a pointer in stream")?,
+            calls: self.calls.unwrap_or(1),
+            src: text(&self.src),
+            dur_ns: self.dur_ns,
+            clock: text(&self.clock),
+            quality: text(&self.quality),
+        })
+    }
+}

@@ -1,0 +1,226 @@
+//! The COLL line: one call of a collective, `Send` or `Recv`, printed when it is enqueued.
+//!
+//! ```text
+//! AllReduce: opCount 1a sendbuff 0x10048f82700 recvbuff 0x10048f82800 count 64 datatype 7 op 0 root 0 comm 0x7f0c741162f0 [nranks=2] stream 0x7f0c74002f00
+//! ```
+//!
+//! The format string is `ncclEnqueueCheck`'s in `src/enqueue.cc`, the same in NCCL 2.4.2 to
+//! 2.30.7. RCCL adds `acc PTR` after recvbuff (ROCm 7) and ` task N globalrank N` at the end.
+
+use super::token::{
+    Expected, PResult, dec_i64, dec_u32, dec_u64, hex_u64, is_name_byte, pointer, skip_pointer,
+    word,
+};
+use memchr::memmem::Finder;
+use std::sync::LazyLock;
+
+/// What every COLL body has behind its operation, and nothing else NCCL prints.
+pub const ANCHOR: &[u8] = b": opCount ";
+
+/// Finds [`ANCHOR`].
+pub static FINDER: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(ANCHOR));
+
+/// One call as printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Coll<'a> {
+    /// The operation as printed, `AllReduce`, `Send`, `mscclpp_ncclAllGather`.
+    pub op: &'a [u8],
+    /// NCCL's opCount (printed in hex). Not a sequence number.
+    pub op_count: u64,
+    /// Elements.
+    pub count: u64,
+    /// The datatype's code, see [`crate::records::Datatype`].
+    pub datatype: u32,
+    /// The reduction's code; large for a user's own.
+    pub redop: u64,
+    /// The root, or the peer of `Send` and `Recv`.
+    pub root: i64,
+    /// The communicator's address in its process.
+    pub comm: u64,
+    /// Size of the communicator.
+    pub nranks: Option<u32>,
+    /// The CUDA stream's address; `(nil)` is 0.
+    pub stream: u64,
+}
+
+/// The longest operation name taken for one; the longest printed has 24 bytes.
+const LONGEST_NAME: usize = 64;
+
+/// The operation's name that ends where [`ANCHOR`] begins, at `anchor` in `line`: its start,
+/// or `None` where no name stands there.
+pub fn name_before(line: &[u8], anchor: usize) -> Option<usize> {
+    let floor = anchor.saturating_sub(LONGEST_NAME);
+    let start = line[floor..anchor]
+        .iter()
+        .rposition(|&b| !is_name_byte(b))
+        .map_or(floor, |i| floor + i + 1);
+    (start < anchor && line[start].is_ascii_alphabetic()).then_some(start)
+}
+
+/// The body behind [`ANCHOR`], to the end of its last field. `op` is the name in front.
+pub fn body<'a>(op: &'a [u8], input: &'a [u8]) -> PResult<'a, Coll<'a>> {
+    let (i, op_count) = hex_u64(input)?;
+    let (i, _) = word(" sendbuff ", "sendbuff")(i)?;
+    let (i, ()) = skip_pointer(i)?;
+    let (i, _) = word(" recvbuff ", "recvbuff")(i)?;
+    let (i, ()) = skip_pointer(i)?;
+    let i = match i.strip_prefix(b" acc ") {
+        Some(i) => skip_pointer(i)?.0,
+        None => i,
+    };
+    let (i, _) = word(" count ", "count")(i)?;
+    let (i, count) = dec_u64(i)?;
+    let (i, _) = word(" datatype ", "datatype")(i)?;
+    let (i, datatype) = dec_u32(i)?;
+    let (i, _) = word(" op ", "op")(i)?;
+    let (i, redop) = dec_u64(i)?;
+    let (i, _) = word(" root ", "root")(i)?;
+    let (i, root) = dec_i64(i)?;
+    let (i, _) = word(" comm ", "comm")(i)?;
+    let (i, comm) = pointer(i)?;
+    let (i, nranks) = match i.strip_prefix(b" [nranks=") {
+        Some(i) => {
+            let (i, n) = dec_u32(i)?;
+            let (i, _) = word("]", "] after nranks")(i)?;
+            (i, Some(n))
+        }
+        None => (i, None),
+    };
+    let (i, _) = word(" stream ", "stream")(i)?;
+    let (i, stream) = pointer(i)?;
+    let i = rccl_tail(i).map_or(i, |(rest, ())| rest);
+    Ok((
+        i,
+        Coll {
+            op,
+            op_count,
+            count,
+            datatype,
+            redop,
+            root,
+            comm,
+            nranks,
+            stream,
+        },
+    ))
+}
+
+/// RCCL's ` task N globalrank N`.
+fn rccl_tail(input: &[u8]) -> PResult<'_, ()> {
+    let (i, _) = word(" task ", "task")(input)?;
+    let (i, _) = dec_u32(i)?;
+    let (i, _) = word(" globalrank ", "globalrank")(i)?;
+    let (i, _) = dec_u32(i)?;
+    Ok((i, ()))
+}
+
+/// A whole body whose [`ANCHOR`] is at `anchor` in `line`: where it starts, what it says, and
+/// where it ends. An error says what was expected and how many bytes of `line` were left.
+pub fn at(line: &[u8], anchor: usize) -> Result<(usize, Coll<'_>, usize), Expected> {
+    let Some(start) = name_before(line, anchor) else {
+        return Err(Expected {
+            what: "an operation's name",
+            left: line.len() - anchor,
+        });
+    };
+    match body(&line[start..anchor], &line[anchor + ANCHOR.len()..]) {
+        Ok((rest, coll)) => Ok((start, coll, line.len() - rest.len())),
+        Err(nom::Err::Error(e) | nom::Err::Failure(e)) => Err(e),
+        Err(nom::Err::Incomplete(_)) => Err(Expected {
+            what: "more",
+            left: 0,
+        }),
+    }
+}
+
+/// True for text that can only be the end of a COLL line whose beginning stands elsewhere: it
+/// ends as one ends, with `comm`'s size and the stream.
+pub fn is_tail(line: &[u8]) -> bool {
+    static STREAM: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"] stream "));
+    STREAM.find(line).is_some_and(|at| {
+        memchr::memmem::rfind(&line[..at], b" [nranks=").is_some()
+            && pointer(&line[at + b"] stream ".len()..]).is_ok()
+    })
+}
+
+/// The communicator's address in a tail (see [`is_tail`]).
+pub fn tail_comm(tail: &[u8]) -> Option<u64> {
+    let nranks = memchr::memmem::rfind(tail, b" [nranks=")?;
+    let comm = memchr::memmem::rfind(&tail[..nranks], b" comm ")?;
+    pointer(&tail[comm + b" comm ".len()..nranks])
+        .ok()
+        .map(|(_, p)| p)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<(usize, Coll<'_>, usize), Expected> {
+        let anchor = FINDER.find(line.as_bytes()).unwrap();
+        at(line.as_bytes(), anchor)
+    }
+
+    #[test]
+    fn the_line_of_nccl_2_4_to_2_30() {
+        let line = "n1:13:14 [0] NCCL INFO AllReduce: opCount 1a sendbuff 0x10 recvbuff 0x20 \
+                    count 64 datatype 7 op 0 root 0 comm 0x7f0c741162f0 [nranks=2] stream 0x7f0";
+        let (start, c, end) = parse(line).unwrap();
+        assert_eq!(&line[start..start + 9], "AllReduce");
+        assert_eq!(end, line.len());
+        assert_eq!(
+            (c.op, c.op_count, c.count, c.datatype),
+            (&b"AllReduce"[..], 0x1a, 64, 7)
+        );
+        assert_eq!(
+            (c.comm, c.nranks, c.stream),
+            (0x7f0c741162f0, Some(2), 0x7f0)
+        );
+    }
+
+    #[test]
+    fn rccl_has_acc_a_null_stream_and_a_task_tail() {
+        let (_, c, end) = parse(
+            "AllReduce: opCount 0 sendbuff 0x7 recvbuff 0x7 acc (nil) count 1 datatype 7 op 4 \
+             root 0 comm 0x2b [nranks=2] stream (nil) task 0 globalrank 5",
+        )
+        .unwrap();
+        assert_eq!((c.redop, c.stream), (4, 0));
+        assert!(end > 100 && c.count == 1);
+    }
+
+    #[test]
+    fn send_has_a_null_buffer_and_its_peer_as_root() {
+        let (_, c, _) = parse(
+            "Send: opCount d60 sendbuff (nil) recvbuff 0x7f count 0 datatype 9 op 0 root 3 \
+             comm 0x1 [nranks=4] stream 0x5 ",
+        )
+        .unwrap();
+        assert_eq!((c.op, c.root, c.count), (&b"Send"[..], 3, 0));
+    }
+
+    #[test]
+    fn a_cut_at_any_byte_before_the_stream_is_never_half_read() {
+        let line = "AllGather: opCount 2 sendbuff 0x7f recvbuff 0x7e count 131072 datatype 9 op 0 \
+                    root 0 comm 0x9bb [nranks=4096] stream 0x9001";
+        let last = line.find(" stream 0x").unwrap() + " stream 0x".len();
+        for cut in "AllGather: opCount ".len()..=last {
+            assert!(parse(&line[..cut]).is_err(), "{}", &line[..cut]);
+        }
+    }
+
+    #[test]
+    fn a_count_over_64_bits_is_damage() {
+        let line = "AllGather: opCount 2 sendbuff 0x7f recvbuff 0x7e count 18446744073709551616 \
+                    datatype 9 op 0 root 0 comm 0x9bb [nranks=4] stream 0x9";
+        assert_eq!(parse(line).unwrap_err().what, "a number below 2^64");
+    }
+
+    #[test]
+    fn a_tail_is_known_by_its_end_and_names_its_communicator() {
+        let tail = b"2600 count 4096 datatype 9 op 0 root 0 comm 0x55d0 [nranks=4] stream 0x55d";
+        assert!(is_tail(tail));
+        assert_eq!(tail_comm(tail), Some(0x55d0));
+        assert!(!is_tail(b"ls per peer"));
+    }
+}

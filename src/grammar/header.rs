@@ -1,0 +1,313 @@
+//! The header in front of NCCL's lines, wherever it stands in a line.
+//!
+//! ```text
+//! host:pid:tid [dev] NCCL INFO body                    INFO
+//! host:pid:tid [dev] file:line (func) NCCL WARN body   WARN; (func) since 2.30.7
+//! host:pid:tid [dev] 123.456 func:line NCCL TRACE body TRACE
+//! host:pid:tid [dev] 1558545003174220 NCCL INFO body   old RCCL
+//! host:pid:tid NCCL CALL fn(args)                      CALL
+//! ```
+//!
+//! From `ncclDebugLog` in NCCL's `src/debug.cc` (2.4 to 2.30.7). A time stamp in the user's
+//! own strftime format, a launcher's prefix or other text may stand in front. `dev` is the CUDA
+//! device current at print time, not a rank.
+
+use super::token::{Expected, PResult, dec_u32, dec_u64, is_host_byte, word};
+use memchr::{memchr_iter, memmem};
+
+/// What kind of line the header opens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Level {
+    /// `NCCL INFO`, by far the most.
+    Info,
+    /// `NCCL WARN`.
+    Warn,
+    /// `NCCL CALL`: the API call's twin of a COLL line, never a second call.
+    Call,
+    /// `NCCL TRACE`.
+    Trace,
+    /// A level this version does not know, such as `NCCL ABORT`.
+    Other,
+}
+
+/// One header in a line. Offsets are in that line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header<'a> {
+    /// Where the host begins.
+    pub start: usize,
+    /// Where the message begins, behind `NCCL <LEVEL> `.
+    pub body: usize,
+    /// The host as it stands there. Glued text in front may have lent it bytes.
+    pub host: &'a [u8],
+    /// The process.
+    pub pid: u64,
+    /// The thread.
+    pub tid: u64,
+    /// The CUDA device in brackets; CALL lines have none.
+    pub dev: Option<u32>,
+    /// The level.
+    pub level: Level,
+}
+
+/// The longest text between `[dev] ` and `NCCL `: a WARN's file may be an absolute path.
+const LONGEST_PLACE: usize = 400;
+
+/// The first header at or after `from`.
+pub fn find(line: &[u8], from: usize) -> Option<Header<'_>> {
+    memchr_iter(b':', line.get(from..)?).find_map(|colon| at_colon(line, from, from + colon))
+}
+
+/// All headers of a line, in order.
+pub fn all(line: &[u8]) -> impl Iterator<Item = Header<'_>> {
+    let mut from = 0;
+    std::iter::from_fn(move || {
+        let header = find(line, from)?;
+        from = header.body;
+        Some(header)
+    })
+}
+
+/// The header whose host ends at `colon`, with no byte of it before `floor`.
+fn at_colon(line: &[u8], floor: usize, colon: usize) -> Option<Header<'_>> {
+    if !line.get(colon + 1)?.is_ascii_digit() || colon == floor {
+        return None;
+    }
+    let start = line[floor..colon]
+        .iter()
+        .rposition(|&b| !is_host_byte(b))
+        .map_or(floor, |i| floor + i + 1);
+    if start == colon {
+        return None;
+    }
+    let (rest, (pid, tid, dev)) = process(&line[colon + 1..]).ok()?;
+    let (level, message) = level(rest, dev.is_some())?;
+    Some(Header {
+        start,
+        body: line.len() - message.len(),
+        host: &line[start..colon],
+        pid,
+        tid,
+        dev,
+        level,
+    })
+}
+
+/// `pid:tid [dev] ` or `pid:tid `.
+fn process(input: &[u8]) -> PResult<'_, (u64, u64, Option<u32>)> {
+    let (i, pid) = dec_u64(input)?;
+    let (i, _) = word(":", "the thread")(i)?;
+    let (i, tid) = dec_u64(i)?;
+    let (i, _) = word(" ", "a blank")(i)?;
+    match i.strip_prefix(b"[") {
+        Some(i) => {
+            let (i, dev) = dec_u32(i)?;
+            let (i, _) = word("] ", "the end of the device")(i)?;
+            Ok((i, (pid, tid, Some(dev))))
+        }
+        None => Ok((i, (pid, tid, None))),
+    }
+}
+
+/// The level and the message behind it. Without `[dev]` only CALL is a header.
+fn level(input: &[u8], has_dev: bool) -> Option<(Level, &[u8])> {
+    if let Some(rest) = input.strip_prefix(b"NCCL INFO ") {
+        return has_dev.then_some((Level::Info, rest));
+    }
+    if !has_dev {
+        return input
+            .strip_prefix(b"NCCL CALL ")
+            .map(|rest| (Level::Call, rest));
+    }
+    // A place (`file:line`, a time, a function) may stand between `[dev]` and `NCCL`. Another
+    // bracket means another header: what is between is not a place.
+    let window = &input[..input.len().min(LONGEST_PLACE)];
+    let nccl = memmem::find(window, b"NCCL ")?;
+    if nccl > 0 && (input[nccl - 1] != b' ' || input[..nccl].contains(&b'[')) {
+        return None;
+    }
+    let rest = &input[nccl + b"NCCL ".len()..];
+    let known: [(&[u8], Level); 4] = [
+        (b"INFO ", Level::Info),
+        (b"WARN ", Level::Warn),
+        (b"TRACE ", Level::Trace),
+        (b"ABORT ", Level::Other),
+    ];
+    known
+        .iter()
+        .find_map(|(word, level)| rest.strip_prefix(*word).map(|rest| (*level, rest)))
+}
+
+/// The time stamp that ends where `header` starts, as printed, without brackets and blanks;
+/// empty where none is printed. NCCL 2.26+ prints `[2026-03-03 12:11:38] ` or the user's own
+/// format; collectors put theirs in front too.
+pub fn time(before: &[u8]) -> &[u8] {
+    let text = before.trim_ascii_end();
+    if let Some(inner) = text.strip_suffix(b"]") {
+        return match memchr::memrchr(b'[', inner) {
+            Some(open) if is_time(&inner[open + 1..]) => &inner[open + 1..],
+            _ => b"",
+        };
+    }
+    let text = text.strip_suffix(b"|").map_or(text, <[u8]>::trim_ascii_end);
+    // `2025-07-25 19:54:57.101122` is two words, `16:39:51` and `1763640000.5` are one.
+    let word = memchr::memrchr(b' ', text).map_or(0, |i| i + 1);
+    if !is_time(&text[word..]) {
+        return b"";
+    }
+    let day = text[..word].trim_ascii_end();
+    let day_start = memchr::memrchr(b' ', day).map_or(0, |i| i + 1);
+    if is_date(&day[day_start..]) {
+        &text[day_start..]
+    } else {
+        &text[word..]
+    }
+}
+
+fn is_time(text: &[u8]) -> bool {
+    let count = |of: fn(&u8) -> bool| text.iter().filter(|b| of(b)).count();
+    let digits = count(u8::is_ascii_digit);
+    // A clock has colons, a date two dashes or strokes, an epoch many digits; `100.66` is none.
+    let clock = count(|&b| b == b':') >= 1 && digits >= 3;
+    let date = digits == 8 && count(|&b| b == b'-' || b == b'/') == 2;
+    (clock || date || digits >= 9)
+        && text
+            .iter()
+            .all(|&b| b.is_ascii_alphanumeric() || b":.,-+/ ".contains(&b))
+        && text.first().is_some_and(u8::is_ascii_digit)
+}
+
+fn is_date(text: &[u8]) -> bool {
+    text.len() >= 4
+        && text
+            .iter()
+            .all(|b| b.is_ascii_digit() || matches!(b, b'-' | b'/' | b'.'))
+}
+
+impl From<nom::Err<Expected>> for Expected {
+    fn from(e: nom::Err<Expected>) -> Expected {
+        match e {
+            nom::Err::Error(e) | nom::Err::Failure(e) => e,
+            nom::Err::Incomplete(_) => Expected {
+                what: "more",
+                left: 0,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(line: &str) -> (String, u64, u64, Option<u32>, Level, String) {
+        let h = find(line.as_bytes(), 0).unwrap_or_else(|| panic!("no header in {line}"));
+        (
+            String::from_utf8_lossy(h.host).into_owned(),
+            h.pid,
+            h.tid,
+            h.dev,
+            h.level,
+            line[h.body..].to_owned(),
+        )
+    }
+
+    #[test]
+    fn each_level_has_its_own_shape() {
+        let (host, pid, tid, dev, level, body) = one("mew0:64904:64905 [1] NCCL INFO Init");
+        assert_eq!(
+            (host.as_str(), pid, tid, dev),
+            ("mew0", 64904, 64905, Some(1))
+        );
+        assert_eq!((level, body.as_str()), (Level::Info, "Init"));
+        let cases = [
+            ("h:1:2 [0] transport/net_ib.cc:789 NCCL WARN x", Level::Warn),
+            ("h:1:2 [0] net.cc:7 (ncclNetInit) NCCL WARN x", Level::Warn),
+            (
+                "[2026-03-03 12:11:38] h:1:2 [0] a.cc:1 NCCL WARN x",
+                Level::Warn,
+            ),
+            (
+                "h:1:2 [3] 123.456000 initTransports:44 NCCL TRACE x",
+                Level::Trace,
+            ),
+            ("h:1:2 NCCL CALL ncclGroupStart()", Level::Call),
+            (
+                "h:1:2 [1] 1558545003174220 NCCL INFO AllReduce",
+                Level::Info,
+            ),
+        ];
+        for (line, level) in cases {
+            let got = one(line);
+            assert_eq!(
+                (got.0.as_str(), got.1, got.2, got.4),
+                ("h", 1, 2, level),
+                "{line}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_header_is_found_behind_any_prefix() {
+        for prefix in [
+            " 0: ",
+            "511: ",
+            "[1,26]<stdout>:",
+            "[0] ",
+            "[default0]:",
+            "(RayTrainWorker pid=615, ip=10.72.7.6) ",
+            "\x1b[36m(W pid=5310)\x1b[0m ",
+            "  | 2025-05-16T16:39:51.208-07:00 | ",
+            "[2026-04-28 14:14:49] ",
+            "12:11:38 ",
+            "2025-07-25 19:54:57.101122 ",
+            "[pod/job-0/main] ",
+            "> ",
+        ] {
+            let got = one(&format!("{prefix}104-171-202-216:21:22 [1] NCCL INFO x"));
+            assert_eq!((got.0.as_str(), got.1), ("104-171-202-216", 21), "{prefix}");
+        }
+    }
+
+    #[test]
+    fn the_clock_is_no_header() {
+        assert_eq!(find(b"12:11:38 [0] loading", 0), None);
+        assert_eq!(find(b"epoch 1:2:3 NCCL INFO", 0), None);
+        assert_eq!(find(b":1:2 [0] NCCL INFO x", 0), None);
+    }
+
+    #[test]
+    fn every_header_of_a_glued_line_is_found() {
+        let line = b"a:1:2 [0] NCCL INFO comm 0x9 rank 1 nb:3:4 [1] NCCL INFO Trees";
+        let hosts: Vec<_> = all(line).map(|h| (h.host, h.start)).collect();
+        assert_eq!(hosts, [(&b"a"[..], 0), (&b"nb"[..], 36)]);
+    }
+
+    #[test]
+    fn the_stamp_is_given_as_printed() {
+        assert_eq!(time(b"[2026-04-28 14:14:49] "), b"2026-04-28 14:14:49");
+        assert_eq!(
+            time(b" 0: [2026-04-28 14:14:49.123] "),
+            b"2026-04-28 14:14:49.123"
+        );
+        assert_eq!(
+            time(b"2025-07-25 19:54:57.101122 "),
+            b"2025-07-25 19:54:57.101122"
+        );
+        assert_eq!(time(b"0: 19:54:57 "), b"19:54:57");
+        assert_eq!(time(b"1763640000.125 "), b"1763640000.125");
+        assert_eq!(
+            time(b"  | 2025-05-16T16:39:51.208-07:00 | "),
+            b"2025-05-16T16:39:51.208-07:00"
+        );
+        for none in [
+            &b""[..],
+            b"  83.33  100.66      ",
+            b" 0: ",
+            b"[0] ",
+            b"[1,26]<stdout>:",
+            b"[pod/job-0/main] ",
+        ] {
+            assert_eq!(time(none), b"", "{}", String::from_utf8_lossy(none));
+        }
+    }
+}

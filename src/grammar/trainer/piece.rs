@@ -1,0 +1,175 @@
+//! A piece of a line between carriage returns, and the small searches every recogniser shares.
+
+use std::borrow::Cow;
+
+use memchr::memmem;
+
+use super::number::{float, run};
+use super::{Found, Mark, StepLine};
+
+/// How far a recogniser looks back from an anchor for the head of the record. A bound, because a
+/// hostile line of anchors only must not cost a look at the whole line each.
+const REACH: usize = 512;
+
+/// The text a recogniser sees: one piece, without colours.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Piece<'a> {
+    /// The bytes of the piece.
+    pub(super) text: &'a [u8],
+    /// Just after the last record found in it; nothing before belongs to another one.
+    pub(super) floor: usize,
+}
+
+impl<'a> Piece<'a> {
+    /// What stands before `at` and is still free, at most `REACH` bytes; with its position.
+    pub(super) fn before(&self, at: usize) -> (&'a [u8], usize) {
+        let low = self.floor.max(at.saturating_sub(REACH)).min(at);
+        (&self.text[low..at], low)
+    }
+
+    /// Where `needle` last stands before `at`.
+    pub(super) fn find_back(&self, needle: &[u8], at: usize) -> Option<usize> {
+        let (text, low) = self.before(at);
+        memmem::rfind(text, needle).map(|found| low + found)
+    }
+
+    /// `at` moved back over `word` if it stands right before.
+    pub(super) fn over(&self, word: &[u8], at: usize) -> usize {
+        let (text, low) = self.before(at);
+        text.strip_suffix(word).map_or(at, |rest| low + rest.len())
+    }
+
+    /// Whether a name begins at `at`: `step:` does not in `global_step:`. A letter before it is no
+    /// objection, because the head of a torn line may end anywhere.
+    pub(super) fn word_at(&self, at: usize) -> bool {
+        !matches!(self.text[..at].last(), Some(b'_' | b'/' | b'-'))
+    }
+
+    /// Position in the piece of `rest`, which is a tail of it.
+    pub(super) fn position(&self, rest: &[u8]) -> usize {
+        self.text.len() - rest.len()
+    }
+
+    /// The record from `start` to `end` as a step.
+    pub(super) fn step(start: usize, end: usize, line: StepLine) -> Option<Found> {
+        Some(Found {
+            start,
+            end,
+            mark: Mark::Step(line),
+        })
+    }
+}
+
+/// How a trainer writes ` | name: value` or `, name=value`.
+pub(super) struct Fields {
+    /// What stands before a name.
+    pub(super) separator: &'static [u8],
+    /// What stands between a name and its value.
+    pub(super) colon: &'static [u8],
+    /// The bytes that may follow a number, as units do.
+    pub(super) units: &'static [u8],
+}
+
+impl Fields {
+    /// How many bytes of `text` are fields; a record of another writer glued behind ends them.
+    pub(super) fn length(&self, text: &[u8]) -> usize {
+        let mut rest = text;
+        while let Some(after) = rest.strip_prefix(self.separator) {
+            let name = run(after, |b| b != self.colon[0] && !b",|[{\t".contains(&b));
+            let Some(value) = after[name..].strip_prefix(self.colon) else {
+                break;
+            };
+            let (tail, number) = float(value);
+            rest = if number.is_some() {
+                &tail[run(tail, |b| self.units.contains(&b))..]
+            } else {
+                &value[run(value, |b| {
+                    b.is_ascii_alphanumeric() || b"+-./_?".contains(&b)
+                })..]
+            };
+        }
+        text.len() - rest.len()
+    }
+}
+
+/// `text` without `ESC[..m`, and where each escape was cut: position in the clean text and bytes
+/// cut up to there.
+pub(super) fn without_colours(text: &[u8]) -> (Cow<'_, [u8]>, Vec<(usize, usize)>) {
+    let mut cuts = Vec::new();
+    if memchr::memchr(0x1b, text).is_none() {
+        return (Cow::Borrowed(text), cuts);
+    }
+    let mut clean = Vec::with_capacity(text.len());
+    let mut rest = text;
+    let mut cut = 0;
+    while let Some(at) = memmem::find(rest, b"\x1b[") {
+        let parameters = run(&rest[at + 2..], |b| b.is_ascii_digit() || b == b';');
+        let end = at + 2 + parameters;
+        if rest.get(end) == Some(&b'm') {
+            clean.extend_from_slice(&rest[..at]);
+            cut += end + 1 - at;
+            cuts.push((clean.len(), cut));
+            rest = &rest[end + 1..];
+        } else {
+            clean.extend_from_slice(&rest[..end]);
+            rest = &rest[end..];
+        }
+    }
+    clean.extend_from_slice(rest);
+    (Cow::Owned(clean), cuts)
+}
+
+/// The place in the coloured text of a place in the clean one, after the escapes that stand there.
+pub(super) fn with_colours(cuts: &[(usize, usize)], at: usize) -> usize {
+    match cuts.partition_point(|&(clean, _)| clean <= at) {
+        0 => at,
+        n => at + cuts[n - 1].1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_are_cut_and_places_found_again() {
+        let text = b"a\x1b[31mbc\x1b[38;2;1;2;3m\x1b[0md\x1b[K";
+        let (clean, cuts) = without_colours(text);
+        assert_eq!(&*clean, b"abcd\x1b[K");
+        assert_eq!(text[with_colours(&cuts, 0)], b'a');
+        assert_eq!(text[with_colours(&cuts, 1)], b'b');
+        assert_eq!(text[with_colours(&cuts, 3)], b'd');
+        assert_eq!(with_colours(&cuts, clean.len()), text.len());
+    }
+
+    #[test]
+    fn text_without_colours_is_not_copied() {
+        assert!(matches!(without_colours(b"plain").0, Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn fields_end_before_glued_text() {
+        let of = |text: &'static str, separator, units| {
+            let fields = Fields {
+                separator,
+                colon: b": ",
+                units,
+            };
+            &text[..fields.length(text.as_bytes())]
+        };
+        assert_eq!(
+            of(" | lr: 1e-05 | T: 1.2e+03[NeMo", b" | ", b""),
+            " | lr: 1e-05 | T: 1.2e+03"
+        );
+        assert_eq!(
+            of(" | lr: 5 | seen: 588Training", b" | ", b""),
+            " | lr: 5 | seen: 588"
+        );
+        assert_eq!(of(" | seen: 1.02K | x", b" | ", b"K"), " | seen: 1.02K");
+        assert_eq!(
+            of(", seconds: 5.667, loss: nan.0 x", b", ", b""),
+            ", seconds: 5.667, loss: nan.0"
+        );
+        assert_eq!(of(" | lr", b" | ", b""), "");
+    }
+}

@@ -1,0 +1,274 @@
+//! Joins the pieces of torn lines where only one way of joining them can be true.
+//!
+//! NCCL 2.29.2+ writes a line in pieces of 128 bytes, so that on a pipe shared by several
+//! processes another process's line may stand between a line's beginning and its end. An end
+//! says which communicator's address it is about; if the lines before say which process uses
+//! that address, there is one beginning it belongs to. Where it is not known and one beginning
+//! waits, that is the one. In all other cases nothing is joined: both pieces are damaged.
+
+use crate::account::{Account, Class};
+use crate::grammar::coll::{self, Coll};
+use crate::grammar::{header, init};
+use crate::origin::Merged;
+use crate::scan::{Fragment, Piece, TEAR};
+use std::collections::{BTreeMap, VecDeque};
+
+/// A call whose line was not simply whole.
+#[derive(Debug, Clone)]
+pub struct Joined {
+    /// The slot of the chunk at which it comes in.
+    pub slot: u32,
+    /// The line, joined.
+    text: Vec<u8>,
+    /// Who said it: a merged member's number.
+    pub member: u32,
+}
+
+impl Joined {
+    /// What the line says, with its thread and time stamp.
+    pub fn call(&self) -> Option<(Coll<'_>, Option<u64>, &[u8])> {
+        let (coll, _) = whole(&self.text)?;
+        let header = header::find(&self.text, 0)?;
+        Some((
+            coll,
+            Some(header.tid),
+            header::time(&self.text[..header.start]),
+        ))
+    }
+}
+
+/// Beginnings that wait at a time; with more, the oldest is given up.
+const OPEN: usize = 256;
+
+/// The pieces of one input that wait for their other half.
+#[derive(Debug, Default)]
+pub struct Joiner {
+    open: VecDeque<Head>,
+    lines: BTreeMap<u64, Pending>,
+}
+
+#[derive(Debug)]
+struct Head {
+    process: u32,
+    place: u32,
+    text: Vec<u8>,
+    line: u64,
+}
+
+/// A line whose class depends on its pieces.
+#[derive(Debug)]
+struct Pending {
+    column: usize,
+    left: usize,
+    failed: bool,
+    joined: bool,
+}
+
+impl Joiner {
+    /// Takes a chunk's fragment; its line counts from the start of the input, its place is
+    /// merged. A call that is complete now goes to `out`.
+    pub fn feed(
+        &mut self,
+        fragment: Fragment,
+        merged: &mut Merged,
+        account: &mut Account,
+        out: &mut Vec<Joined>,
+    ) {
+        let Fragment {
+            piece,
+            line,
+            column,
+            at,
+            slot,
+        } = fragment;
+        if !matches!(piece, Piece::Close) {
+            let new = || Pending {
+                column,
+                left: 0,
+                failed: false,
+                joined: false,
+            };
+            self.lines.entry(line).or_insert_with(new).left += 1;
+        }
+        match piece {
+            Piece::Close => self.close(account),
+            Piece::Head { place, text } => self.head(place, text.into(), line, merged, account),
+            Piece::Tail { text } => match self.owner(&text, at, merged) {
+                Some(index) => {
+                    self.join(index, &text, slot, at, merged, account, out);
+                    self.settle(line, false, true, account);
+                }
+                None => self.settle(line, true, false, account),
+            },
+            Piece::Doubtful { place, text } => {
+                let process = merged.origins.places.get(place).process;
+                let Some((coll, _)) = whole(&text) else {
+                    return self.settle(line, true, false, account);
+                };
+                let known = |p: u32| merged.users_before(coll.comm, at).any(|user| user == p);
+                let other = match text.get(TEAR..) {
+                    Some(rest) if !known(process) => self.sole_owner(rest, known),
+                    _ => None,
+                };
+                match other {
+                    Some(index) => {
+                        self.join(index, &text[TEAR..], slot, at, merged, account, out);
+                        self.head(place, text[..TEAR].to_vec(), line, merged, account);
+                        if let Some(pending) = self.lines.get_mut(&line) {
+                            pending.joined = true;
+                        }
+                    }
+                    None => {
+                        let member = merged.joined(place, coll.comm, coll.nranks, at);
+                        account.calls += 1;
+                        out.push(Joined {
+                            slot,
+                            text: text.into(),
+                            member,
+                        });
+                        self.settle(line, false, false, account);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Gives up every beginning that waits: the input ends, or a step line was passed.
+    pub fn close(&mut self, account: &mut Account) {
+        while let Some(head) = self.open.pop_front() {
+            self.settle(head.line, true, false, account);
+        }
+    }
+
+    fn head(
+        &mut self,
+        place: u32,
+        text: Vec<u8>,
+        line: u64,
+        merged: &Merged,
+        account: &mut Account,
+    ) {
+        let process = merged.origins.places.get(place).process;
+        // A process writes the end of a line before it begins another.
+        if let Some(at) = self.open.iter().position(|h| h.process == process)
+            && let Some(old) = self.open.remove(at)
+        {
+            self.settle(old.line, true, false, account);
+        }
+        if self.open.len() == OPEN
+            && let Some(old) = self.open.pop_front()
+        {
+            self.settle(old.line, true, false, account);
+        }
+        self.open.push_back(Head {
+            process,
+            place,
+            text,
+            line,
+        });
+    }
+
+    /// The one beginning that `tail` can belong to.
+    fn owner(&self, tail: &[u8], at: u64, merged: &Merged) -> Option<usize> {
+        let Some(comm) = coll::tail_comm(tail) else {
+            return self.only(|head| init_of(&head.text, tail).is_some());
+        };
+        let mut users = merged.users_before(comm, at).peekable();
+        if users.peek().is_none() {
+            return self.only(|head| fits(&head.text, tail));
+        }
+        let known: Vec<u32> = users.collect();
+        self.sole_owner(tail, |process| known.contains(&process))
+    }
+
+    fn sole_owner(&self, tail: &[u8], known: impl Fn(u32) -> bool) -> Option<usize> {
+        self.only(|head| known(head.process) && fits(&head.text, tail))
+    }
+
+    fn only(&self, is: impl Fn(&Head) -> bool) -> Option<usize> {
+        let mut those = self.open.iter().enumerate().filter(|(_, head)| is(head));
+        match (those.next(), those.next()) {
+            (Some((index, _)), None) => Some(index),
+            _ => None,
+        }
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn join(
+        &mut self,
+        index: usize,
+        tail: &[u8],
+        slot: u32,
+        at: u64,
+        merged: &mut Merged,
+        account: &mut Account,
+        out: &mut Vec<Joined>,
+    ) {
+        let Some(mut head) = self.open.remove(index) else {
+            return;
+        };
+        self.settle(head.line, false, true, account);
+        if let Some(init) = init_of(&head.text, tail) {
+            return merged.joined_init(head.process, &init, at);
+        }
+        head.text.extend_from_slice(tail);
+        if let Some((coll, _)) = whole(&head.text) {
+            let member = merged.joined(head.place, coll.comm, coll.nranks, at);
+            account.calls += 1;
+            out.push(Joined {
+                slot,
+                text: head.text,
+                member,
+            });
+        }
+    }
+
+    /// One piece of a line is decided; with its last one the line is counted.
+    fn settle(&mut self, line: u64, failed: bool, joined: bool, account: &mut Account) {
+        let Some(pending) = self.lines.get_mut(&line) else {
+            return;
+        };
+        pending.left -= 1;
+        pending.failed |= failed;
+        pending.joined |= joined;
+        if pending.left > 0 {
+            return;
+        }
+        let Pending {
+            column,
+            failed,
+            joined,
+            ..
+        } = *pending;
+        self.lines.remove(&line);
+        // The line itself was counted when it was met.
+        account.lines -= 1;
+        if failed {
+            let lines = account.lines;
+            account.place(line, column, "the other half of a torn NCCL line", b"");
+            account.lines = lines;
+            account.line(Class::Damaged);
+        } else {
+            account.line(if joined { Class::Repaired } else { Class::Call });
+        }
+    }
+}
+
+/// The call of a whole line.
+fn whole(text: &[u8]) -> Option<(Coll<'_>, usize)> {
+    let anchor = coll::FINDER.find(text)?;
+    let (_, coll, end) = coll::at(text, anchor).ok()?;
+    Some((coll, end))
+}
+
+/// True where `head` and `tail` make one whole COLL line that goes through the joint.
+fn fits(head: &[u8], tail: &[u8]) -> bool {
+    let joined = [head, tail].concat();
+    whole(&joined).is_some_and(|(_, end)| end > head.len() && joined[end..].trim_ascii().is_empty())
+}
+
+fn init_of(head: &[u8], tail: &[u8]) -> Option<init::Init> {
+    let joined = [head, tail].concat();
+    let header = header::find(&joined, 0)?;
+    init::message(&joined[header.body..])
+}

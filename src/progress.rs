@@ -1,0 +1,49 @@
+//! Progress on a terminal, nothing in a pipe.
+
+use crate::calls::Progress;
+use indicatif::{ProgressBar, ProgressStyle};
+use std::io::IsTerminal;
+
+/// A line on stderr that shows bytes read, if someone can see it.
+#[derive(Debug)]
+pub struct Bar {
+    bar: ProgressBar,
+}
+
+impl Bar {
+    /// A bar, shown only where stderr is a terminal and `wanted`. `total` is the bytes of all
+    /// inputs, where known.
+    pub fn new(total: Option<u64>, wanted: bool) -> Bar {
+        if !wanted || !std::io::stderr().is_terminal() {
+            return Bar {
+                bar: ProgressBar::hidden(),
+            };
+        }
+        let (bar, template) = match total {
+            Some(total) => (
+                ProgressBar::new(total),
+                "{bar:30} {bytes}/{total_bytes} {bytes_per_sec} {eta}",
+            ),
+            None => (
+                ProgressBar::new_spinner(),
+                "{spinner} {bytes} {bytes_per_sec}",
+            ),
+        };
+        // The templates are constant; a wrong one would leave the plain style.
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        Bar { bar }
+    }
+
+    /// Takes the bar away, so that messages stand on lines of their own.
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+impl Progress for Bar {
+    fn advance(&self, bytes: u64) {
+        self.bar.inc(bytes);
+    }
+}

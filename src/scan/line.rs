@@ -1,0 +1,523 @@
+//! The long way: a line that is not simply one header and one body.
+
+use super::fragment::TEAR;
+use super::{Fragment, MarkAt, Piece, Scan, Speaker, Visit};
+use crate::account::Class;
+use crate::grammar::coll::{self, Coll};
+use crate::grammar::header::{self, Header, Level};
+use crate::grammar::init;
+use crate::grammar::trainer::{Found, Recogniser};
+use memchr::{memchr, memmem, memrchr};
+
+/// NCCL before 2.29.2 cuts a line here (`char buffer[1024]` in `src/debug.cc`).
+const OWN_CUT: usize = 1023;
+
+/// For how many lines behind a torn one the short way is not taken: the end of the torn line
+/// may follow another line's first 128 bytes, and that looks like a whole line.
+const WAIT: u32 = 64;
+
+/// True where a cut before the byte behind `before` separates nothing that may be joined: no
+/// line of the last ones is torn, the last has no step line in a line of NCCL's.
+pub fn quiet(before: &[u8]) -> bool {
+    static NCCL: std::sync::LazyLock<memmem::Finder<'static>> =
+        std::sync::LazyLock::new(|| memmem::Finder::new(b" NCCL "));
+    static ALL: std::sync::LazyLock<Recogniser> = std::sync::LazyLock::new(Recogniser::all);
+    let text = before.strip_suffix(b"\n").unwrap_or(before);
+    // The first line of what we see may have lost its beginning: that is no tear.
+    let text = memchr(b'\n', text).map_or(text, |i| &text[i + 1..]);
+    let last = &text[memrchr(b'\n', text).map_or(0, |i| i + 1)..];
+    if ALL.may_mark(last) {
+        return false;
+    }
+    text.split(|&b| b == b'\n').all(|line| {
+        let mut hits = NCCL.find_iter(line);
+        match hits.next() {
+            Some(_) => hits.next().is_none(),
+            None => !coll::is_tail(line),
+        }
+    })
+}
+
+/// True where `prefix`, the text in front of a header, is a launcher's or a stamp's, so that
+/// nothing of it can be part of the host, no step line is in it and no other line's remains.
+pub(super) fn is_prefix(prefix: &[u8], recogniser: &Recogniser) -> bool {
+    let Some(&last) = prefix.last() else {
+        return true;
+    };
+    // Beyond the longest known prefix (Ray's, CloudWatch's) it may be anything.
+    if prefix.len() > 160 || !matches!(last, b' ' | b':' | b'\t' | b'm' | b'>') {
+        return false;
+    }
+    let known = match prefix.trim_ascii_start() {
+        [] => true,
+        [b'[' | b'(' | b'|' | b'>' | 0x1b, ..] => true,
+        text => {
+            // srun's ` 0: `, a stamp's digits, pdsh's and SkyPilot's `worker-0: `.
+            !header::time(prefix).is_empty()
+                || text
+                    .strip_suffix(b": ")
+                    .is_some_and(|label| !label.contains(&b' '))
+        }
+    };
+    known && !recogniser.may_mark(prefix) && memmem::find(prefix, b"NCCL").is_none()
+}
+
+/// Something on a line, by its place in it.
+enum Thing<'a> {
+    Mark(Found),
+    Call(Coll<'a>, Speaker, &'a [u8]),
+    Init(init::Init, Speaker),
+    Fragment(Piece),
+}
+
+/// What a line turned out to be.
+struct Verdict<'a> {
+    things: Vec<(usize, Thing<'a>)>,
+    class: Class,
+    damage: Option<(usize, &'static str)>,
+    waits: bool,
+}
+
+impl<'a, V: Visit> Scan<'a, V> {
+    /// Takes the line at `start`, and the next one too if a step line was spliced into this
+    /// one. Gives where the line after starts.
+    pub(super) fn long(&mut self, start: usize) -> usize {
+        self.torn = self.torn.saturating_sub(1);
+        let bytes = self.bytes;
+        let end = memchr(b'\n', &bytes[start..]).map_or(bytes.len(), |i| start + i);
+        let next = (end + 1).min(bytes.len());
+        let line = &bytes[start..end];
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if line.is_empty() {
+            self.out.account.line(Class::Foreign);
+            return next;
+        }
+        let mut found = std::mem::take(&mut self.found);
+        found.clear();
+        if self.recogniser.may_mark(line) {
+            self.recogniser.marks(line, &mut found);
+        }
+        let next = match self.spliced(start, line, next, &found) {
+            Some(after) => after,
+            None => {
+                self.plain(start, line, next, &found);
+                next
+            }
+        };
+        self.found = found;
+        next
+    }
+
+    fn plain(&mut self, start: usize, line: &'a [u8], next: usize, found: &[Found]) {
+        let mut v = Verdict {
+            things: Vec::new(),
+            class: Class::Foreign,
+            damage: None,
+            waits: false,
+        };
+        v.things
+            .extend(found.iter().map(|f| (f.start, Thing::Mark(*f))));
+        if memmem::find(line, b"NCCL ").is_some() || coll::FINDER.find(line).is_some() {
+            self.pieces(line, found, &mut v);
+        } else if coll::is_tail(line) || is_init_tail(line) {
+            v.waits = true;
+            v.things
+                .push((0, Thing::Fragment(Piece::Tail { text: line.into() })));
+        }
+        if let Some(n) = ray_repeats(line) {
+            self.out.account.ray_lines += 1;
+            self.out.account.ray_repeats += n;
+        }
+        self.commit(start, line, next, v);
+    }
+
+    /// Tells the stage what stands on the line, in its order, and counts the line.
+    fn commit(&mut self, start: usize, line: &'a [u8], next: usize, mut v: Verdict<'a>) {
+        v.things.sort_by_key(|(at, _)| *at);
+        let number = self.out.account.lines;
+        for i in 0..v.things.len() {
+            let until = v.things.get(i + 1).map(|(at, _)| *at);
+            match &v.things[i] {
+                (_, Thing::Mark(mark)) => {
+                    let begin = if i == 0 { start } else { start + mark.start };
+                    let (cut, next_line) = match mark_end(line, mark.end, until) {
+                        Some(end) => (start + end, number),
+                        None => (next, number + 1),
+                    };
+                    self.mark(mark, (begin, cut), (number, next_line));
+                }
+                &(at, Thing::Call(coll, speaker, time)) => {
+                    self.call(coll, speaker, time, start + at);
+                }
+                &(at, Thing::Init(init, speaker)) => {
+                    self.init(init, speaker, start + at);
+                    if self.keep_init_lines {
+                        let range = (self.offset + start as u64, self.offset + next as u64);
+                        self.out.init_lines.push(range);
+                    }
+                }
+                (at, Thing::Fragment(piece)) => {
+                    self.fragment(piece.clone(), number, *at, start + at);
+                }
+            }
+        }
+        if let Some((at, what)) = v.damage {
+            self.out
+                .account
+                .place(number, at, what, &line[at.min(line.len())..]);
+        }
+        match (v.damage.is_some(), v.waits) {
+            (true, _) => self.out.account.line(Class::Damaged),
+            // The merge counts it when its pieces are decided.
+            (false, true) => self.out.account.lines += 1,
+            (false, false) => self.out.account.line(v.class),
+        }
+    }
+
+    fn mark(&mut self, found: &Found, at: (usize, usize), lines: (u64, u64)) {
+        let (start, cut) = (self.offset + at.0 as u64, self.offset + at.1 as u64);
+        let (line, next_line) = lines;
+        self.out.marks.push(MarkAt {
+            start,
+            cut,
+            line,
+            next_line,
+            mark: found.mark,
+        });
+        self.out.visit.mark();
+        self.torn = 0;
+        // Also where the chunk has no piece yet: the one before may have left one open.
+        if !matches!(
+            self.out.fragments.last(),
+            Some(Fragment {
+                piece: Piece::Close,
+                ..
+            })
+        ) {
+            self.fragment(Piece::Close, line, 0, 0);
+        }
+    }
+
+    fn fragment(&mut self, piece: Piece, line: u64, column: usize, at: usize) {
+        self.torn = match piece {
+            Piece::Head { .. } => WAIT,
+            _ => self.torn,
+        };
+        let slot = self.out.fragments.len() as u32;
+        self.out.visit.slot();
+        let at = self.offset + at as u64;
+        self.out.fragments.push(Fragment {
+            piece,
+            line,
+            column,
+            at,
+            slot,
+        });
+    }
+
+    /// A step line printed into the middle of a COLL line, as block-buffered standard output
+    /// does: the bytes before it and the next line are one COLL line. Gives where the line
+    /// after both starts.
+    fn spliced(
+        &mut self,
+        start: usize,
+        line: &'a [u8],
+        next: usize,
+        found: &[Found],
+    ) -> Option<usize> {
+        let [mark] = found else { return None };
+        let head = &line[..mark.start];
+        let header = header::all(head).last()?;
+        let rest = &self.bytes[next..];
+        let tail = &rest[..memchr(b'\n', rest).unwrap_or(rest.len())];
+        if coll::FINDER
+            .find(&head[header.body..])
+            .is_some_and(|a| coll::at(&head[header.body..], a).is_ok())
+            || !coll::is_tail(tail)
+            || header::find(tail, 0).is_some()
+        {
+            return None;
+        }
+        let mut joined = head[header.start..].to_vec();
+        joined.extend_from_slice(tail.strip_suffix(b"\r").unwrap_or(tail));
+        let anchor = coll::FINDER.find(&joined)?;
+        let (op, coll, end) = coll::at(&joined, anchor).ok()?;
+        // The body must go through the joint, and to the end.
+        if end <= head.len() - header.start || !joined[end..].trim_ascii().is_empty() {
+            return None;
+        }
+        let clean = is_prefix(&head[..header.start], self.recogniser);
+        if op != header.body - header.start || (!clean && header::find(head, header.body).is_some())
+        {
+            return None;
+        }
+        let after = (next + tail.len() + 1).min(self.bytes.len());
+        let speaker = self.speaks(&header, clean);
+        let time = header::time(&head[..header.start]);
+        self.call(coll, speaker, time, start + header.start);
+        let number = self.out.account.lines;
+        self.mark(mark, (start + mark.start, after), (number, number + 2));
+        self.out.account.spliced += 1;
+        self.out.account.line(Class::Repaired);
+        self.out.account.line(Class::Repaired);
+        Some(after)
+    }
+
+    /// The pieces of a line of NCCL's: one for each header on it.
+    fn pieces(&mut self, line: &'a [u8], found: &[Found], v: &mut Verdict<'a>) {
+        let mut headers: Vec<Header<'a>> = header::all(line).collect();
+        if headers.is_empty() {
+            return self.headless(line, found, v);
+        }
+        let mut starts = Vec::with_capacity(headers.len() + 1);
+        let mut floor = 0;
+        for i in 0..headers.len() {
+            unglue(line, &mut headers, i, starts.last().copied());
+            starts.push(piece_start(line, floor, headers[i].start));
+            floor = headers[i].body;
+        }
+        starts.push(line.len());
+        v.class = Class::Other;
+        let before = &line[..starts[0]];
+        let bodies = v.things.len();
+        self.bodies(before, v);
+        // Without a body of its own: what another process's bytes left of a line.
+        if v.things.len() == bodies && memmem::find(before, b" [nranks=").is_some() {
+            v.damaged(0, "the beginning of a NCCL line");
+        }
+        let mut torn_before = false;
+        for (i, h) in headers.iter().enumerate() {
+            // A step line behind the message ends it.
+            let end = found
+                .iter()
+                .map(|f| f.start)
+                .find(|&s| s >= h.body && s < starts[i + 1])
+                .unwrap_or(starts[i + 1]);
+            let spliced = end < starts[i + 1];
+            let piece = &line[starts[i]..end];
+            let clean = if i == 0 {
+                is_prefix(&line[..h.start], self.recogniser)
+            } else {
+                starts[i] - starts[i - 1] == TEAR || starts[i] < h.start
+            };
+            let speaker = self.speaks(h, clean);
+            let last = i + 1 == headers.len() && !spliced;
+            let torn = !last && piece.len() == TEAR && h.level == Level::Info;
+            let time = header::time(&line[..h.start]);
+            let of = Of {
+                line,
+                header: h,
+                start: starts[i],
+                end,
+                speaker,
+                time,
+            };
+            if torn {
+                v.waits = true;
+                let text = piece.into();
+                v.things.push((
+                    starts[i],
+                    Thing::Fragment(Piece::Head {
+                        place: speaker.place,
+                        text,
+                    }),
+                ));
+            } else {
+                self.piece(&of, last, torn_before, v);
+                let other = headers.get(i + 1).is_some_and(|n| n.pid != h.pid);
+                if v.damage.is_some() && other && end > h.body {
+                    self.out.account.overwritten += 1;
+                }
+            }
+            torn_before |= torn;
+        }
+    }
+
+    /// One header's piece that is not torn at byte 128.
+    fn piece(&mut self, of: &Of<'a, '_>, last: bool, torn_before: bool, v: &mut Verdict<'a>) {
+        let message = &of.line[of.header.body..of.end];
+        let Some(mut anchor) = coll::FINDER.find(message) else {
+            return self.message(of, message, last, v);
+        };
+        let mut speaker = of.speaker;
+        let mut from = 0;
+        loop {
+            match coll::at(message, anchor) {
+                Ok((op, coll, end)) => {
+                    let doubtful = torn_before || self.torn > 0;
+                    if doubtful && last && from == 0 && of.end - of.start > TEAR {
+                        v.waits = true;
+                        let text = of.line[of.start..of.end].into();
+                        let piece = Piece::Doubtful {
+                            place: speaker.place,
+                            text,
+                        };
+                        v.things.push((of.start, Thing::Fragment(piece)));
+                        return;
+                    }
+                    if v.class != Class::Damaged {
+                        v.class = Class::Call;
+                    }
+                    let at = of.header.body + op;
+                    v.things.push((at, Thing::Call(coll, speaker, of.time)));
+                    from = end;
+                }
+                Err(e) => {
+                    let what = if e.what.is_empty() {
+                        "the rest of a COLL line"
+                    } else {
+                        e.what
+                    };
+                    let at = of.header.body + message.len() - e.left.min(message.len());
+                    v.damaged(at, what);
+                    from = anchor + coll::ANCHOR.len();
+                }
+            }
+            match coll::FINDER.find(&message[from..]) {
+                Some(next) => anchor = from + next,
+                None => return,
+            }
+            // A second body without a header of its own: who said it is not known.
+            speaker = self.nobody();
+        }
+    }
+
+    /// A message that is not a call.
+    fn message(&mut self, of: &Of<'a, '_>, message: &'a [u8], last: bool, v: &mut Verdict<'a>) {
+        if let Some(init) = init::message(message) {
+            v.things.push((of.start, Thing::Init(init, of.speaker)));
+            return;
+        }
+        let length = of.end - of.start;
+        if last && length == OWN_CUT {
+            v.damaged(of.end, "the rest of a line that NCCL cut at 1023 bytes");
+        } else if !last && !message.starts_with(b"NCCL version ") && of.header.level != Level::Call
+        {
+            v.damaged(of.end, "the rest of a NCCL line");
+        } else if !last && of.header.level == Level::Call && !message.ends_with(b")") {
+            v.damaged(of.end, "the rest of a CALL line");
+        }
+    }
+
+    /// The bodies in a text without a header: who said them is not known.
+    fn bodies(&mut self, text: &'a [u8], v: &mut Verdict<'a>) {
+        let mut from = 0;
+        while let Some(anchor) = coll::FINDER.find(&text[from..]).map(|i| from + i) {
+            match coll::at(text, anchor) {
+                Ok((op, coll, end)) => {
+                    let speaker = self.nobody();
+                    v.things.push((op, Thing::Call(coll, speaker, b"")));
+                    v.class = Class::Call;
+                    from = end;
+                }
+                Err(e) => {
+                    v.damaged(text.len() - e.left.min(text.len()), e.what);
+                    from = anchor + coll::ANCHOR.len();
+                }
+            }
+        }
+    }
+
+    /// A line of NCCL's without a whole header: quoted, an orphan body, a cut one.
+    fn headless(&mut self, line: &'a [u8], found: &[Found], v: &mut Verdict<'a>) {
+        let end = found.first().map_or(line.len(), |f| f.start);
+        let before = v.things.len();
+        self.bodies(&line[..end], v);
+        if v.things.len() > before || v.damage.is_some() {
+            return;
+        }
+        if coll::is_tail(line) {
+            v.waits = true;
+            v.things
+                .push((0, Thing::Fragment(Piece::Tail { text: line.into() })));
+        } else if memmem::find(line, b"NCCL version ").is_some()
+            || [&b"NCCL INFO "[..], b"NCCL WARN ", b"NCCL CALL "]
+                .iter()
+                .any(|level| memmem::find(line, level).is_some())
+        {
+            v.class = Class::Other;
+        }
+    }
+}
+
+/// One header's piece of a line, with who speaks.
+struct Of<'a, 'h> {
+    line: &'a [u8],
+    header: &'h Header<'a>,
+    start: usize,
+    end: usize,
+    speaker: Speaker,
+    time: &'a [u8],
+}
+
+impl Verdict<'_> {
+    fn damaged(&mut self, at: usize, what: &'static str) {
+        self.damage.get_or_insert((at, what));
+        self.class = Class::Damaged;
+    }
+}
+
+/// Takes the bytes of a torn line before it off the host of header `i`: the piece in front ends
+/// at its byte 128.
+fn unglue<'a>(line: &'a [u8], headers: &mut [Header<'a>], i: usize, piece_before: Option<usize>) {
+    let Some(tear) = piece_before.map(|start| start + TEAR) else {
+        return;
+    };
+    let h = &mut headers[i];
+    let host_end = h.start + h.host.len();
+    if h.start < tear && tear < host_end {
+        h.start = tear;
+        h.host = &line[tear..host_end];
+    }
+}
+
+/// Where the piece of a header begins: NCCL's own stamp in brackets belongs to it.
+fn piece_start(line: &[u8], floor: usize, header: usize) -> usize {
+    let before = &line[floor..header];
+    let stamp = header::time(before);
+    if !stamp.is_empty() && before.ends_with(b"] ") && floor > 0 {
+        return header - stamp.len() - b"[] ".len();
+    }
+    if floor > 0 {
+        header
+    } else {
+        first_start(before, header, stamp)
+    }
+}
+
+/// The same for the first header of a line, where a launcher's prefix may stand in front.
+fn first_start(before: &[u8], header: usize, stamp: &[u8]) -> usize {
+    if !stamp.is_empty() && before.ends_with(b"] ") {
+        header - stamp.len() - b"[] ".len()
+    } else {
+        header
+    }
+}
+
+/// Where in `line` a mark that ends at `end` lets the next stretch begin; `None` is the next
+/// line. `until` is where the next thing on the line begins.
+fn mark_end(line: &[u8], end: usize, until: Option<usize>) -> Option<usize> {
+    let carriage = memchr(b'\r', &line[end.min(line.len())..]).map(|i| end + i + 1);
+    match (carriage, until) {
+        (Some(c), Some(u)) if c <= u => Some(c),
+        (_, Some(u)) => Some(u),
+        (Some(c), None) if c < line.len() => Some(c),
+        _ => None,
+    }
+}
+
+fn is_init_tail(line: &[u8]) -> bool {
+    let line = line.trim_ascii_end();
+    (line.ends_with(b" - Init COMPLETE") || line.ends_with(b" - Init START"))
+        && memmem::find(line, b"comm 0x").is_none()
+}
+
+/// How many lines of other workers Ray left out for this one.
+fn ray_repeats(line: &[u8]) -> Option<u64> {
+    let end = memmem::find(line, b"x across cluster]")?;
+    let start = memmem::rfind(&line[..end], b"[repeated ")? + b"[repeated ".len();
+    match crate::grammar::token::dec_u64(&line[start..end]) {
+        Ok((b"", n)) => Some(n.saturating_sub(1)),
+        _ => None,
+    }
+}

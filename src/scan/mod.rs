@@ -1,0 +1,290 @@
+//! One walk over a chunk of a log: every call, every step line, every INIT line, every damaged
+//! piece, and an account of every line.
+//!
+//! The walk jumps from one COLL body to the next ([`coll::ANCHOR`]). A line that is one header
+//! already met and one whole body takes the short way ([`Scan::short`]); every other line goes
+//! through [`line`], which looks at all that can stand on it. Both give the same answer; a
+//! property test holds the short way against the long one.
+
+mod fragment;
+mod line;
+
+pub use fragment::{Fragment, Piece, TEAR};
+pub use line::quiet;
+
+use crate::account::{Account, Class};
+use crate::grammar::coll::{self, Coll};
+use crate::grammar::header::{self, Header};
+use crate::grammar::init::{Event, Init};
+use crate::grammar::trainer::{Found, Mark, Recogniser};
+use crate::origin::{InitAt, Member, Origins};
+use crate::records::Datatype;
+use memchr::{memchr, memrchr};
+use rustc_hash::FxHashMap;
+
+/// A call met in the walk.
+#[derive(Debug, Clone, Copy)]
+pub struct Call<'a> {
+    /// What the line says.
+    pub coll: Coll<'a>,
+    /// Who said it: a member's number.
+    pub member: u32,
+    /// The thread, where the header is there.
+    pub tid: Option<u64>,
+    /// The time stamp as printed; empty if there is none.
+    pub time: &'a [u8],
+}
+
+/// What a stage keeps of a chunk.
+pub trait Visit {
+    /// A call, in line order.
+    fn call(&mut self, call: &Call<'_>);
+    /// A mark: what follows lies in the next gap.
+    fn mark(&mut self) {}
+    /// A place where the merge may put a call whose line is torn, in line order.
+    fn slot(&mut self) {}
+}
+
+/// A step line, or another line that ends a stretch of the log.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MarkAt {
+    /// Where its own line (or record, if others stand before it on the line) begins, in bytes
+    /// of the input.
+    pub start: u64,
+    /// Where the next stretch begins, in bytes of the input.
+    pub cut: u64,
+    /// The mark's line, from 0 in the chunk; in the input once merged.
+    pub line: u64,
+    /// The line that `cut` stands in, counted likewise.
+    pub next_line: u64,
+    /// What it says.
+    pub mark: Mark,
+}
+
+/// What a chunk holds.
+#[derive(Debug)]
+pub struct Scanned<V> {
+    /// What the stage kept.
+    pub visit: V,
+    /// Who spoke.
+    pub origins: Origins,
+    /// INIT lines, in order.
+    pub inits: Vec<InitAt>,
+    /// Byte ranges of the lines that identify communicators, if they were asked for.
+    pub init_lines: Vec<(u64, u64)>,
+    /// Step lines and the like, in order.
+    pub marks: Vec<MarkAt>,
+    /// Pieces of torn lines, in order.
+    pub fragments: Vec<Fragment>,
+    /// Where each line went, but for those with fragments.
+    pub account: Account,
+}
+
+/// A header as the walk remembers it.
+#[derive(Debug, Clone, Copy)]
+struct Speaker {
+    place: u32,
+    process: u32,
+    tid: Option<u64>,
+}
+
+/// Walks `bytes`, which begin at `offset` of their input.
+pub fn scan<V: Visit>(
+    bytes: &[u8],
+    offset: u64,
+    recogniser: &Recogniser,
+    keep_init_lines: bool,
+    visit: V,
+) -> Scanned<V> {
+    let mut scan = Scan {
+        bytes,
+        offset,
+        recogniser,
+        keep_init_lines,
+        speakers: FxHashMap::default(),
+        generations: FxHashMap::default(),
+        found: Vec::new(),
+        torn: 0,
+        out: Scanned {
+            visit,
+            origins: Origins::default(),
+            inits: Vec::new(),
+            init_lines: Vec::new(),
+            marks: Vec::new(),
+            fragments: Vec::new(),
+            account: Account::default(),
+        },
+    };
+    scan.walk();
+    scan.out
+}
+
+struct Scan<'a, V> {
+    bytes: &'a [u8],
+    offset: u64,
+    recogniser: &'a Recogniser,
+    keep_init_lines: bool,
+    /// What the text in front of a body said, for texts that come again.
+    speakers: FxHashMap<&'a [u8], Speaker>,
+    /// For an address given anew in this chunk: how often, and what it means now.
+    generations: FxHashMap<(u32, u64), (u32, Init)>,
+    found: Vec<Found>,
+    /// Lines for which a torn line's end may still come.
+    torn: u32,
+    out: Scanned<V>,
+}
+
+/// Texts in front of bodies that are remembered; a log with more (time stamps the grammar does
+/// not know) only becomes slower.
+const SPEAKERS: usize = 1 << 16;
+
+impl<'a, V: Visit> Scan<'a, V> {
+    fn walk(&mut self) {
+        let bytes = self.bytes;
+        let mut at = 0;
+        while let Some(hit) = coll::FINDER.find(&bytes[at..]).map(|i| at + i) {
+            let start = memrchr(b'\n', &bytes[at..hit]).map_or(at, |i| at + i + 1);
+            at = self.lines(at, start);
+            if at > start {
+                // The line was taken as the second half of one before it.
+                continue;
+            }
+            let short = if self.torn == 0 {
+                self.short(start, hit)
+            } else {
+                None
+            };
+            at = match short {
+                Some(next) => next,
+                None => self.long(start),
+            };
+        }
+        self.lines(at, bytes.len());
+    }
+
+    /// Lines without a body, from `at` up to `end`. Gives where it stopped: beyond `end` if
+    /// the line there was needed too.
+    fn lines(&mut self, mut at: usize, end: usize) -> usize {
+        while at < end {
+            at = self.long(at);
+        }
+        at
+    }
+
+    /// The line at `start` whose anchor is at `hit`, if it is one known header and one whole
+    /// body and nothing else. Gives where the next line starts.
+    #[inline]
+    fn short(&mut self, start: usize, hit: usize) -> Option<usize> {
+        let bytes = self.bytes;
+        let op = coll::name_before(&bytes[start..hit], hit - start)? + start;
+        let (speaker, time) = self.speaker(start, op)?;
+        let body = &bytes[hit + coll::ANCHOR.len()..];
+        let (rest, coll) = coll::body(&bytes[op..hit], body).ok()?;
+        let end = bytes.len() - rest.len();
+        let next = match rest {
+            [] => end,
+            [b'\n', ..] => end + 1,
+            _ => {
+                let len = memchr(b'\n', rest).unwrap_or(rest.len());
+                if !rest[..len].iter().all(|b| matches!(b, b' ' | b'\r')) {
+                    return None;
+                }
+                (end + len + 1).min(bytes.len())
+            }
+        };
+        self.call(coll, speaker, time, start);
+        self.out.account.line(Class::Call);
+        Some(next)
+    }
+
+    /// Who speaks in the text `start..op` if it is a plain header, and the stamp in it.
+    #[inline]
+    fn speaker(&mut self, start: usize, op: usize) -> Option<(Speaker, &'a [u8])> {
+        let text = &self.bytes[start..op];
+        if let Some(&speaker) = self.speakers.get(text) {
+            return Some((speaker, b""));
+        }
+        let header = header::find(text, 0)?;
+        if header.body != text.len() || !line::is_prefix(&text[..header.start], self.recogniser) {
+            return None;
+        }
+        let time = header::time(&text[..header.start]);
+        let speaker = self.speaks(&header, true);
+        if time.is_empty() && self.speakers.len() < SPEAKERS {
+            self.speakers.insert(text, speaker);
+        }
+        Some((speaker, time))
+    }
+
+    fn speaks(&mut self, header: &Header<'_>, clean: bool) -> Speaker {
+        let origins = &mut self.out.origins;
+        let process = origins.process(header.host, Some(header.pid), clean);
+        let place = origins.place(process, header.dev);
+        Speaker {
+            place,
+            process,
+            tid: Some(header.tid),
+        }
+    }
+
+    /// The speaker of a body without a header.
+    fn nobody(&mut self) -> Speaker {
+        let process = self.out.origins.process(b"", None, true);
+        Speaker {
+            place: self.out.origins.place(process, None),
+            process,
+            tid: None,
+        }
+    }
+
+    #[inline]
+    fn call(&mut self, coll: Coll<'_>, speaker: Speaker, time: &[u8], at: usize) {
+        let generation = if self.generations.is_empty() {
+            0
+        } else {
+            self.generations
+                .get(&(speaker.process, coll.comm))
+                .map_or(0, |g| g.0)
+        };
+        let member = Member {
+            place: speaker.place,
+            comm: coll.comm,
+            nranks: coll.nranks,
+            identity: generation,
+        };
+        let member = self.out.origins.member(member, self.offset + at as u64);
+        self.out.account.calls += 1;
+        if Datatype(coll.datatype).size().is_none() {
+            *self
+                .out
+                .account
+                .unknown_datatypes
+                .entry(coll.datatype)
+                .or_default() += 1;
+        }
+        self.out.visit.call(&Call {
+            coll,
+            member,
+            tid: speaker.tid,
+            time,
+        });
+    }
+
+    fn init(&mut self, init: Init, speaker: Speaker, at: usize) {
+        let key = (speaker.process, init.comm);
+        let meaning = |i: &Init| (i.event, i.rank, i.nranks, i.comm_id);
+        let generation = match self.generations.get(&key) {
+            Some((_, before)) if meaning(before) == meaning(&init) => return,
+            Some((generation, _)) => generation + 1,
+            None => 1,
+        };
+        self.generations.insert(key, (generation, init));
+        self.out.inits.push(InitAt {
+            process: speaker.process,
+            generation,
+            init,
+            at: self.offset + at as u64,
+        });
+        debug_assert!(matches!(init.event, Event::Init | Event::End));
+    }
+}

@@ -1,0 +1,141 @@
+//! Memory maps, and what to say when a mapped file is truncated under us. The only `unsafe`.
+
+#![allow(unsafe_code)]
+
+use memmap2::{Advice, Mmap};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::ptr;
+use std::sync::Once;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+
+/// A mapped file.
+#[derive(Debug)]
+pub(super) struct Map {
+    map: Mmap,
+    known: &'static Known,
+}
+
+impl Map {
+    /// Maps `file`, or `None` where it cannot be mapped (a pipe, `/proc`): then it is read.
+    pub(super) fn new(file: &File, name: String) -> Option<Map> {
+        explain_sigbus();
+        // SAFETY: the map is shared and read-only. Another process may still change the file:
+        // changed bytes are only ever read as plain bytes, never as anything with an invariant
+        // (no `str`, no kept lengths); truncation raises SIGBUS, which `explain_sigbus` turns
+        // into a message and exit code 2.
+        let map = unsafe { Mmap::map(file) }.ok()?;
+        // Only advice: a kernel that does not know it maps all the same.
+        let _ = map.advise(Advice::Sequential);
+        let known = remember(&map, name);
+        Some(Map { map, known })
+    }
+
+    /// The file's bytes as they were when it was mapped.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.map
+    }
+}
+
+impl Drop for Map {
+    fn drop(&mut self) {
+        self.known.len.store(0, Ordering::Release);
+    }
+}
+
+/// Standard input as a file, to ask whether it can be mapped.
+pub(super) fn stdin_file() -> io::Result<File> {
+    let stdin = io::stdin();
+    let fd: BorrowedFd<'_> = stdin.as_fd();
+    Ok(File::from(fd.try_clone_to_owned()?))
+}
+
+// The maps that exist, for the signal handler: a list that only grows, whose entries are
+// reused. Nothing is ever freed, so the handler can walk it at any moment.
+struct Known {
+    start: AtomicUsize,
+    len: AtomicUsize,
+    name: AtomicPtr<String>,
+    next: AtomicPtr<Known>,
+}
+
+impl std::fmt::Debug for Known {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Known")
+    }
+}
+
+static MAPS: AtomicPtr<Known> = AtomicPtr::new(ptr::null_mut());
+
+fn remember(map: &Mmap, name: String) -> &'static Known {
+    let known: &'static Known = Box::leak(Box::new(Known {
+        start: AtomicUsize::new(map.as_ptr() as usize),
+        len: AtomicUsize::new(map.len()),
+        name: AtomicPtr::new(Box::into_raw(Box::new(name))),
+        next: AtomicPtr::new(ptr::null_mut()),
+    }));
+    let mut head = MAPS.load(Ordering::Acquire);
+    loop {
+        known.next.store(head, Ordering::Release);
+        let new = ptr::from_ref(known).cast_mut();
+        match MAPS.compare_exchange(head, new, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => return known,
+            Err(now) => head = now,
+        }
+    }
+}
+
+/// Installs, once, a handler that says which log shrank and exits with 2. A SIGBUS that is not
+/// about one of our maps keeps its usual effect.
+fn explain_sigbus() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // SAFETY: a zeroed `sigaction` is a valid one (no flags, empty mask); the handler only
+        // does what signal-safety(7) allows: atomic loads, write(2), signal(2), raise(3) and
+        // _exit(2).
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = on_sigbus as *const () as usize;
+            action.sa_flags = libc::SA_SIGINFO;
+            libc::sigaction(libc::SIGBUS, &action, ptr::null_mut());
+        }
+    });
+}
+
+extern "C" fn on_sigbus(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    // SAFETY: the kernel hands a valid `siginfo_t` to a handler installed with SA_SIGINFO.
+    let address = unsafe { (*info).si_addr() } as usize;
+    let mut at = MAPS.load(Ordering::Acquire);
+    while !at.is_null() {
+        // SAFETY: entries are leaked, so a non-null pointer in the list is always valid, and so
+        // is its name.
+        let known = unsafe { &*at };
+        let start = known.start.load(Ordering::Acquire);
+        let len = known.len.load(Ordering::Acquire);
+        if len > 0 && (start..start + len.next_multiple_of(1 << 16)).contains(&address) {
+            // SAFETY: see above.
+            let name = unsafe { &*known.name.load(Ordering::Acquire) };
+            say(b"error: ");
+            say(name.as_bytes());
+            say(
+                b": the file was truncated while it was read (a restarted job opens its log \
+                  anew); read it again, or use --no-mmap for a log that is still written\n",
+            );
+            // SAFETY: ends the process without running anything else.
+            unsafe { libc::_exit(2) }
+        }
+        at = known.next.load(Ordering::Acquire);
+    }
+    // SAFETY: gives the signal back its usual effect and raises it anew.
+    unsafe {
+        libc::signal(signal, libc::SIG_DFL);
+        libc::raise(signal);
+    }
+}
+
+fn say(text: &[u8]) {
+    let stderr = io::stderr();
+    // SAFETY: writes initialised bytes of known length; a failure has nowhere to be told.
+    unsafe { libc::write(stderr.as_raw_fd(), text.as_ptr().cast(), text.len()) };
+}

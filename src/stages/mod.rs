@@ -1,0 +1,23 @@
+//! One file a stage. Each has `Options` (plain, no clap), reads inputs and gives rows or bytes;
+//! none knows of argv, standard output or exit codes.
+//!
+//! nccl-ops, nccl-hist and nccl-agg share one fold, [`crate::calls::count`], and differ in what
+//! they make of it.
+
+pub mod agg;
+pub mod comms;
+pub mod hist;
+pub mod ops;
+pub mod steps;
+pub mod survey;
+pub mod timing;
+
+use crate::calls::By;
+
+/// The names of the group columns of `by`, in order.
+fn group_columns(by: &[By]) -> Vec<String> {
+    by.iter()
+        .flat_map(|b| b.columns())
+        .map(|c| (*c).to_owned())
+        .collect()
+}

@@ -1,0 +1,277 @@
+//! nccl-steps: the lines of chosen steps, byte for byte, or one row a step.
+
+use super::survey::{Sum, Survey, survey};
+use crate::calls::{self, Options, Progress};
+use crate::error::{Error, Result};
+use crate::origin::Merged;
+use crate::render::{Cell, Grid};
+use crate::report::Report;
+use crate::source::{Input, Origin};
+use crate::timeline::{self, Gap, Marker, Present, Timeline};
+use std::io::{Read, Write};
+
+/// A log whose steps are known.
+struct Surveyed {
+    input: Input,
+    survey: Survey,
+    timeline: Timeline,
+}
+
+fn all(
+    origins: &[Origin],
+    options: &Options,
+    report: &mut Report,
+    progress: &dyn Progress,
+) -> Result<Vec<Surveyed>> {
+    let mut merged = Merged::default();
+    let mut logs = Vec::new();
+    calls::each(origins, options.source, report, |input, report| {
+        let input = input.rewindable()?;
+        let survey = survey(&input, &options.log, &mut merged, |b| progress.advance(b))?;
+        let name = input.name();
+        report.input(&name, &survey.log.account);
+        if survey.log.account.lines == 0 {
+            calls::no_calls(&name, 0, report);
+        }
+        let timeline = timeline::resolve(&survey.log.marks, &options.timeline);
+        calls::said(&name, &timeline, options, report);
+        logs.push(Surveyed {
+            input,
+            survey,
+            timeline,
+        });
+        Ok(())
+    })?;
+    let mut present = Present::default();
+    logs.iter().for_each(|log| present.add(&log.timeline));
+    if present.is_empty() {
+        return Err(Error::Content(format!(
+            "no step is in the input; {}",
+            present.describe()
+        )));
+    }
+    if let Some(window) = &options.window {
+        present.check(window).map_err(Error::Content)?;
+    }
+    Ok(logs)
+}
+
+/// Writes the lines of the steps in the window (of all steps, if there is none) to `out`. Under
+/// `keep_init` the lines that identify communicators are passed too.
+///
+/// # Errors
+/// A step of the window is missing; the input cannot be read, the output not written.
+pub fn lines(
+    origins: &[Origin],
+    options: &Options,
+    report: &mut Report,
+    progress: &dyn Progress,
+    out: &mut dyn Write,
+) -> Result<()> {
+    for log in all(origins, options, report, progress)? {
+        let mut ranges: Vec<(u64, u64)> = Vec::new();
+        for (gap, kind) in log.timeline.gaps.iter().enumerate() {
+            if let Gap::Step(_) = kind
+                && let Some(step) = log.timeline.step_of(gap)
+                && options.window.is_none_or(|w| w.contains(step.step))
+            {
+                ranges.push(range(&log, gap, options.timeline.marker));
+            }
+        }
+        ranges.extend(&log.survey.log.init_lines);
+        copy(&log.input, &joined(ranges), out)?;
+    }
+    Ok(())
+}
+
+/// The bytes of a gap: where lines end steps, up to and with its line; where they begin steps,
+/// from its line on.
+fn range(log: &Surveyed, gap: usize, marker: Marker) -> (u64, u64) {
+    let marks = &log.survey.log.marks;
+    let edge = |mark: usize| match marker {
+        Marker::End => marks[mark].cut,
+        Marker::Start => marks[mark].start,
+    };
+    let from = if gap == 0 { 0 } else { edge(gap - 1) };
+    let to = if gap == marks.len() {
+        u64::MAX
+    } else {
+        edge(gap)
+    };
+    (from, to)
+}
+
+/// Sorted ranges that do not overlap, neighbours made one.
+fn joined(mut ranges: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+    ranges.sort_unstable();
+    let mut out: Vec<(u64, u64)> = Vec::new();
+    for (from, to) in ranges {
+        match out.last_mut() {
+            Some(last) if from <= last.1 => last.1 = last.1.max(to),
+            _ => out.push((from, to)),
+        }
+    }
+    out
+}
+
+fn copy(input: &Input, ranges: &[(u64, u64)], out: &mut dyn Write) -> Result<()> {
+    if let Some(bytes) = input.bytes() {
+        for &(from, to) in ranges {
+            let to = to.min(bytes.len() as u64) as usize;
+            out.write_all(&bytes[from as usize..to])
+                .map_err(Error::Output)?;
+        }
+        return Ok(());
+    }
+    let failed = |source| Error::Input {
+        path: input.name().into(),
+        cause: source,
+    };
+    let mut reader = input.reader()?;
+    let mut block = vec![0; 1 << 20];
+    let mut at = 0;
+    for &(from, to) in ranges {
+        while at < to {
+            let wanted = if at < from { from - at } else { to - at };
+            let len = usize::try_from(wanted)
+                .unwrap_or(usize::MAX)
+                .min(block.len());
+            let n = reader.read(&mut block[..len]).map_err(failed)?;
+            if n == 0 {
+                return Ok(());
+            }
+            if at >= from {
+                out.write_all(&block[..n]).map_err(Error::Output)?;
+            }
+            at += n as u64;
+        }
+    }
+    Ok(())
+}
+
+/// The columns of `--list`; `steps` is how many steps a row stands for.
+const COLUMNS: [&str; 9] = [
+    "segment",
+    "step",
+    "first_line",
+    "last_line",
+    "calls",
+    "total_bytes",
+    "time_s",
+    "tflops_per_gpu",
+    "steps",
+];
+
+/// One row a step, and one for each stretch between steps and behind the last that has calls, so
+/// that the rows' calls are the log's.
+///
+/// # Errors
+/// As [`lines`].
+pub fn list(
+    origins: &[Origin],
+    options: &Options,
+    report: &mut Report,
+    progress: &dyn Progress,
+) -> Result<Grid> {
+    let logs = all(origins, options, report, progress)?;
+    let several = logs.len() > 1;
+    let mut columns: Vec<String> = COLUMNS.map(str::to_owned).to_vec();
+    if several {
+        columns.push("file".to_owned());
+    }
+    let mut rows = Vec::new();
+    for log in &logs {
+        let name = log.input.name();
+        for stretch in stretches(log, options) {
+            let mut row = stretch.row(log);
+            if several {
+                row.push(name.as_str().into());
+            }
+            rows.push(row);
+        }
+    }
+    Ok(Grid { columns, rows })
+}
+
+/// Neighbouring gaps of the same kind.
+struct Stretch {
+    kind: Gap,
+    lines: (u64, u64),
+    sum: Sum,
+}
+
+fn stretches(log: &Surveyed, options: &Options) -> Vec<Stretch> {
+    let marks = &log.survey.log.marks;
+    let lines = log.survey.log.account.lines;
+    let mut out: Vec<Stretch> = Vec::new();
+    for (gap, &kind) in log.timeline.gaps.iter().enumerate() {
+        let starts = options.timeline.marker == Marker::Start;
+        let first = match gap {
+            0 => 0,
+            _ if starts => marks[gap - 1].line,
+            _ => marks[gap - 1].next_line,
+        };
+        let last = match marks.get(gap) {
+            None => lines,
+            Some(mark) if starts => mark.line,
+            Some(mark) => mark.line + 1,
+        };
+        let sum = log.survey.sum(gap);
+        match out.last_mut() {
+            Some(before) if before.kind == kind => {
+                before.lines.1 = last;
+                before.sum.merge(sum);
+            }
+            _ => out.push(Stretch {
+                kind,
+                lines: (first, last),
+                sum,
+            }),
+        }
+    }
+    out.retain(|s| match (s.kind, &options.window) {
+        (Gap::Step(i), Some(w)) => w.contains(log.timeline.steps[i as usize].step),
+        (Gap::Step(_), None) => true,
+        (_, Some(_)) => false,
+        (_, None) => s.sum.calls > 0,
+    });
+    out
+}
+
+impl Stretch {
+    fn row(&self, log: &Surveyed) -> Vec<Cell> {
+        let step = match self.kind {
+            Gap::Step(i) => log.timeline.steps.get(i as usize),
+            _ => None,
+        };
+        let name = match self.kind {
+            Gap::Step(_) => step.map(|s| s.step).into(),
+            Gap::Between => "between".into(),
+            Gap::Before => "before".into(),
+            Gap::After => "after".into(),
+            Gap::Unknown => Cell::Empty,
+        };
+        vec![
+            step.map(|s| u64::from(s.segment)).into(),
+            name,
+            (self.lines.0 + 1).into(),
+            self.lines.1.into(),
+            self.sum.calls.into(),
+            self.sum.bytes.into(),
+            step.and_then(|s| s.time_s).into(),
+            step.and_then(|s| s.tflops).into(),
+            step.map(|s| s.steps).into(),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbouring_ranges_are_one_and_none_overlaps() {
+        let ranges = vec![(10, 20), (0, 5), (20, 30), (12, 15), (40, u64::MAX)];
+        assert_eq!(joined(ranges), [(0, 5), (10, 30), (40, u64::MAX)]);
+    }
+}

@@ -1,0 +1,122 @@
+//! What a log holds gap by gap: calls, bytes and where its steps are. The first pass of every
+//! stage that must know a call's step before it can write the call.
+
+use crate::error::Result;
+use crate::formats::log::{self, Log};
+use crate::origin::Merged;
+use crate::records::Datatype;
+use crate::scan::{Call, Visit};
+use crate::source::Input;
+
+/// Calls and their bytes (API basis; those of unknown datatypes are left out).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Sum {
+    /// Calls.
+    pub calls: u64,
+    /// Bytes.
+    pub bytes: u128,
+}
+
+impl Sum {
+    fn add(&mut self, datatype: u32, count: u64) {
+        self.calls += 1;
+        if let Some(size) = Datatype(datatype).size() {
+            self.bytes += u128::from(count) * u128::from(size);
+        }
+    }
+
+    /// Adds another sum.
+    pub fn merge(&mut self, other: Sum) {
+        self.calls += other.calls;
+        self.bytes += other.bytes;
+    }
+}
+
+/// One chunk's sums.
+#[derive(Debug, Default)]
+struct Partial {
+    gap: usize,
+    now: Sum,
+    done: Vec<(usize, Sum)>,
+    slots: Vec<usize>,
+}
+
+impl Visit for Partial {
+    #[inline]
+    fn call(&mut self, call: &Call<'_>) {
+        self.now.add(call.coll.datatype, call.coll.count);
+    }
+
+    fn mark(&mut self) {
+        if self.now.calls > 0 {
+            self.done.push((self.gap, std::mem::take(&mut self.now)));
+        }
+        self.gap += 1;
+    }
+
+    fn slot(&mut self) {
+        self.slots.push(self.gap);
+    }
+}
+
+/// What one log holds.
+#[derive(Debug, Default)]
+pub struct Survey {
+    /// Its marks and its account.
+    pub log: Log,
+    /// Calls by gap, for those gaps that have any, in order.
+    pub sums: Vec<(usize, Sum)>,
+}
+
+impl Survey {
+    /// The calls of a gap.
+    pub fn sum(&self, gap: usize) -> Sum {
+        match self.sums.binary_search_by_key(&gap, |(g, _)| *g) {
+            Ok(at) => self.sums[at].1,
+            Err(_) => Sum::default(),
+        }
+    }
+}
+
+/// Walks `input` once.
+///
+/// # Errors
+/// As [`log::read`].
+pub fn survey(
+    input: &Input,
+    options: &log::Options,
+    merged: &mut Merged,
+    progress: impl Fn(u64),
+) -> Result<Survey> {
+    let mut sums: Vec<(usize, Sum)> = Vec::new();
+    let mut add = |gap: usize, sum: Sum| {
+        let at = sums.partition_point(|(g, _)| *g < gap);
+        match sums.get_mut(at) {
+            Some((g, known)) if *g == gap => known.merge(sum),
+            _ => sums.insert(at, (gap, sum)),
+        }
+    };
+    let log = log::read(input, options, merged, Partial::default, progress, |part| {
+        let mut partial = part.visit;
+        if partial.now.calls > 0 {
+            partial.done.push((partial.gap, partial.now));
+        }
+        for (gap, sum) in partial.done {
+            add(part.gap + gap, sum);
+        }
+        for joined in part.joined {
+            if let Some((coll, ..)) = joined.call() {
+                let gap = partial
+                    .slots
+                    .get(joined.slot as usize)
+                    .copied()
+                    .unwrap_or(partial.gap);
+                let mut one = Sum::default();
+                one.add(coll.datatype, coll.count);
+                add(part.gap + gap, one);
+            }
+        }
+        Ok(())
+    })?;
+    Ok(Survey { log, sums })
+}

@@ -1,0 +1,179 @@
+//! nccl-timing: step time and TFLOP/s per GPU as the trainer prints them.
+
+use super::survey::survey;
+use crate::calls::{self, Options, Progress};
+use crate::error::{Error, Result};
+use crate::origin::Merged;
+use crate::render::{Cell, Grid};
+use crate::report::Report;
+use crate::source::Origin;
+use crate::timeline::{self, Present, Step};
+
+/// The steps of the window, with their values, in the order of their lines. A field that the
+/// trainer does not print stays unknown and hides nothing.
+///
+/// # Errors
+/// No step lines, or a step of the window is missing; an input cannot be read.
+pub fn steps(
+    origins: &[Origin],
+    options: &Options,
+    report: &mut Report,
+    progress: &dyn Progress,
+) -> Result<Vec<Step>> {
+    let mut merged = Merged::default();
+    let mut present = Present::default();
+    let mut steps = Vec::new();
+    calls::each(origins, options.source, report, |input, report| {
+        let survey = survey(&input, &options.log, &mut merged, |b| progress.advance(b))?;
+        report.input(&input.name(), &survey.log.account);
+        // The values of a line are its own step's, also where the line lags behind the calls.
+        let as_printed = timeline::Options {
+            as_printed: true,
+            ..options.timeline.clone()
+        };
+        let timeline = timeline::resolve(&survey.log.marks, &as_printed);
+        if timeline.times_from_stamps {
+            report.note(&format!(
+                "{}: these step lines carry no step time: it is the difference of the lines' time \
+                 stamps over the difference of their step numbers",
+                input.name()
+            ));
+        }
+        if timeline.interval() > 1 {
+            report.note(&format!(
+                "{}: the step lines come every {} steps; each is one value",
+                input.name(),
+                timeline.interval()
+            ));
+        }
+        present.add(&timeline);
+        steps.extend(timeline.steps);
+        Ok(())
+    })?;
+    if present.is_empty() {
+        return Err(Error::Content(format!(
+            "no step is in the input; {}",
+            present.describe()
+        )));
+    }
+    if let Some(window) = &options.window {
+        present.check(window).map_err(Error::Content)?;
+        steps.retain(|s| window.contains(s.step));
+    }
+    Ok(steps)
+}
+
+/// One row a step.
+pub fn per_step(steps: &[Step]) -> Grid {
+    let columns = ["segment", "step", "time_s", "tflops_per_gpu"]
+        .map(str::to_owned)
+        .to_vec();
+    let row = |s: &Step| -> Vec<Cell> {
+        vec![
+            u64::from(s.segment).into(),
+            s.step.into(),
+            s.time_s.into(),
+            s.tflops.into(),
+        ]
+    };
+    Grid {
+        columns,
+        rows: steps.iter().map(row).collect(),
+    }
+}
+
+/// One row for each of the two fields: over how many steps it is, and its distribution.
+pub fn summary(steps: &[Step]) -> Grid {
+    let columns = [
+        "field", "steps", "mean", "sd", "min", "p50", "p95", "p99", "max",
+    ];
+    let times: Vec<f64> = steps.iter().filter_map(|s| s.time_s).collect();
+    let tflops: Vec<f64> = steps.iter().filter_map(|s| s.tflops).collect();
+    Grid {
+        columns: columns.map(str::to_owned).to_vec(),
+        rows: vec![row("step_time_s", times), row("tflops_per_gpu", tflops)],
+    }
+}
+
+fn row(field: &str, mut values: Vec<f64>) -> Vec<Cell> {
+    values.sort_by(f64::total_cmp);
+    let n = values.len();
+    let mut row: Vec<Cell> = vec![field.into(), (n as u64).into()];
+    if n == 0 {
+        row.extend(std::iter::repeat_n(Cell::Empty, 7));
+        return row;
+    }
+    let mean = values.iter().sum::<f64>() / n as f64;
+    // Of a sample: over n - 1. One value has none.
+    let squares: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
+    let sd = (n > 1).then(|| (squares / (n - 1) as f64).sqrt());
+    // The nearest rank: a value that was printed, never one between two.
+    let at = |share: f64| values[((share * n as f64).ceil() as usize).clamp(1, n) - 1];
+    row.extend([
+        mean.into(),
+        sd.into(),
+        values[0].into(),
+        at(0.50).into(),
+        at(0.95).into(),
+        at(0.99).into(),
+        values[n - 1].into(),
+    ]);
+    row
+}
+
+/// The summary as the AWK chain prints it: over the lines that have both fields. `None` where
+/// there are none.
+pub fn chain(steps: &[Step], from: u64, to: u64) -> Option<String> {
+    let both: Vec<(f64, f64)> = steps
+        .iter()
+        .filter_map(|s| Some((s.time_s?, s.tflops?)))
+        .collect();
+    let n = both.len();
+    if n == 0 {
+        return None;
+    }
+    let time = both.iter().map(|b| b.0).sum::<f64>() / n as f64;
+    let tflops = both.iter().map(|b| b.1).sum::<f64>() / n as f64;
+    Some(format!(
+        "Steps: {n} (iterations {from}-{to})\nAverage train_step_timing (s): {time:.6}\nAverage \
+         TFLOPS_per_GPU:        {tflops:.6}\n"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_summary_gives_values_that_were_printed() {
+        let row = row("step_time_s", vec![3.0, 1.0, 2.0, 10.0]);
+        let expect: Vec<Cell> = vec![
+            "step_time_s".into(),
+            4_u64.into(),
+            4.0.into(),
+            (50.0_f64 / 3.0).sqrt().into(),
+            1.0.into(),
+            2.0.into(),
+            10.0.into(),
+            10.0.into(),
+            10.0.into(),
+        ];
+        assert_eq!(row, expect);
+    }
+
+    #[test]
+    fn a_field_that_is_not_printed_does_not_hide_the_other() {
+        let step = Step {
+            segment: 0,
+            step: 1,
+            steps: 1,
+            mark: 0,
+            time_s: Some(2.0),
+            tflops: None,
+        };
+        let grid = summary(&[step]);
+        assert_eq!(grid.rows[0][2], 2.0.into());
+        assert_eq!(grid.rows[1][1], 0_u64.into());
+        assert!(grid.rows[1][2..].iter().all(|c| *c == Cell::Empty));
+    }
+}

@@ -1,0 +1,295 @@
+//! The job that never ran: its processes, where they sit, and the communicators they share.
+
+use crate::synth::options::{HostStyle, Options};
+use crate::synth::rng::hash;
+
+/// What a communicator is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// All ranks.
+    World,
+    /// The ranks that share a layer's tensors.
+    Tp,
+    /// The ranks that share a shard of the model.
+    Dp,
+    /// Two neighbouring pipeline stages.
+    Pp,
+    /// The ranks among which experts are spread.
+    Ep,
+}
+
+impl Kind {
+    /// The word in the truth.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::World => "world",
+            Kind::Tp => "tp",
+            Kind::Dp => "dp",
+            Kind::Pp => "pp",
+            Kind::Ep => "ep",
+        }
+    }
+}
+
+/// A communicator.
+#[derive(Debug, Clone)]
+pub struct Comm {
+    /// What it is for.
+    pub kind: Kind,
+    /// The `commId` of its INIT lines: the only thing its members' lines have in common.
+    pub id: u64,
+    /// Its members' ranks in the job, by their rank in the communicator.
+    pub ranks: Vec<usize>,
+    /// The hosts its members sit on.
+    pub nodes: usize,
+}
+
+/// A process's side of a communicator.
+#[derive(Debug, Clone)]
+pub struct Member {
+    /// Index of the communicator in [`Job::comms`].
+    pub comm: usize,
+    /// Rank in the communicator.
+    pub rank: usize,
+    /// The pointer the COLL lines print. Other processes may have another communicator there.
+    pub ptr: u64,
+    /// NCCL's counter.
+    pub op_count: u64,
+}
+
+/// One process with one GPU.
+#[derive(Debug, Clone)]
+pub struct Proc {
+    /// Host name as NCCL prints it.
+    pub host: String,
+    /// Index of the host.
+    pub node: usize,
+    /// Process id; also the main thread's.
+    pub pid: u64,
+    /// Autograd's thread: backward calls come from it.
+    pub backward_tid: u64,
+    /// The thread that initialises communicators.
+    pub init_tid: u64,
+    /// CUDA device.
+    pub dev: usize,
+    /// PCI bus id as NCCL prints it.
+    pub bus: u64,
+    /// CUDA stream pointer.
+    pub stream: u64,
+    /// Communicators, in order of creation.
+    pub members: Vec<Member>,
+    /// Slots in `members`.
+    pub world: usize,
+    /// See `world`.
+    pub tp: usize,
+    /// See `world`; none where the group would have one member.
+    pub dp: Option<usize>,
+    /// See `dp`.
+    pub ep: Option<usize>,
+    /// The pair with the stage before.
+    pub before: Option<usize>,
+    /// The pair with the stage behind.
+    pub behind: Option<usize>,
+    /// Pipeline stage.
+    pub stage: usize,
+}
+
+/// One life of the job; a restart makes another.
+#[derive(Debug, Clone)]
+pub struct Job {
+    /// How often it was restarted before.
+    pub segment: u64,
+    /// By rank.
+    pub procs: Vec<Proc>,
+    /// In order of creation.
+    pub comms: Vec<Comm>,
+}
+
+fn host(options: &Options, node: usize) -> String {
+    let h = hash(options.seed, &[1, node as u64]);
+    match options.host_style {
+        HostStyle::Plain => format!("node{:02}", node + 1),
+        // Container ids start with a digit often enough to fool a pattern that wants a letter.
+        HostStyle::Digits => format!("{}{:011x}", h % 10, (h >> 8) & 0xfff_ffff_ffff),
+        HostStyle::Dashes => format!("ip-172-31-{}-{}", node / 250, 4 + node % 250),
+        // NCCL cuts the name at the first dot; some logs were rewritten with whole names.
+        HostStyle::Dots => format!("gpu-{node:03}.cluster-a"),
+    }
+}
+
+impl Job {
+    /// Lays out the ranks as Megatron does by default (tp fastest, then dp, then pp; experts
+    /// within dp) and makes the communicators in the order Megatron makes its groups.
+    pub fn new(options: &Options, segment: u64) -> Self {
+        let Options {
+            seed,
+            ranks,
+            nodes,
+            tp,
+            pp,
+            ep,
+            ..
+        } = *options;
+        let dp = options.dp();
+        let per_node = ranks / nodes;
+        let procs = (0..ranks).map(|rank| {
+            let (node, dev) = (rank / per_node, rank % per_node);
+            let base = 20_000 + hash(seed, &[2, node as u64, segment]) % 900_000;
+            let pid = base + 13 * dev as u64;
+            Proc {
+                host: host(options, node),
+                node,
+                pid,
+                backward_tid: pid + 700 + hash(seed, &[3, rank as u64, segment]) % 90,
+                init_tid: pid + 300 + hash(seed, &[4, rank as u64, segment]) % 90,
+                dev,
+                bus: 0x1b000 + 0x11000 * dev as u64,
+                stream: 0x5600_0000_0000 + (hash(seed, &[5, rank as u64, segment]) & 0xfff_ffff0),
+                members: Vec::new(),
+                world: 0,
+                tp: 0,
+                dp: None,
+                ep: None,
+                before: None,
+                behind: None,
+                stage: rank / (tp * dp),
+            }
+        });
+        let mut job = Job {
+            segment,
+            procs: procs.collect(),
+            comms: Vec::new(),
+        };
+        let at = |t: usize, d: usize, p: usize| t + tp * (d + dp * p);
+        job.add(seed, Kind::World, (0..ranks).collect(), |proc, slot| {
+            proc.world = slot;
+        });
+        for (p, d) in pairs(pp, dp) {
+            let members = (0..tp).map(|t| at(t, d, p)).collect();
+            job.add(seed, Kind::Tp, members, |proc, slot| proc.tp = slot);
+        }
+        for (p, t) in pairs(pp, tp).filter(|_| dp > 1) {
+            let members = (0..dp).map(|d| at(t, d, p)).collect();
+            job.add(seed, Kind::Dp, members, |proc, slot| proc.dp = Some(slot));
+        }
+        for (p, t) in pairs(pp, tp).filter(|_| ep > 1) {
+            for block in 0..dp / ep {
+                let members = (0..ep).map(|e| at(t, block * ep + e, p)).collect();
+                job.add(seed, Kind::Ep, members, |proc, slot| proc.ep = Some(slot));
+            }
+        }
+        for (d, t) in pairs(dp, tp) {
+            for p in 1..pp {
+                let stage = p;
+                job.add(
+                    seed,
+                    Kind::Pp,
+                    vec![at(t, d, p - 1), at(t, d, p)],
+                    |proc, slot| {
+                        if proc.stage == stage {
+                            proc.before = Some(slot);
+                        } else {
+                            proc.behind = Some(slot);
+                        }
+                    },
+                );
+            }
+        }
+        job
+    }
+
+    fn add(
+        &mut self,
+        seed: u64,
+        kind: Kind,
+        ranks: Vec<usize>,
+        mut note: impl FnMut(&mut Proc, usize),
+    ) {
+        let comm = self.comms.len();
+        let mut nodes: Vec<usize> = ranks.iter().map(|&r| self.procs[r].node).collect();
+        nodes.dedup();
+        for (rank, &global) in ranks.iter().enumerate() {
+            let proc = &mut self.procs[global];
+            let slot = proc.members.len();
+            // Same program, same allocator: neighbours often get the same address, which is why
+            // a pointer without host and pid names nothing.
+            let twin = hash(seed, &[6, (global / 2) as u64, slot as u64, self.segment]);
+            let ptr = 0x5500_0000_0000 + ((slot as u64) << 28) + (twin & 0xfff_fff0);
+            proc.members.push(Member {
+                comm,
+                rank,
+                ptr,
+                op_count: 0,
+            });
+            note(proc, slot);
+        }
+        let id = hash(seed, &[7, comm as u64, self.segment]) | 1;
+        self.comms.push(Comm {
+            kind,
+            id,
+            ranks,
+            nodes: nodes.len(),
+        });
+    }
+}
+
+fn pairs(outer: usize, inner: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..outer).flat_map(move |o| (0..inner).map(move |i| (o, i)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Job, Kind};
+    use crate::synth::options::Options;
+
+    fn job() -> Job {
+        let options = Options {
+            ranks: 16,
+            nodes: 2,
+            tp: 2,
+            pp: 2,
+            ep: 2,
+            ..Options::default()
+        };
+        options.check().unwrap();
+        Job::new(&options, 0)
+    }
+
+    #[test]
+    fn every_rank_is_in_one_group_of_each_kind() {
+        let job = job();
+        for kind in [Kind::World, Kind::Tp, Kind::Dp, Kind::Ep] {
+            let mut seen: Vec<usize> = job
+                .comms
+                .iter()
+                .filter(|c| c.kind == kind)
+                .flat_map(|c| c.ranks.clone())
+                .collect();
+            seen.sort_unstable();
+            assert_eq!(seen, (0..16).collect::<Vec<_>>(), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn pipeline_pairs_join_neighbouring_stages() {
+        let job = job();
+        for pair in job.comms.iter().filter(|c| c.kind == Kind::Pp) {
+            let [a, b] = pair.ranks[..] else {
+                panic!("not a pair: {:?}", pair.ranks)
+            };
+            assert_eq!((job.procs[a].stage, job.procs[b].stage, b - a), (0, 1, 8));
+        }
+    }
+
+    #[test]
+    fn a_pointer_is_unique_in_its_process_only() {
+        let job = job();
+        for proc in &job.procs {
+            let mut ptrs: Vec<u64> = proc.members.iter().map(|m| m.ptr).collect();
+            ptrs.sort_unstable();
+            ptrs.dedup();
+            assert_eq!(ptrs.len(), proc.members.len());
+        }
+        assert_eq!(job.procs[0].members[0].ptr, job.procs[1].members[0].ptr);
+    }
+}

@@ -1,0 +1,84 @@
+//! NCCL's lines before the first call and behind the last.
+
+use crate::error::Result;
+use crate::synth::init::{self, Said};
+use crate::synth::options::{Damage, Timestamps};
+use crate::synth::stretch::Mixer;
+
+/// `src/debug.cc`: a buffer of 1,024 bytes for the line, its end included, up to NCCL 2.28.
+const NCCL_LINE: usize = 1023;
+
+impl Mixer<'_> {
+    /// All ranks start and make their communicators.
+    pub(super) fn initialise(&mut self) -> Result<()> {
+        let mut waiting: Vec<_> = (0..self.options.ranks)
+            .map(|rank| (rank, init::lines(self.options, &self.job, rank).into_iter()))
+            .collect();
+        while !waiting.is_empty() {
+            let at = self.rng.below(waiting.len());
+            let rank = waiting[at].0;
+            for _ in 0..=self.rng.below(6) {
+                let Some(said) = waiting[at].1.next() else {
+                    waiting.swap_remove(at);
+                    break;
+                };
+                self.nccl_says(rank, &said)?;
+                self.clock.advance(700);
+            }
+        }
+        Ok(())
+    }
+
+    /// The job ends well.
+    pub(super) fn destroy(&mut self) -> Result<()> {
+        for rank in 0..self.options.ranks {
+            for body in init::destroyed(&self.job, rank) {
+                self.nccl_says(rank, &Said::Info(body))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn nccl_says(&mut self, rank: usize, said: &Said) -> Result<()> {
+        let proc = &self.job.procs[rank];
+        let header = format!(
+            "{}:{}:{} [{}]",
+            proc.host, proc.pid, proc.init_tid, proc.dev
+        );
+        let (stamps, text) = match said {
+            Said::Bare(text) => (Timestamps::None, text.clone()),
+            Said::Info(body) | Said::Trees(body) => (
+                self.options.timestamps,
+                format!("{header} NCCL INFO {body}"),
+            ),
+            Said::Warn {
+                place,
+                function,
+                body,
+            } => (
+                init::warn_stamps(self.options),
+                format!("{header} {place}{function} NCCL WARN {body}"),
+            ),
+        };
+        let mut line = Vec::new();
+        self.prefixes.write(&mut line, rank, &self.clock);
+        if matches!(said, Said::Warn { .. }) {
+            // WARN begins with a newline, which a launcher labels like any line.
+            self.writer.line(rank, &line)?;
+            self.truth.records.foreign += 1;
+        }
+        let own = line.len();
+        self.clock.nccl(&mut line, stamps);
+        line.extend_from_slice(text.as_bytes());
+        if matches!(said, Said::Trees(_))
+            && line.len() - own > NCCL_LINE
+            && self.rng.chance(self.options.rate(Damage::Truncated))
+        {
+            line.truncate(own + NCCL_LINE);
+            self.truth.hit(Damage::Truncated, 1, 0);
+        }
+        self.writer.line(rank, &line)?;
+        self.truth.records.other += 1;
+        Ok(())
+    }
+}

@@ -1,0 +1,282 @@
+//! The ranks' lines of a stretch of the job, mixed at random but in program order within a
+//! rank, and what happens to them on the way.
+
+use crate::error::Result;
+use crate::synth::call::{Call, Op};
+use crate::synth::cells::Cells;
+use crate::synth::clock::Clock;
+use crate::synth::damage::{Fates, Written};
+use crate::synth::job::Job;
+use crate::synth::options::{Damage, Nccl, Options};
+use crate::synth::prefix::Prefixes;
+use crate::synth::rng::Rng;
+use crate::synth::shapes::{self, Fronts, Marks, Shown};
+use crate::synth::truth::Truth;
+use crate::synth::writer::Writer;
+
+/// A COLL line that was built.
+#[derive(Debug, Clone, Copy)]
+pub struct Built {
+    pub(super) rank: usize,
+    op: Op,
+    cell: usize,
+    pub(super) comm: usize,
+    pub(super) marks: Marks,
+}
+
+/// How a call's line came out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Came {
+    Whole,
+    Lost,
+}
+
+/// Where a rank is in its program.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Cursor {
+    call: usize,
+    /// Group start, COLL, CALL twin, group end.
+    part: u8,
+    /// What the COLL line said; its CALL twin repeats it.
+    shown: Option<Shown>,
+    /// Calls from here on are held back.
+    pub(super) stop: usize,
+}
+
+/// Mixes the ranks.
+pub struct Mixer<'a> {
+    /// What was asked for.
+    pub options: &'a Options,
+    /// This life of the job.
+    pub job: Job,
+    /// Launcher prefixes.
+    pub prefixes: Prefixes,
+    /// The physical lines.
+    pub writer: Writer<'a>,
+    /// The clock of all ranks.
+    pub clock: Clock,
+    /// Chance.
+    pub rng: Rng,
+    /// What is true of it.
+    pub truth: Truth,
+    /// The distinct calls.
+    pub cells: Cells,
+    pub(super) fates: Fates,
+    fronts: Vec<Fronts>,
+    pub(super) cursors: Vec<Cursor>,
+    active: Vec<usize>,
+    pub(super) line: Vec<u8>,
+    step: u64,
+    calls: Vec<(usize, usize)>,
+}
+
+impl<'a> Mixer<'a> {
+    /// Ready for the first life of the job.
+    pub fn new(options: &'a Options, writer: Writer<'a>) -> Self {
+        let job = Job::new(options, 0);
+        Self {
+            options,
+            prefixes: Prefixes::new(options.prefix, options.trainer, &job),
+            fronts: job.procs.iter().map(Fronts::new).collect(),
+            job,
+            writer,
+            clock: Clock::default(),
+            rng: Rng::new(options.seed),
+            truth: Truth::default(),
+            cells: Cells::default(),
+            fates: Fates::new(options),
+            cursors: Vec::new(),
+            active: Vec::new(),
+            line: Vec::with_capacity(4096),
+            step: 0,
+            calls: Vec::new(),
+        }
+    }
+
+    /// The job comes back with new processes.
+    pub fn restart(&mut self) {
+        self.job = Job::new(self.options, self.job.segment + 1);
+        self.fronts = self.job.procs.iter().map(Fronts::new).collect();
+        self.prefixes = Prefixes::new(self.options.prefix, self.options.trainer, &self.job);
+    }
+
+    /// Writes all ranks' calls of a stretch that takes `us` microseconds. The last call of
+    /// `hold` is kept back for [`Mixer::held`].
+    pub fn run(
+        &mut self,
+        programs: &[Vec<Call>],
+        step: u64,
+        us: u64,
+        hold: Option<usize>,
+    ) -> Result<()> {
+        self.step = step;
+        self.cursors.clear();
+        self.cursors.extend(programs.iter().map(|p| Cursor {
+            stop: p.len(),
+            ..Cursor::default()
+        }));
+        if let Some(rank) = hold {
+            let made = |c: &Call| step.is_multiple_of(c.every);
+            self.cursors[rank].stop = programs[rank].iter().rposition(made).unwrap_or(0);
+        }
+        let lines: usize = programs.iter().map(Vec::len).sum();
+        let tick = us / (lines as u64 + 1);
+        self.active.clear();
+        self.active.extend(0..programs.len());
+        while !self.active.is_empty() {
+            let at = self.rng.below(self.active.len());
+            let rank = self.active[at];
+            for _ in 0..=self.rng.below(4) {
+                if !self.ready(programs, rank) {
+                    self.active.swap_remove(at);
+                    break;
+                }
+                self.emit(programs, rank)?;
+                self.clock.advance(tick);
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves over calls this step does not make; false at the end of the program.
+    pub(super) fn ready(&mut self, programs: &[Vec<Call>], rank: usize) -> bool {
+        let cursor = &mut self.cursors[rank];
+        while cursor.call < cursor.stop {
+            if self.step.is_multiple_of(programs[rank][cursor.call].every) {
+                return true;
+            }
+            cursor.call += 1;
+        }
+        false
+    }
+
+    /// Another rank with a line to write.
+    pub(super) fn other(&mut self, programs: &[Vec<Call>], not: &[usize]) -> Option<usize> {
+        let start = self.rng.below(self.active.len());
+        for i in 0..self.active.len() {
+            let rank = self.active[(start + i) % self.active.len()];
+            if !not.contains(&rank) && self.ready(programs, rank) {
+                return Some(rank);
+            }
+        }
+        None
+    }
+
+    /// Builds a rank's next line in `self.line`; none for a CALL line.
+    pub(super) fn build(&mut self, programs: &[Vec<Call>], rank: usize) -> Option<Built> {
+        let cursor = &mut self.cursors[rank];
+        let call = &programs[rank][cursor.call];
+        let (proc, fronts) = (&mut self.job.procs[rank], &self.fronts[rank]);
+        self.line.clear();
+        self.prefixes.write(&mut self.line, rank, &self.clock);
+        self.clock.nccl(&mut self.line, self.options.timestamps);
+        let (trace, nccl) = (self.options.trace, self.options.nccl);
+        let group = call.more || call.task > 0;
+        if trace && cursor.part == 0 && group && call.task == 0 {
+            self.line.extend_from_slice(fronts.call(call.backward));
+            self.line.extend_from_slice(b"ncclGroupStart()");
+            cursor.part = 1;
+            self.truth.records.call += 1;
+            return None;
+        }
+        if cursor.part <= 1 {
+            let member = &mut proc.members[call.slot];
+            let (comm, op_count) = (member.comm, member.op_count);
+            // proxy.cc counts, and on one node nothing goes through a proxy (nccl#2021).
+            let still = nccl.since(Nccl::V2_27) && self.job.comms[comm].nodes == 1;
+            if !call.more && !still {
+                member.op_count += 1;
+            }
+            let (count, cell) = call.resolve(self.options, self.step);
+            let buffer = 0x7f00_0000_0000 + ((self.rng.bits() & 0x7ff_ffff) << 9);
+            let shown = Shown::new(nccl, call, op_count, count, buffer);
+            let proc = &self.job.procs[rank];
+            let marks = shapes::coll(&mut self.line, nccl, &self.job, proc, fronts, call, shown);
+            if trace {
+                (cursor.part, cursor.shown) = (2, Some(shown));
+            } else {
+                cursor.call += 1;
+            }
+            return Some(Built {
+                rank,
+                op: call.op,
+                cell,
+                comm,
+                marks,
+            });
+        }
+        self.truth.records.call += 1;
+        match cursor.shown.take() {
+            Some(shown) => {
+                shapes::call_twin(&mut self.line, proc, fronts, call, shown);
+                if group && !call.more {
+                    return None;
+                }
+            }
+            None => {
+                self.line.extend_from_slice(fronts.call(call.backward));
+                self.line.extend_from_slice(b"ncclGroupEnd()");
+            }
+        }
+        (cursor.call, cursor.part) = (cursor.call + 1, 0);
+        None
+    }
+
+    /// Counts a call.
+    pub(super) fn count(&mut self, built: Built, came: Came) {
+        self.truth.calls += 1;
+        self.truth.records.coll += 1;
+        match came {
+            Came::Whole => self.truth.keep(&mut self.cells, built.cell, built.comm),
+            Came::Lost => self.truth.lose(built.op),
+        }
+    }
+
+    /// Writes the line just built, whole.
+    pub(super) fn whole(&mut self, rank: usize, built: Option<Built>) -> Result<()> {
+        if std::mem::take(&mut self.writer.mid_line) && built.is_some() {
+            self.truth.records.behind_a_bar += 1;
+        }
+        let at = self.writer.line(rank, &self.line)?;
+        let Some(built) = built else { return Ok(()) };
+        let length = self.line.len();
+        if let Some(shared) = self.writer.shared() {
+            // Whether it stays whole is known when all is written.
+            let stream = at + built.marks.stream;
+            let tag = self.calls.len();
+            shared.remember(Written {
+                rank,
+                from: at,
+                to: at + length,
+                stream,
+                tag,
+            });
+            self.calls.push((built.cell, built.comm));
+            self.truth.calls += 1;
+            self.truth.records.coll += 1;
+            return Ok(());
+        }
+        self.count(built, Came::Whole);
+        Ok(())
+    }
+
+    /// Everything is written: the last of the truth.
+    pub fn finish(mut self) -> Result<Truth> {
+        let (lines, size, shared) = self.writer.finish()?;
+        (self.truth.lines, self.truth.size) = (lines, size);
+        if let Some(shared) = shared {
+            for (written, whole, but_stream) in shared.calls() {
+                let (cell, comm) = self.calls[written.tag];
+                if whole {
+                    self.truth.keep(&mut self.cells, cell, comm);
+                } else {
+                    self.truth.lose(self.cells.op(cell));
+                    self.truth.hit(Damage::Overwritten, 1, 1);
+                    self.truth.lost_in_stream(but_stream);
+                }
+            }
+        }
+        self.truth.finish(&self.cells);
+        Ok(self.truth)
+    }
+}

@@ -1,0 +1,119 @@
+//! Physical lines: where they go, how they end, how many there are.
+
+use crate::error::{Error, Result};
+use crate::synth::damage::SharedFile;
+use crate::synth::options::{Damage, Layout, Options};
+use crate::synth::out::Sink;
+
+/// Enough that a write call costs nothing beside what it writes.
+const BLOCK: usize = 1 << 20;
+
+/// Writes the ranks' bytes.
+pub struct Writer<'a> {
+    sink: &'a mut dyn Sink,
+    per_rank: bool,
+    newline: &'static [u8],
+    shared: Option<SharedFile>,
+    buf: Vec<u8>,
+    first_stream: usize,
+    /// Newlines written.
+    pub lines: u64,
+    /// Bytes written.
+    pub size: u64,
+    /// The last thing written was no newline.
+    pub mid_line: bool,
+}
+
+impl<'a> Writer<'a> {
+    /// A writer for these options.
+    pub fn new(options: &Options, sink: &'a mut dyn Sink) -> Self {
+        let overwritten = options.rate(Damage::Overwritten) > 0.0;
+        Self {
+            sink,
+            per_rank: options.layout == Layout::PerRank,
+            newline: if options.rate(Damage::Crlf) > 0.0 {
+                b"\r\n"
+            } else {
+                b"\n"
+            },
+            shared: overwritten.then(SharedFile::default),
+            buf: Vec::with_capacity(2 * BLOCK),
+            first_stream: 0,
+            lines: 0,
+            size: 0,
+            mid_line: false,
+        }
+    }
+
+    /// New processes: with a file each, these are theirs.
+    pub fn open(&mut self, names: &[String], segment: u64) -> Result<()> {
+        self.first_stream = names.len() * segment as usize;
+        if self.per_rank {
+            for (i, name) in names.iter().enumerate() {
+                self.sink
+                    .open(self.first_stream + i, name)
+                    .map_err(Error::Output)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes without a newline. Where processes overwrite each other, says at which offset.
+    pub fn put(&mut self, rank: usize, bytes: &[u8]) -> Result<usize> {
+        self.size += bytes.len() as u64;
+        self.mid_line = true;
+        if let Some(shared) = &mut self.shared {
+            let at = shared.write(rank, bytes)?;
+            self.size = shared.size() as u64;
+            return Ok(at);
+        }
+        if self.per_rank {
+            self.sink
+                .write(self.first_stream + rank, bytes)
+                .map_err(Error::Output)?;
+        } else {
+            self.buf.extend_from_slice(bytes);
+            if self.buf.len() >= BLOCK {
+                self.sink.write(0, &self.buf).map_err(Error::Output)?;
+                self.buf.clear();
+            }
+        }
+        Ok(0)
+    }
+
+    /// Ends the line.
+    pub fn end(&mut self, rank: usize) -> Result<()> {
+        self.put(rank, self.newline)?;
+        self.mid_line = false;
+        self.lines += 1;
+        Ok(())
+    }
+
+    /// A whole line.
+    pub fn line(&mut self, rank: usize, bytes: &[u8]) -> Result<usize> {
+        let at = self.put(rank, bytes)?;
+        self.end(rank)?;
+        Ok(at)
+    }
+
+    /// The file that processes overwrite, where there is one.
+    pub fn shared(&mut self) -> Option<&mut SharedFile> {
+        self.shared.as_mut()
+    }
+
+    /// Everything out; hands back the overwritten file for counting.
+    pub fn finish(mut self) -> Result<(u64, u64, Option<SharedFile>)> {
+        if self.mid_line && self.shared.is_none() && !self.per_rank {
+            self.end(0)?;
+        }
+        if let Some(shared) = &self.shared {
+            self.sink.write(0, shared.bytes()).map_err(Error::Output)?;
+            self.size = shared.size() as u64;
+            self.lines = shared.bytes().iter().filter(|&&b| b == b'\n').count() as u64;
+        } else if !self.buf.is_empty() {
+            self.sink.write(0, &self.buf).map_err(Error::Output)?;
+        }
+        self.sink.finish().map_err(Error::Output)?;
+        Ok((self.lines, self.size, self.shared))
+    }
+}

@@ -1,0 +1,340 @@
+//! The wire between the programs: the call table, one row a call, found by column name.
+//!
+//! Written by hand into the worker's buffer instead of through the csv crate's writer: a row is
+//! mostly integers, there are millions of them, and the text fields are quoted by the same rule
+//! (a property test reads the rows back with the csv crate).
+
+use crate::records::{Datatype, RedOp};
+use std::io::Write;
+
+/// The columns, in order. New ones go last; readers find them by name.
+pub const COLUMNS: [&str; 24] = [
+    "step", "time", "host", "pid", "tid", "dev", "rank", "nranks", "comm", "comm_id", "seq",
+    "op_count", "op", "count", "datatype", "redop", "root", "bytes", "stream", "calls", "src",
+    "dur_ns", "clock", "quality",
+];
+
+/// One call, or `calls` equal ones. An empty text and `None` mean not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Row<'a> {
+    /// The trainer's number of its step.
+    pub step: Option<u64>,
+    /// The line's time stamp as printed.
+    pub time: &'a [u8],
+    /// The host as printed.
+    pub host: &'a [u8],
+    /// The process.
+    pub pid: Option<u64>,
+    /// The thread.
+    pub tid: Option<u64>,
+    /// The CUDA device current at print time, not a rank.
+    pub dev: Option<u32>,
+    /// The rank in the communicator.
+    pub rank: Option<u32>,
+    /// Size of the communicator.
+    pub nranks: Option<u32>,
+    /// The communicator's address in its process.
+    pub comm: Option<u64>,
+    /// The id that all its members share.
+    pub comm_id: Option<u64>,
+    /// 0, 1, 2 ... in line order over the collectives of (host, pid, communicator).
+    pub seq: Option<u64>,
+    /// NCCL's opCount.
+    pub op_count: Option<u64>,
+    /// The operation.
+    pub op: &'a [u8],
+    /// Elements.
+    pub count: u64,
+    /// Their type; `None` for a name this version does not know.
+    pub datatype: Option<Datatype>,
+    /// The reduction, where it means something.
+    pub redop: Option<RedOp>,
+    /// The root or the peer, where it means something.
+    pub root: Option<i64>,
+    /// The CUDA stream's address.
+    pub stream: Option<u64>,
+    /// How many equal calls the row stands for.
+    pub calls: u64,
+    /// What the row comes from: `log`, ...
+    pub src: &'a [u8],
+    /// Nanoseconds, if the source has a duration.
+    pub dur_ns: Option<u64>,
+    /// Which clock the duration is on.
+    pub clock: &'a [u8],
+    /// What limits the duration.
+    pub quality: &'a [u8],
+}
+
+impl Row<'_> {
+    /// Bytes on the API basis: count × element size.
+    pub fn bytes(&self) -> Option<u128> {
+        let size = self.datatype?.size()?;
+        Some(u128::from(self.count) * u128::from(size))
+    }
+
+    /// Appends the row as CSV.
+    pub fn csv(&self, out: &mut Vec<u8>) {
+        let mut w = Csv { out, first: true };
+        w.number(self.step);
+        w.text(self.time);
+        w.text(self.host);
+        w.number(self.pid);
+        w.number(self.tid);
+        w.number(self.dev);
+        w.number(self.rank);
+        w.number(self.nranks);
+        w.pointer(self.comm);
+        w.pointer(self.comm_id);
+        w.number(self.seq);
+        w.number(self.op_count);
+        w.text(self.op);
+        w.number(Some(self.count));
+        w.show(self.datatype);
+        w.show(self.redop);
+        w.number(self.root);
+        w.number(self.bytes());
+        w.pointer(self.stream);
+        w.number(Some(self.calls));
+        w.text(self.src);
+        w.number(self.dur_ns);
+        w.text(self.clock);
+        w.text(self.quality);
+        out.push(b'\n');
+    }
+
+    /// Appends the row as a line of JSON; what is not known is left out.
+    pub fn jsonl(&self, out: &mut Vec<u8>) {
+        out.push(b'{');
+        let mut w = Json { out, first: true };
+        w.number("step", self.step);
+        w.text("time", self.time);
+        w.text("host", self.host);
+        w.number("pid", self.pid);
+        w.number("tid", self.tid);
+        w.number("dev", self.dev);
+        w.number("rank", self.rank);
+        w.number("nranks", self.nranks);
+        w.pointer("comm", self.comm);
+        w.pointer("comm_id", self.comm_id);
+        w.number("seq", self.seq);
+        w.number("op_count", self.op_count);
+        w.text("op", self.op);
+        w.number("count", Some(self.count));
+        w.show("datatype", self.datatype);
+        w.show("redop", self.redop);
+        w.number("root", self.root);
+        w.number("bytes", self.bytes());
+        w.pointer("stream", self.stream);
+        w.number("calls", Some(self.calls));
+        w.text("src", self.src);
+        w.number("dur_ns", self.dur_ns);
+        w.text("clock", self.clock);
+        w.text("quality", self.quality);
+        out.extend_from_slice(b"}\n");
+    }
+
+    /// Appends the row as the AWK chain's second script prints it: `op count datatype bytes`.
+    pub fn chain(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.op);
+        out.push(b' ');
+        out.extend_from_slice(itoa::Buffer::new().format(self.count).as_bytes());
+        out.push(b' ');
+        if let Some(datatype) = self.datatype {
+            show(datatype, out);
+        }
+        out.push(b' ');
+        if let Some(bytes) = self.bytes() {
+            out.extend_from_slice(itoa::Buffer::new().format(bytes).as_bytes());
+        }
+        out.push(b'\n');
+    }
+}
+
+/// Writes to a buffer, which cannot fail.
+fn show(value: impl std::fmt::Display, out: &mut Vec<u8>) {
+    let _ = write!(out, "{value}");
+}
+
+/// Appends `0x` and the pointer in hexadecimal.
+fn hex(value: u64, out: &mut Vec<u8>) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut text = [b'0'; 18];
+    let mut at = text.len();
+    let mut rest = value;
+    loop {
+        at -= 1;
+        text[at] = DIGITS[(rest & 15) as usize];
+        rest >>= 4;
+        if rest == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(b"0x");
+    out.extend_from_slice(&text[at..]);
+}
+
+struct Csv<'o> {
+    out: &'o mut Vec<u8>,
+    first: bool,
+}
+
+impl Csv<'_> {
+    fn next(&mut self) -> &mut Vec<u8> {
+        if !std::mem::take(&mut self.first) {
+            self.out.push(b',');
+        }
+        self.out
+    }
+
+    fn number(&mut self, value: Option<impl itoa::Integer>) {
+        let out = self.next();
+        if let Some(value) = value {
+            out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+        }
+    }
+
+    fn pointer(&mut self, value: Option<u64>) {
+        let out = self.next();
+        if let Some(value) = value {
+            hex(value, out);
+        }
+    }
+
+    fn show(&mut self, value: Option<impl std::fmt::Display>) {
+        let out = self.next();
+        if let Some(value) = value {
+            show(value, out);
+        }
+    }
+
+    fn text(&mut self, text: &[u8]) {
+        let out = self.next();
+        if text
+            .iter()
+            .any(|b| matches!(b, b',' | b'"' | b'\n' | b'\r'))
+        {
+            out.push(b'"');
+            for &b in text {
+                if b == b'"' {
+                    out.push(b'"');
+                }
+                out.push(b);
+            }
+            out.push(b'"');
+        } else {
+            out.extend_from_slice(text);
+        }
+    }
+}
+
+struct Json<'o> {
+    out: &'o mut Vec<u8>,
+    first: bool,
+}
+
+impl Json<'_> {
+    fn key(&mut self, key: &str) -> &mut Vec<u8> {
+        if !std::mem::take(&mut self.first) {
+            self.out.push(b',');
+        }
+        self.out.push(b'"');
+        self.out.extend_from_slice(key.as_bytes());
+        self.out.extend_from_slice(b"\":");
+        self.out
+    }
+
+    fn number(&mut self, key: &str, value: Option<impl itoa::Integer>) {
+        if let Some(value) = value {
+            let out = self.key(key);
+            out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+        }
+    }
+
+    fn pointer(&mut self, key: &str, value: Option<u64>) {
+        if let Some(value) = value {
+            let out = self.key(key);
+            out.push(b'"');
+            hex(value, out);
+            out.push(b'"');
+        }
+    }
+
+    fn show(&mut self, key: &str, value: Option<impl std::fmt::Display>) {
+        if let Some(value) = value {
+            let out = self.key(key);
+            out.push(b'"');
+            show(value, out);
+            out.push(b'"');
+        }
+    }
+
+    fn text(&mut self, key: &str, text: &[u8]) {
+        if !text.is_empty() {
+            let text = String::from_utf8_lossy(text);
+            let out = self.key(key);
+            // A string into a buffer: neither can fail.
+            let _ = serde_json::to_writer(out, &*text);
+        }
+    }
+}
+
+/// The header line of the call table.
+pub fn csv_header() -> String {
+    COLUMNS.join(",") + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn full() -> Row<'static> {
+        Row {
+            step: Some(45),
+            time: b"2026-04-28 14:14:49,123",
+            host: b"we\"ird",
+            pid: Some(1),
+            comm: Some(0x55d0),
+            op: b"AllReduce",
+            count: u64::MAX,
+            datatype: Some(Datatype(7)),
+            redop: Some(RedOp(4)),
+            root: Some(-1),
+            stream: Some(0),
+            calls: 1,
+            src: b"log",
+            ..Row::default()
+        }
+    }
+
+    #[test]
+    fn a_row_reads_back_as_csv_with_its_columns() {
+        let mut out = csv_header().into_bytes();
+        full().csv(&mut out);
+        let mut reader = csv::Reader::from_reader(&out[..]);
+        let header = reader.byte_headers().unwrap().clone();
+        let row = reader.byte_records().next().unwrap().unwrap();
+        let of = |name: &str| {
+            let at = header.iter().position(|h| h == name.as_bytes()).unwrap();
+            String::from_utf8_lossy(&row[at]).into_owned()
+        };
+        assert_eq!(row.len(), COLUMNS.len());
+        assert_eq!(of("time"), "2026-04-28 14:14:49,123");
+        assert_eq!(of("host"), "we\"ird");
+        assert_eq!(of("bytes"), (u128::from(u64::MAX) * 4).to_string());
+        assert_eq!((of("comm"), of("stream")), ("0x55d0".into(), "0x0".into()));
+        assert_eq!(
+            (of("redop"), of("root"), of("rank")),
+            ("avg".into(), "-1".into(), "".into())
+        );
+    }
+
+    #[test]
+    fn a_row_is_valid_json_and_leaves_out_what_is_not_known() {
+        let mut out = Vec::new();
+        full().jsonl(&mut out);
+        let value: serde_json::Value = serde_json::from_slice(&out).unwrap();
+        assert_eq!(value["host"], "we\"ird");
+        assert_eq!(value["count"], u64::MAX);
+        assert!(value.get("rank").is_none());
+    }
+}

@@ -1,0 +1,394 @@
+//! Calls counted by what tells them apart: the one fold that nccl-ops, nccl-hist and nccl-agg
+//! share. Memory grows with the number of distinct things, never with the number of calls.
+
+use crate::grammar::coll::Coll;
+use crate::origin::Renumbered;
+use crate::records::{Basis, Datatype, Kind, kind};
+use crate::scan::{Call, Visit};
+use rustc_hash::FxHashMap;
+
+/// What of a call's size tells it apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Sizing {
+    /// Its element count, exactly (nccl-agg).
+    Count,
+    /// Its bytes to three significant digits, as the histogram of percentiles keeps them
+    /// (nccl-ops).
+    Digits,
+    /// Its bucket: the edges in bytes, rising; bucket i is from edge i-1 up to edge i
+    /// (nccl-hist).
+    Bucket(Vec<u128>),
+}
+
+/// What a tally tells apart, besides the operation and its size.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// How sizes are told apart.
+    pub sizing: Sizing,
+    /// What bytes mean.
+    pub basis: Basis,
+    /// Tell members apart (for their rank, host, communicator, GPU).
+    pub members: bool,
+    /// Tell datatypes apart.
+    pub datatypes: bool,
+    /// Tell steps apart.
+    pub steps: bool,
+    /// Tell the communicator's size, the reduction and the root apart too.
+    pub exact: bool,
+}
+
+/// A call as far as a tally tells calls apart.
+#[derive(Debug, Clone, Copy)]
+pub struct Counted {
+    /// The operation's number.
+    pub op: u32,
+    /// The member's number.
+    pub member: u32,
+    /// The datatype's code.
+    pub datatype: u32,
+    /// Elements.
+    pub count: u64,
+    /// The communicator's size.
+    pub nranks: Option<u32>,
+    /// The reduction, or [`NONE`].
+    pub redop: u64,
+    /// The root, or [`NO_ROOT`].
+    pub root: i64,
+    /// Its bytes on the basis asked for.
+    pub bytes: Option<u128>,
+}
+
+/// What tells calls apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    /// The member's number; 0 where members are not told apart.
+    pub member: u32,
+    /// The operation's number in [`Ops`].
+    pub op: u32,
+    /// The datatype's code; 0 where datatypes are not told apart.
+    pub datatype: u32,
+    /// The size by [`Sizing`]; [`UNKNOWN`] where the bytes are not known.
+    pub size: u64,
+    /// The communicator's size, where it decides the bytes or [`Options::exact`] asks; else 0.
+    pub nranks: u32,
+    /// The reduction under [`Options::exact`], else [`NONE`].
+    pub redop: u64,
+    /// The root under [`Options::exact`], else [`NO_ROOT`].
+    pub root: i64,
+}
+
+/// No reduction, or one that is not told apart.
+pub const NONE: u64 = u64::MAX;
+/// No root, or one that is not told apart.
+pub const NO_ROOT: i64 = i64::MIN;
+
+/// The size of a call whose bytes are not known.
+pub const UNKNOWN: u64 = u64::MAX;
+
+/// How many calls and how large.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Value {
+    /// Calls.
+    pub calls: u64,
+    /// Their bytes together, of those whose bytes are known.
+    pub bytes: u128,
+    /// The smallest.
+    pub min: u128,
+    /// The largest.
+    pub max: u128,
+}
+
+impl Value {
+    /// Counts `calls` equal calls of `bytes` each.
+    #[inline]
+    pub fn add(&mut self, calls: u64, bytes: Option<u128>) {
+        let before = self.calls;
+        // Only a table's own `calls` column can come near the end of 64 bits.
+        self.calls = self.calls.saturating_add(calls);
+        let Some(bytes) = bytes else { return };
+        self.bytes = self
+            .bytes
+            .saturating_add(bytes.saturating_mul(u128::from(calls)));
+        self.min = if before == 0 {
+            bytes
+        } else {
+            self.min.min(bytes)
+        };
+        self.max = self.max.max(bytes);
+    }
+
+    /// Adds another's calls.
+    pub fn merge(&mut self, other: &Value) {
+        if other.calls == 0 {
+            return;
+        }
+        self.min = if self.calls == 0 {
+            other.min
+        } else {
+            self.min.min(other.min)
+        };
+        self.max = self.max.max(other.max);
+        self.calls = self.calls.saturating_add(other.calls);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+    }
+}
+
+/// The operations met, numbered.
+#[derive(Debug, Clone, Default)]
+pub struct Ops {
+    names: Vec<(Box<[u8]>, Kind)>,
+}
+
+impl Ops {
+    /// The number and kind of `name`. There are a handful of operations, so a walk through them
+    /// beats a hash.
+    #[inline]
+    pub fn intern(&mut self, name: &[u8]) -> (u32, Kind) {
+        for (at, (known, kind)) in (0_u32..).zip(&self.names) {
+            if **known == *name {
+                return (at, *kind);
+            }
+        }
+        let kind = kind(name);
+        self.names.push((name.into(), kind));
+        (self.names.len() as u32 - 1, kind)
+    }
+
+    /// The name of a number.
+    pub fn name(&self, op: u32) -> &[u8] {
+        &self.names[op as usize].0
+    }
+}
+
+/// Calls by key.
+pub type Table = FxHashMap<Key, Value>;
+
+/// What one chunk adds.
+#[derive(Debug)]
+pub struct Partial<'o> {
+    options: &'o Options,
+    ops: Ops,
+    table: Table,
+    /// Number of the gap in the chunk.
+    gap: u32,
+    /// Finished gaps that had calls.
+    pieces: Vec<(u32, Table)>,
+    /// The gap of each slot.
+    slots: Vec<u32>,
+}
+
+impl<'o> Partial<'o> {
+    /// Nothing counted yet.
+    pub fn new(options: &'o Options) -> Self {
+        Partial {
+            options,
+            ops: Ops::default(),
+            table: Table::default(),
+            gap: 0,
+            pieces: Vec::new(),
+            slots: Vec::new(),
+        }
+    }
+}
+
+impl Visit for Partial<'_> {
+    #[inline]
+    fn call(&mut self, call: &Call<'_>) {
+        let (op, kind) = self.ops.intern(call.coll.op);
+        let (key, bytes) = self.options.key(op, kind, call.member, &call.coll);
+        self.table.entry(key).or_default().add(1, bytes);
+    }
+
+    fn mark(&mut self) {
+        if self.options.steps && !self.table.is_empty() {
+            self.pieces
+                .push((self.gap, std::mem::take(&mut self.table)));
+        }
+        self.gap += 1;
+    }
+
+    fn slot(&mut self) {
+        self.slots.push(self.gap);
+    }
+}
+
+impl Options {
+    /// What a logged call counts as.
+    #[inline]
+    fn key(&self, op: u32, kind: Kind, member: u32, coll: &Coll<'_>) -> (Key, Option<u128>) {
+        let size = Datatype(coll.datatype).size();
+        let api = size.map(|size| u128::from(coll.count) * u128::from(size));
+        let bytes = api.and_then(|api| self.basis.of(kind, api, coll.nranks));
+        let call = Counted {
+            op,
+            member,
+            datatype: coll.datatype,
+            count: coll.count,
+            nranks: coll.nranks,
+            redop: coll.redop,
+            root: coll.root,
+            bytes,
+        };
+        (self.key_of(&call), bytes)
+    }
+
+    /// What a call counts as.
+    #[inline]
+    pub fn key_of(&self, call: &Counted) -> Key {
+        let size = match (&self.sizing, call.bytes) {
+            (Sizing::Count, _) => call.count,
+            (_, None) => UNKNOWN,
+            (Sizing::Digits, Some(bytes)) => three_digits(bytes),
+            (Sizing::Bucket(edges), Some(bytes)) => {
+                edges.iter().take_while(|&&edge| edge <= bytes).count() as u64
+            }
+        };
+        let by_nranks = self.exact || (self.basis != Basis::Api && self.sizing == Sizing::Count);
+        Key {
+            member: if self.members { call.member } else { 0 },
+            op: call.op,
+            datatype: if self.datatypes { call.datatype } else { 0 },
+            size,
+            nranks: if by_nranks {
+                call.nranks.unwrap_or(0)
+            } else {
+                0
+            },
+            redop: if self.exact { call.redop } else { NONE },
+            root: if self.exact { call.root } else { NO_ROOT },
+        }
+    }
+}
+
+/// `bytes` without what a histogram of three significant digits does not keep: 11 bits stay.
+fn three_digits(bytes: u128) -> u64 {
+    let bytes = u64::try_from(bytes).unwrap_or(UNKNOWN - 1);
+    let drop = (64 - bytes.leading_zeros()).saturating_sub(11);
+    bytes >> drop << drop
+}
+
+/// The tally of one input, chunk after chunk.
+#[derive(Debug)]
+pub struct Tally {
+    options: Options,
+    /// Operations by number.
+    pub ops: Ops,
+    /// By gap of the input, in order; one gap (0) where steps are not told apart.
+    pub pieces: Vec<(usize, Table)>,
+}
+
+impl Tally {
+    /// Nothing counted yet.
+    pub fn new(options: Options) -> Tally {
+        Tally {
+            options,
+            ops: Ops::default(),
+            pieces: Vec::new(),
+        }
+    }
+
+    /// Adds a chunk whose first gap is `gap` of the input, with the calls that were joined.
+    pub fn merge(
+        &mut self,
+        partial: Partial<'_>,
+        gap: usize,
+        to: &Renumbered,
+        joined: &[crate::join::Joined],
+    ) {
+        let Partial {
+            ops,
+            table,
+            gap: last,
+            mut pieces,
+            slots,
+            ..
+        } = partial;
+        if !table.is_empty() {
+            pieces.push((last, table));
+        }
+        let ops_to: Vec<u32> = ops
+            .names
+            .iter()
+            .map(|(n, _)| self.ops.intern(n).0)
+            .collect();
+        let steps = self.options.steps;
+        let at = |local: u32| if steps { gap + local as usize } else { 0 };
+        for (local, table) in pieces {
+            let piece = self.piece(at(local));
+            for (key, value) in table {
+                let member = to.members.get(key.member as usize).copied().unwrap_or(0);
+                let key = Key {
+                    member,
+                    op: ops_to[key.op as usize],
+                    ..key
+                };
+                piece.entry(key).or_default().merge(&value);
+            }
+        }
+        for call in joined {
+            let Some((coll, ..)) = call.call() else {
+                continue;
+            };
+            let (op, kind) = self.ops.intern(coll.op);
+            let (key, bytes) = self.options.key(op, kind, call.member, &coll);
+            let gap = at(slots.get(call.slot as usize).copied().unwrap_or(last));
+            self.piece(gap).entry(key).or_default().add(1, bytes);
+        }
+    }
+
+    /// The table of a gap, which is one of the last.
+    fn piece(&mut self, gap: usize) -> &mut Table {
+        let at = self.pieces.partition_point(|(g, _)| *g < gap);
+        if self.pieces.get(at).is_none_or(|(g, _)| *g != gap) {
+            self.pieces.insert(at, (gap, Table::default()));
+        }
+        &mut self.pieces[at].1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_digits_are_exact_below_2048_and_close_above() {
+        for bytes in [0, 1, 1023, 2047] {
+            assert_eq!(u128::from(three_digits(bytes)), bytes);
+        }
+        for bytes in [2049_u128, 1 << 20, 123_456_789, 1 << 40, (1 << 63) + 12345] {
+            let kept = u128::from(three_digits(bytes));
+            assert!(
+                kept <= bytes && bytes - kept <= bytes / 1024,
+                "{bytes} {kept}"
+            );
+        }
+        assert!(three_digits(u128::MAX) < UNKNOWN);
+    }
+
+    #[test]
+    fn buckets_are_half_open() {
+        let options = Options {
+            sizing: Sizing::Bucket(vec![65536, 1 << 20, 16 << 20]),
+            basis: Basis::Api,
+            members: false,
+            datatypes: false,
+            steps: false,
+            exact: false,
+        };
+        let call = |bytes| Counted {
+            op: 0,
+            member: 0,
+            datatype: 0,
+            count: 0,
+            nranks: None,
+            redop: NONE,
+            root: NO_ROOT,
+            bytes: Some(bytes),
+        };
+        let bucket = |bytes: u128| options.key_of(&call(bytes)).size;
+        assert_eq!(
+            [65535, 65536, (1 << 20) - 1, 1 << 20, 16 << 20].map(bucket),
+            [0, 1, 1, 2, 3]
+        );
+    }
+}

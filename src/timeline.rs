@@ -1,0 +1,574 @@
+//! From step lines to steps: which stretch of a log belongs to which step.
+//!
+//! A log's marks cut it into gaps: gap 0 before the first mark, gap k between mark k-1 and mark
+//! k, the last one behind the last mark. [`resolve`] names each gap. A trainer prints its line
+//! when the step is over, so the gap before the line of step N is step N's.
+
+use crate::grammar::trainer::{Mark, StepLine, Trainer};
+use crate::scan::MarkAt;
+use std::collections::BTreeMap;
+
+/// Which side of a step line its step's calls stand on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Marker {
+    /// The line is printed when the step is over (every known trainer).
+    #[default]
+    End,
+    /// The line is printed when the step begins (`--marker start`).
+    Start,
+}
+
+/// How steps are found.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// See [`Marker`].
+    pub marker: Marker,
+    /// Take the lines as they are printed, for their values: a line that lags behind its step
+    /// is not moved to its calls.
+    pub as_printed: bool,
+}
+
+/// What a gap is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Gap {
+    /// A step's: index into [`Timeline::steps`].
+    Step(u32),
+    /// Evaluation or checkpointing between two steps.
+    Between,
+    /// Before the first step line where lines begin steps.
+    Before,
+    /// Behind the last step line.
+    After,
+    /// The log has no step lines.
+    Unknown,
+}
+
+/// One step.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Step {
+    /// 0, and one more each time the step number falls (a restart, a new epoch).
+    pub segment: u32,
+    /// The trainer's own number.
+    pub step: u64,
+    /// How many steps the line stands for: more than 1 under a log interval.
+    pub steps: u64,
+    /// Index of the step's line among the marks.
+    pub mark: usize,
+    /// Seconds of a step.
+    pub time_s: Option<f64>,
+    /// TFLOP/s per GPU.
+    pub tflops: Option<f64>,
+}
+
+/// The steps of one input.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Timeline {
+    /// Whose lines these are.
+    pub trainer: Option<Trainer>,
+    /// The steps, in the order of their lines.
+    pub steps: Vec<Step>,
+    /// What each gap is; one more than there are marks.
+    pub gaps: Vec<Gap>,
+    /// Lines of the same step printed by further ranks.
+    pub duplicates: u64,
+    /// Whether step times are differences of the lines' own time stamps.
+    pub times_from_stamps: bool,
+}
+
+impl Timeline {
+    /// The gap's step, if it is one's.
+    pub fn step_of(&self, gap: usize) -> Option<&Step> {
+        match self.gaps.get(gap) {
+            Some(Gap::Step(index)) => self.steps.get(*index as usize),
+            _ => None,
+        }
+    }
+
+    /// The largest number of steps one line stands for, the first line aside.
+    pub fn interval(&self) -> u64 {
+        self.steps
+            .iter()
+            .skip(1)
+            .map(|s| s.steps)
+            .max()
+            .unwrap_or(1)
+    }
+}
+
+/// Names the gaps between `marks`.
+pub fn resolve(marks: &[MarkAt], options: &Options) -> Timeline {
+    let Some(trainer) = choose(marks) else {
+        return Timeline {
+            gaps: vec![Gap::Unknown; marks.len() + 1],
+            ..Timeline::default()
+        };
+    };
+    let total = (trainer == Trainer::Hf).then(|| bar_total(marks)).flatten();
+    let ours = |line: &&StepLine| {
+        line.trainer == trainer && (trainer != Trainer::Hf || line.total == total)
+    };
+    let mut t = Timeline {
+        trainer: Some(trainer),
+        ..Timeline::default()
+    };
+    // What lies before each mark that counts, as (mark, what ends there).
+    let mut ends: Vec<(usize, Gap)> = Vec::new();
+    let mut now = Counter::default();
+    let mut timing: Option<(Option<f64>, Option<f64>)> = None;
+    let mut stamp: Option<(u32, u64, i64)> = None;
+    for (at, mark) in marks.iter().enumerate() {
+        match &mark.mark {
+            Mark::Between => ends.push((at, Gap::Between)),
+            Mark::Timing { time_s, tflops } => timing = Some((*time_s, *tflops)),
+            Mark::Step(line) if ours(&line) => {
+                let Some((segment, steps)) = now.next(line.step, trainer) else {
+                    t.duplicates += 1;
+                    continue;
+                };
+                let (mut time_s, mut tflops) = (line.time_s, line.tflops);
+                if let Some((aux_time, aux_tflops)) = timing.take() {
+                    time_s = time_s.or(aux_time);
+                    tflops = tflops.or(aux_tflops);
+                }
+                if let (None, Some(ms)) = (time_s, line.wall_ms) {
+                    time_s = between_stamps(stamp, segment, line.step, ms);
+                    t.times_from_stamps |= time_s.is_some();
+                    stamp = Some((segment, line.step, ms));
+                }
+                ends.push((at, Gap::Step(t.steps.len() as u32)));
+                t.steps.push(Step {
+                    segment,
+                    step: line.step,
+                    steps,
+                    mark: at,
+                    time_s,
+                    tflops,
+                });
+            }
+            Mark::Step(_) => {}
+        }
+    }
+    if trainer.lags_one_step() && !options.as_printed {
+        lag(&mut t);
+    }
+    t.gaps = gaps(marks.len(), &ends, options.marker);
+    t
+}
+
+/// The trainer whose lines count: of those whose lines are there the first in [`Trainer`]'s
+/// order, since one trainer may print another's lines too (Megatron-DeepSpeed prints DeepSpeed's).
+fn choose(marks: &[MarkAt]) -> Option<Trainer> {
+    marks
+        .iter()
+        .filter_map(|m| match &m.mark {
+            Mark::Step(line) => Some(line.trainer),
+            _ => None,
+        })
+        .min()
+}
+
+/// The total of the training bar: other bars (evaluation, tokenising) have other totals. The
+/// one with the most distinct steps is it; of equals the larger.
+fn bar_total(marks: &[MarkAt]) -> Option<u64> {
+    let mut reached: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
+    for mark in marks {
+        if let Mark::Step(StepLine {
+            trainer: Trainer::Hf,
+            step,
+            total: Some(total),
+            ..
+        }) = &mark.mark
+        {
+            let (distinct, last) = reached.entry(*total).or_default();
+            *distinct += u64::from(*step != *last || *distinct == 0);
+            *last = *step;
+        }
+    }
+    reached
+        .into_iter()
+        .max_by_key(|(total, (distinct, _))| (*distinct, *total))
+        .map(|(t, _)| t)
+}
+
+fn between_stamps(
+    before: Option<(u32, u64, i64)>,
+    segment: u32,
+    step: u64,
+    ms: i64,
+) -> Option<f64> {
+    let (before_segment, before_step, before_ms) = before?;
+    let steps = step
+        .checked_sub(before_step)
+        .filter(|&n| n > 0 && before_segment == segment)?;
+    let ms = ms.checked_sub(before_ms).filter(|&ms| ms >= 0)?;
+    Some(ms as f64 / 1000.0 / steps as f64)
+}
+
+/// Counts segments and log intervals.
+#[derive(Debug, Default)]
+struct Counter {
+    last: Option<u64>,
+    segment: u32,
+}
+
+impl Counter {
+    /// The segment of a line of `step` and how many steps it stands for; `None` for a line of a
+    /// step that was printed already.
+    fn next(&mut self, step: u64, trainer: Trainer) -> Option<(u32, u64)> {
+        let steps = match self.last {
+            None => 1,
+            Some(last) if step > last => step - last,
+            Some(last) if step == last => return None,
+            // A late rank's line of the step before, not a restart.
+            Some(last) if trainer.printed_by_every_rank() && step + 1 == last => return None,
+            Some(_) => {
+                self.segment += 1;
+                1
+            }
+        };
+        self.last = Some(step);
+        Some((self.segment, steps))
+    }
+}
+
+/// MaxText prints line N after it dispatched step N+1: what ends at line N is step N+1's, and
+/// before its first line stand two steps.
+fn lag(t: &mut Timeline) {
+    let mut first_of_segment = None;
+    for step in &mut t.steps {
+        if first_of_segment != Some(step.segment) {
+            first_of_segment = Some(step.segment);
+            step.steps += 1;
+        }
+    }
+    // The values of line N are step N's; its calls ended one line earlier.
+    let values: Vec<_> = t
+        .steps
+        .iter()
+        .map(|s| (s.segment, s.time_s, s.tflops))
+        .collect();
+    for (i, step) in t.steps.iter_mut().enumerate() {
+        step.step += 1;
+        let next = values.get(i + 1).filter(|v| v.0 == step.segment);
+        (step.time_s, step.tflops) = next.map_or((None, None), |v| (v.1, v.2));
+    }
+}
+
+/// What each of the `marks + 1` gaps is, from the marks that count and what ends at them.
+fn gaps(marks: usize, ends: &[(usize, Gap)], marker: Marker) -> Vec<Gap> {
+    let mut gaps = vec![Gap::After; marks + 1];
+    match marker {
+        Marker::End => {
+            let mut from = 0;
+            for &(mark, gap) in ends {
+                gaps[from..=mark].fill(gap);
+                from = mark + 1;
+            }
+        }
+        Marker::Start => {
+            gaps.fill(Gap::Before);
+            for (i, &(mark, gap)) in ends.iter().enumerate() {
+                let to = ends.get(i + 1).map_or(marks, |&(next, _)| next);
+                match gap {
+                    Gap::Step(_) => gaps[mark + 1..=to].fill(gap),
+                    // An evaluation's line still comes at its end; the step goes on behind it.
+                    _ => {
+                        let before = gaps[mark];
+                        gaps[mark] = gap;
+                        gaps[mark + 1..=to].fill(before);
+                    }
+                }
+            }
+        }
+    }
+    gaps
+}
+
+/// A window of steps, `a..b`, both ends in it, in the trainer's own numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    /// The first step; 0 if open.
+    pub from: u64,
+    /// The last step; `u64::MAX` if open.
+    pub to: u64,
+}
+
+impl Window {
+    /// True for a step in the window.
+    pub fn contains(&self, step: u64) -> bool {
+        (self.from..=self.to).contains(&step)
+    }
+}
+
+impl std::str::FromStr for Window {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Window, String> {
+        let wrong = || {
+            format!(
+                "`{text}` is no window of steps; expected 45..49 (both in it), 45.., ..49 or 45"
+            )
+        };
+        let number = |t: &str| t.parse::<u64>().map_err(|_| wrong());
+        let (from, to) = match text.split_once("..") {
+            None => {
+                let step = number(text)?;
+                (step, step)
+            }
+            Some((a, b)) => {
+                let b = b.strip_prefix('=').unwrap_or(b);
+                if a.is_empty() && b.is_empty() {
+                    return Err(wrong());
+                }
+                (
+                    if a.is_empty() { 0 } else { number(a)? },
+                    if b.is_empty() { u64::MAX } else { number(b)? },
+                )
+            }
+        };
+        if from > to {
+            return Err(format!(
+                "the window {text} is empty: {from} comes after {to}"
+            ));
+        }
+        Ok(Window { from, to })
+    }
+}
+
+/// The steps that inputs have, to check a window against.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Present {
+    /// Each line's step, with how many steps it stands for.
+    steps: BTreeMap<u64, u64>,
+}
+
+impl Present {
+    /// Notes a timeline's steps.
+    pub fn add(&mut self, timeline: &Timeline) {
+        for step in &timeline.steps {
+            self.step(step.step, step.steps);
+        }
+    }
+
+    /// Notes a step whose line stands for `steps` of them.
+    pub fn step(&mut self, step: u64, steps: u64) {
+        let known = self.steps.entry(step).or_insert(steps);
+        *known = steps.max(*known);
+    }
+
+    /// True where there are none.
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+
+    /// Checks that every step of `window` is there.
+    ///
+    /// # Errors
+    /// What is missing, with the steps that are there.
+    pub fn check(&self, window: &Window) -> Result<(), String> {
+        let mut next = window.from;
+        let mut first = true;
+        let mut missing = None;
+        for (&step, &steps) in self.steps.range(window.from..=window.to) {
+            let begins = step.saturating_sub(steps - 1);
+            // An open end asks for what there is.
+            if begins > next && !(first && window.from == 0) {
+                missing = Some(next);
+                break;
+            }
+            first = false;
+            next = step.saturating_add(1);
+        }
+        let open = window.to == u64::MAX && !first;
+        if missing.is_none() && !open && next <= window.to {
+            missing = Some(next);
+        }
+        match missing {
+            None => Ok(()),
+            Some(step) => Err(format!(
+                "step {step} is not in the input; {}",
+                self.describe()
+            )),
+        }
+    }
+
+    /// The steps as ranges, `0..55` or `10, 20, 30 (each line stands for 10 steps)`.
+    pub fn describe(&self) -> String {
+        if self.steps.is_empty() {
+            return "it has no step lines (name the trainer with --trainer, or describe its lines \
+                    with --step-regex)"
+                .to_owned();
+        }
+        let mut ranges: Vec<(u64, u64)> = Vec::new();
+        for &step in self.steps.keys() {
+            match ranges.last_mut() {
+                Some((_, last)) if *last + 1 == step => *last = step,
+                _ => ranges.push((step, step)),
+            }
+        }
+        const SHOWN: usize = 12;
+        let text = |&(a, b): &(u64, u64)| {
+            if a == b {
+                a.to_string()
+            } else {
+                format!("{a}..{b}")
+            }
+        };
+        let mut parts: Vec<String> = ranges.iter().take(SHOWN).map(text).collect();
+        if let (true, Some(last)) = (ranges.len() > SHOWN, ranges.last()) {
+            parts.push(format!("... {}", text(last)));
+        }
+        let interval = self.steps.values().skip(1).max().copied().unwrap_or(1);
+        let spans = if interval > 1 {
+            format!(" (a line stands for up to {interval} steps)")
+        } else {
+            String::new()
+        };
+        format!("steps present: {}{spans}", parts.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(trainer: Trainer, step: u64) -> Mark {
+        Mark::Step(StepLine {
+            trainer,
+            step,
+            total: None,
+            time_s: None,
+            tflops: None,
+            wall_ms: None,
+            time_is_interval_mean: false,
+        })
+    }
+
+    fn marks(list: Vec<Mark>) -> Vec<MarkAt> {
+        (0_u64..)
+            .zip(list)
+            .map(|(i, mark)| MarkAt {
+                start: i,
+                cut: i + 1,
+                line: i,
+                next_line: i + 1,
+                mark,
+            })
+            .collect()
+    }
+
+    fn gap_steps(list: Vec<Mark>, options: &Options) -> Vec<String> {
+        let t = resolve(&marks(list), options);
+        let name = |gap: usize| match t.gaps[gap] {
+            Gap::Step(i) => format!(
+                "{}:{}",
+                t.steps[i as usize].segment, t.steps[i as usize].step
+            ),
+            other => format!("{other:?}"),
+        };
+        (0..t.gaps.len()).map(name).collect()
+    }
+
+    #[test]
+    fn what_stands_before_a_line_is_its_step() {
+        let list = [0, 1, 2].map(|s| step(Trainer::Nemo2, s)).to_vec();
+        assert_eq!(
+            gap_steps(list, &Options::default()),
+            ["0:0", "0:1", "0:2", "After"]
+        );
+    }
+
+    #[test]
+    fn a_falling_number_is_a_new_segment_and_a_repeated_one_a_duplicate() {
+        let list = [5, 6, 6, 3, 4].map(|s| step(Trainer::Megatron, s)).to_vec();
+        let got = gap_steps(list, &Options::default());
+        assert_eq!(got, ["0:5", "0:6", "1:3", "1:3", "1:4", "After"]);
+        // Where every rank prints, a late line of the step before is no restart.
+        let list = [5, 6, 5, 6, 7]
+            .map(|s| step(Trainer::Torchtitan, s))
+            .to_vec();
+        let got = gap_steps(list, &Options::default());
+        assert_eq!(got, ["0:5", "0:6", "0:7", "0:7", "0:7", "After"]);
+    }
+
+    #[test]
+    fn evaluation_is_between_and_another_trainers_line_is_nothing() {
+        let list = vec![
+            step(Trainer::Megatron, 1),
+            Mark::Between,
+            step(Trainer::DeepSpeed, 2),
+            step(Trainer::Megatron, 2),
+        ];
+        let got = gap_steps(list, &Options::default());
+        assert_eq!(got, ["0:1", "Between", "0:2", "0:2", "After"]);
+    }
+
+    #[test]
+    fn lines_that_begin_steps_and_lines_that_lag() {
+        let list = [1, 2].map(|s| step(Trainer::Custom, s)).to_vec();
+        let start = Options {
+            marker: Marker::Start,
+            ..Options::default()
+        };
+        assert_eq!(gap_steps(list, &start), ["Before", "0:1", "0:2"]);
+        let list = [0, 1, 2].map(|s| step(Trainer::MaxText, s)).to_vec();
+        let t = resolve(&marks(list.clone()), &Options::default());
+        assert_eq!(
+            t.steps
+                .iter()
+                .map(|s| (s.step, s.steps))
+                .collect::<Vec<_>>(),
+            [(1, 2), (2, 1), (3, 1)]
+        );
+        let printed = Options {
+            as_printed: true,
+            ..Options::default()
+        };
+        assert_eq!(gap_steps(list, &printed), ["0:0", "0:1", "0:2", "After"]);
+    }
+
+    #[test]
+    fn a_window_reads_as_typed() {
+        let of = |t: &str| t.parse::<Window>().map(|w| (w.from, w.to));
+        assert_eq!(of("45..49"), Ok((45, 49)));
+        assert_eq!(of("45..=49"), Ok((45, 49)));
+        assert_eq!(of("45"), Ok((45, 45)));
+        assert_eq!(of("45.."), Ok((45, u64::MAX)));
+        assert_eq!(of("..49"), Ok((0, 49)));
+        for bad in ["", "..", "a..b", "9..3", "-1..2", "1..2..3"] {
+            assert!(of(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_missing_step_names_the_steps_there_are() {
+        let mut present = Present::default();
+        (0..=55).for_each(|s| present.step(s, 1));
+        for ok in ["45..49", "..3", "50..", "0..55", "7"] {
+            assert_eq!(present.check(&ok.parse().unwrap()), Ok(()), "{ok}");
+        }
+        let missing = present.check(&"54..60".parse().unwrap()).unwrap_err();
+        assert_eq!(missing, "step 56 is not in the input; steps present: 0..55");
+        assert!(present.check(&"80..".parse().unwrap()).is_err());
+        let mut every10 = Present::default();
+        (1..=9).for_each(|s| every10.step(s * 10, 10));
+        for ok in ["41..60", "50", "41..50"] {
+            assert_eq!(every10.check(&ok.parse().unwrap()), Ok(()), "{ok}");
+        }
+        assert!(every10.check(&"45..49".parse().unwrap()).is_err());
+        assert!(
+            every10
+                .check(&"41..55".parse().unwrap())
+                .unwrap_err()
+                .contains("up to 10")
+        );
+        let mut holes = Present::default();
+        [1, 2, 4].into_iter().for_each(|s| holes.step(s, 1));
+        assert!(
+            holes
+                .check(&"1..4".parse().unwrap())
+                .unwrap_err()
+                .contains("1..2, 4")
+        );
+    }
+}
