@@ -60,6 +60,8 @@ struct Head {
 struct Pending {
     column: usize,
     left: usize,
+    /// Something else on it is lost already, and its place noted.
+    damaged: bool,
     failed: bool,
     joined: bool,
 }
@@ -80,11 +82,13 @@ impl Joiner {
             column,
             at,
             slot,
+            damaged,
         } = fragment;
         if !matches!(piece, Piece::Close) {
             let new = || Pending {
                 column,
                 left: 0,
+                damaged,
                 failed: false,
                 joined: false,
             };
@@ -236,21 +240,22 @@ impl Joiner {
         }
         let Pending {
             column,
+            damaged,
             failed,
             joined,
             ..
         } = *pending;
         self.lines.remove(&line);
+        if failed {
+            account.place(line, column, "the other half of a torn NCCL line", b"");
+        }
         // The line itself was counted when it was met.
         account.lines -= 1;
-        if failed {
-            let lines = account.lines;
-            account.place(line, column, "the other half of a torn NCCL line", b"");
-            account.lines = lines;
-            account.line(Class::Damaged);
-        } else {
-            account.line(if joined { Class::Repaired } else { Class::Call });
-        }
+        account.line(match (damaged || failed, joined) {
+            (true, _) => Class::Damaged,
+            (false, true) => Class::Repaired,
+            (false, false) => Class::Call,
+        });
     }
 }
 

@@ -165,6 +165,8 @@ pub struct Merged {
     pub identities: Interner<Identity>,
     // What an address of a process means now.
     current: FxHashMap<(u32, u64), u32>,
+    // What it meant before the chunk added last, and from which positions on in it.
+    recent: FxHashMap<(u32, u64), Vec<(u64, u32)>>,
     // Who uses an address, and since which position of the input in hand (0: earlier).
     users: FxHashMap<u64, FxHashMap<u32, u64>>,
 }
@@ -211,18 +213,29 @@ impl Merged {
             };
             to.members.push(self.origins.member(merged, first_at));
         }
+        self.recent.clear();
         for at in inits {
-            let process = to.processes[at.process as usize];
+            let key = (to.processes[at.process as usize], at.init.comm);
             let identity = self.identity(&at.init);
-            self.current.insert((process, at.init.comm), identity);
+            let before = self.current.insert(key, identity).unwrap_or(0);
+            let meanings = self.recent.entry(key).or_insert_with(|| vec![(0, before)]);
+            meanings.push((at.at, identity));
         }
         to
+    }
+
+    /// What an address meant at a position of the chunk added last.
+    fn meaning_at(&self, key: (u32, u64), at: u64) -> u32 {
+        match self.recent.get(&key) {
+            Some(list) => list.iter().rfind(|m| m.0 <= at).map_or(0, |m| m.1),
+            None => self.current.get(&key).copied().unwrap_or(0),
+        }
     }
 
     /// A member met at the merge: a call whose line had to be joined.
     pub fn joined(&mut self, place: u32, comm: u64, nranks: Option<u32>, at: u64) -> u32 {
         let process = self.origins.places.get(place).process;
-        let identity = self.current.get(&(process, comm)).copied().unwrap_or(0);
+        let identity = self.meaning_at((process, comm), at);
         self.uses(process, comm, at);
         self.origins.member(
             Member {
@@ -278,7 +291,11 @@ impl Merged {
                 return at;
             }
             let candidates = process.pid.and_then(|pid| clean_of.get(&pid));
-            let suffix = |&&c: &&u32| process.host.ends_with(&processes[c as usize].host);
+            // Or a glued pointer took bytes of it.
+            let suffix = |&&c: &&u32| {
+                let host = &processes[c as usize].host;
+                process.host.ends_with(host) || host.ends_with(&process.host)
+            };
             candidates
                 .into_iter()
                 .flatten()

@@ -111,6 +111,11 @@ pub fn kind(name: &[u8]) -> Kind {
     }
 }
 
+/// True for the names that NCCL 2.30 and RCCL print (`src/collectives.cc`, `src/rma`).
+pub fn is_known(name: &[u8]) -> bool {
+    kind(name) != Kind::Other || matches!(name, b"PutSignal" | b"Signal" | b"WaitSignal")
+}
+
 /// True where the reduction printed with operation `name` means something.
 pub fn has_redop(name: &[u8]) -> bool {
     matches!(kind(name), Kind::AllReduce | Kind::Reduce)

@@ -71,6 +71,8 @@ pub struct Timeline {
     pub gaps: Vec<Gap>,
     /// Lines of the same step printed by further ranks.
     pub duplicates: u64,
+    /// The step lines lag behind the calls: the last step may have none.
+    pub lags: bool,
     /// Whether step times are differences of the lines' own time stamps.
     pub times_from_stamps: bool,
 }
@@ -84,14 +86,35 @@ impl Timeline {
         }
     }
 
-    /// The largest number of steps one line stands for, the first line aside.
+    /// How many steps apart the lines are, mostly.
     pub fn interval(&self) -> u64 {
-        self.steps
-            .iter()
-            .skip(1)
-            .map(|s| s.steps)
-            .max()
-            .unwrap_or(1)
+        let mut often: BTreeMap<u64, u64> = BTreeMap::new();
+        for pair in self.steps.windows(2) {
+            if pair[0].segment == pair[1].segment {
+                *often.entry(pair[1].steps).or_default() += 1;
+            }
+        }
+        let most = often
+            .into_iter()
+            .max_by_key(|(steps, n)| (*n, std::cmp::Reverse(*steps)));
+        most.map_or(1, |(steps, _)| steps)
+    }
+
+    /// A segment's first line stands for as many steps as the others, but for no more than
+    /// there are up to it.
+    fn begin_segments(&mut self, trainer: Trainer) {
+        let interval = self.interval();
+        let base = u64::from(!matches!(
+            trainer,
+            Trainer::Nemo2 | Trainer::Nemo1 | Trainer::MaxText
+        ));
+        let mut segment = None;
+        for step in &mut self.steps {
+            if segment != Some(step.segment) {
+                segment = Some(step.segment);
+                step.steps = interval.min(step.step.saturating_sub(base) + 1);
+            }
+        }
     }
 }
 
@@ -148,7 +171,9 @@ pub fn resolve(marks: &[MarkAt], options: &Options) -> Timeline {
             Mark::Step(_) => {}
         }
     }
+    t.begin_segments(trainer);
     if trainer.lags_one_step() && !options.as_printed {
+        t.lags = true;
         lag(&mut t);
     }
     t.gaps = gaps(marks.len(), &ends, options.marker);

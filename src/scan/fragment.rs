@@ -41,6 +41,8 @@ pub struct Fragment {
     pub at: u64,
     /// How many slots ([`super::Visit::slot`]) were before it.
     pub slot: u32,
+    /// Something else on its line is lost whatever becomes of it.
+    pub damaged: bool,
 }
 
 /// Where NCCL 2.29.2+ tears a line: the size of its pipe writes (`src/debug.cc`).

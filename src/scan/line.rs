@@ -7,6 +7,7 @@ use crate::grammar::coll::{self, Coll};
 use crate::grammar::header::{self, Header, Level};
 use crate::grammar::init;
 use crate::grammar::trainer::{Found, Recogniser};
+use crate::records::is_known;
 use memchr::{memchr, memmem, memrchr};
 
 /// NCCL before 2.29.2 cuts a line here (`char buffer[1024]` in `src/debug.cc`).
@@ -158,6 +159,9 @@ impl<'a, V: Visit> Scan<'a, V> {
                 }
                 (at, Thing::Fragment(piece)) => {
                     self.fragment(piece.clone(), number, *at, start + at);
+                    if let Some(fragment) = self.out.fragments.last_mut() {
+                        fragment.damaged = v.damage.is_some();
+                    }
                 }
             }
         }
@@ -166,11 +170,11 @@ impl<'a, V: Visit> Scan<'a, V> {
                 .account
                 .place(number, at, what, &line[at.min(line.len())..]);
         }
-        match (v.damage.is_some(), v.waits) {
-            (true, _) => self.out.account.line(Class::Damaged),
+        match (v.waits, v.damage) {
             // The merge counts it when its pieces are decided.
-            (false, true) => self.out.account.lines += 1,
-            (false, false) => self.out.account.line(v.class),
+            (true, _) => self.out.account.lines += 1,
+            (false, Some(_)) => self.out.account.line(Class::Damaged),
+            (false, None) => self.out.account.line(v.class),
         }
     }
 
@@ -212,6 +216,7 @@ impl<'a, V: Visit> Scan<'a, V> {
             column,
             at,
             slot,
+            damaged: false,
         });
     }
 
@@ -229,29 +234,33 @@ impl<'a, V: Visit> Scan<'a, V> {
         let head = &line[..mark.start];
         let header = header::all(head).last()?;
         let rest = &self.bytes[next..];
-        let tail = &rest[..memchr(b'\n', rest).unwrap_or(rest.len())];
-        if coll::FINDER
-            .find(&head[header.body..])
-            .is_some_and(|a| coll::at(&head[header.body..], a).is_ok())
-            || !coll::is_tail(tail)
-            || header::find(tail, 0).is_some()
-        {
+        let rest = &rest[..memchr(b'\n', rest).unwrap_or(rest.len())];
+        let tail = rest.strip_suffix(b"\r").unwrap_or(rest);
+        // A launcher puts its prefix in front of both lines.
+        let label = &head[..piece_start(head, 0, header.start)];
+        let tail = tail.strip_prefix(label).unwrap_or(tail);
+        if header::find(tail, 0).is_some() || tail.is_empty() {
             return None;
         }
-        let mut joined = head[header.start..].to_vec();
-        joined.extend_from_slice(tail.strip_suffix(b"\r").unwrap_or(tail));
+        let head_piece = &head[header.start..];
+        let message = header.body - header.start;
+        let mut joined = head_piece.to_vec();
+        joined.extend_from_slice(tail);
         let anchor = coll::FINDER.find(&joined)?;
         let (op, coll, end) = coll::at(&joined, anchor).ok()?;
         // The body must go through the joint, and to the end.
-        if end <= head.len() - header.start || !joined[end..].trim_ascii().is_empty() {
+        if op != message || end <= head_piece.len() || !joined[end..].trim_ascii().is_empty() {
+            return None;
+        }
+        // Whole without it: only a pointer's missing digits belong to it (they have 12).
+        let whole = coll::FINDER
+            .find(head_piece)
+            .is_some_and(|a| coll::at(head_piece, a).is_ok());
+        if whole && coll.stream >> 48 != 0 {
             return None;
         }
         let clean = is_prefix(&head[..header.start], self.recogniser);
-        if op != header.body - header.start || (!clean && header::find(head, header.body).is_some())
-        {
-            return None;
-        }
-        let after = (next + tail.len() + 1).min(self.bytes.len());
+        let after = (next + rest.len() + 1).min(self.bytes.len());
         let speaker = self.speaks(&header, clean);
         let time = header::time(&head[..header.start]);
         self.call(coll, speaker, time, start + header.start);
@@ -272,7 +281,7 @@ impl<'a, V: Visit> Scan<'a, V> {
         let mut starts = Vec::with_capacity(headers.len() + 1);
         let mut floor = 0;
         for i in 0..headers.len() {
-            unglue(line, &mut headers, i, starts.last().copied());
+            unglue(line, &mut headers, i);
             starts.push(piece_start(line, floor, headers[i].start));
             floor = headers[i].body;
         }
@@ -404,6 +413,11 @@ impl<'a, V: Visit> Scan<'a, V> {
         let mut from = 0;
         while let Some(anchor) = coll::FINDER.find(&text[from..]).map(|i| from + i) {
             match coll::at(text, anchor) {
+                // Half a name reads as a name: without a header only a known one is taken.
+                Ok((_, coll, end)) if !is_known(coll.op) => {
+                    v.damaged(anchor, "the beginning of an operation's name");
+                    from = end;
+                }
                 Ok((op, coll, end)) => {
                     let speaker = self.nobody();
                     v.things.push((op, Thing::Call(coll, speaker, b"")));
@@ -457,17 +471,17 @@ impl Verdict<'_> {
     }
 }
 
-/// Takes the bytes of a torn line before it off the host of header `i`: the piece in front ends
-/// at its byte 128.
-fn unglue<'a>(line: &'a [u8], headers: &mut [Header<'a>], i: usize, piece_before: Option<usize>) {
-    let Some(tear) = piece_before.map(|start| start + TEAR) else {
+/// Takes the last bytes of the piece before it off the host of header `i`. Processes that share a
+/// pipe or a file are on one host, so the host in front is the host.
+fn unglue<'a>(line: &'a [u8], headers: &mut [Header<'a>], i: usize) {
+    let Some(host) = i.checked_sub(1).map(|before| headers[before].host) else {
         return;
     };
     let h = &mut headers[i];
-    let host_end = h.start + h.host.len();
-    if h.start < tear && tear < host_end {
-        h.start = tear;
-        h.host = &line[tear..host_end];
+    if h.host.len() > host.len() && h.host.ends_with(host) {
+        let end = h.start + h.host.len();
+        h.start = end - host.len();
+        h.host = &line[h.start..end];
     }
 }
 

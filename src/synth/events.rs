@@ -96,7 +96,9 @@ pub fn evaluated(options: &Options, step: u64, batch: u64, clock: &Clock) -> Vec
     }
 }
 
-/// Before and behind the calls of a save.
+/// Before and behind the calls of a save. NeMo prints no line when a save is over
+/// (Lightning's `ModelCheckpoint` speaks first): nothing can tell such calls from the next
+/// step's, so none are made.
 pub fn saved(options: &Options, step: u64) -> (Vec<Said>, Vec<Said>) {
     let say = |text: String| vec![(0, text)];
     match options.trainer {
@@ -118,10 +120,10 @@ pub fn saved(options: &Options, step: u64) -> (Vec<Said>, Vec<Said>) {
             )),
         ),
         Trainer::Nemo1 | Trainer::Nemo2 => (
-            Vec::new(),
             say(format!(
                 "Epoch 0, global step {step}: 'val_loss' reached 5.31004 (best 5.31004), saving checkpoint to '/checkpoints/gpt--val_loss=5.31-step={step}.ckpt' as top 3"
             )),
+            Vec::new(),
         ),
         _ => (
             say(format!("saving checkpoint at step {step} to /checkpoints")),

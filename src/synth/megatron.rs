@@ -27,7 +27,7 @@ impl Printer<'_> {
             upper_e(self.loss(f.step), 6),
             1.0 + self.loss(f.step) / 20.0,
         );
-        self.one(text, ms.parse().ok().map(|ms: f64| ms / 1e3), None)
+        self.one(text, format!("{ms}e-3").parse().ok(), None)
     }
 
     /// `megatron/training/training.py` @d98e8a64, `training_log()`.
@@ -97,7 +97,7 @@ impl Printer<'_> {
             upper_e(1.5e-7 * f.step as f64, 3),
             upper_e(self.loss(f.step), 6),
         );
-        let time = ms.parse().ok().map(|ms: f64| ms / 1e3);
+        let time = format!("{ms}e-3").parse().ok();
         let mut printed = self.one(text, time, tflops.parse().ok());
         printed.lines.splice(0..0, self.engine(f, clock, false));
         let timers = format!(

@@ -280,8 +280,10 @@ impl Run<'_> {
         for (rank, text) in before {
             self.say(rank, &text)?;
         }
-        self.mixer
-            .run(&self.programs.checkpoint, step, 900_000, None)?;
+        if !behind.is_empty() {
+            self.mixer
+                .run(&self.programs.checkpoint, step, 900_000, None)?;
+        }
         for (rank, text) in behind {
             self.say(rank, &text)?;
         }
