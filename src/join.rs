@@ -83,16 +83,17 @@ impl Joiner {
             at,
             slot,
             damaged,
+            of_line: left,
         } = fragment;
         if !matches!(piece, Piece::Close) {
             let new = || Pending {
                 column,
-                left: 0,
+                left,
                 damaged,
                 failed: false,
                 joined: false,
             };
-            self.lines.entry(line).or_insert_with(new).left += 1;
+            self.lines.entry(line).or_insert_with(new);
         }
         match piece {
             Piece::Close => self.close(account),

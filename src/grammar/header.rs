@@ -169,7 +169,8 @@ fn is_time(text: &[u8]) -> bool {
     // A clock has colons, a date two dashes or strokes, an epoch many digits; `100.66` is none.
     let clock = count(|&b| b == b':') >= 1 && digits >= 3;
     let date = digits == 8 && count(|&b| b == b'-' || b == b'/') == 2;
-    (clock || date || digits >= 9)
+    let epoch = digits >= 9 && text.iter().all(|b| b.is_ascii_digit() || *b == b'.');
+    (clock || date || epoch)
         && text
             .iter()
             .all(|&b| b.is_ascii_alphanumeric() || b":.,-+/ ".contains(&b))

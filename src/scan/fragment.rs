@@ -43,6 +43,8 @@ pub struct Fragment {
     pub slot: u32,
     /// Something else on its line is lost whatever becomes of it.
     pub damaged: bool,
+    /// How many pieces its line has.
+    pub of_line: usize,
 }
 
 /// Where NCCL 2.29.2+ tears a line: the size of its pipe writes (`src/debug.cc`).

@@ -60,7 +60,8 @@ pub(super) fn is_prefix(prefix: &[u8], recogniser: &Recogniser) -> bool {
                     .is_some_and(|label| !label.contains(&b' '))
         }
     };
-    known && !recogniser.may_mark(prefix) && memmem::find(prefix, b"NCCL").is_none()
+    let of_nccl = |text: &[u8]| memmem::find(prefix, text).is_some();
+    known && !recogniser.may_mark(prefix) && !of_nccl(b"NCCL") && !of_nccl(b" [nranks=")
 }
 
 /// Something on a line, by its place in it.
@@ -136,6 +137,8 @@ impl<'a, V: Visit> Scan<'a, V> {
     fn commit(&mut self, start: usize, line: &'a [u8], next: usize, mut v: Verdict<'a>) {
         v.things.sort_by_key(|(at, _)| *at);
         let number = self.out.account.lines;
+        let is_piece = |thing: &&(usize, Thing<'_>)| matches!(thing.1, Thing::Fragment(_));
+        let pieces = v.things.iter().filter(is_piece).count();
         for i in 0..v.things.len() {
             let until = v.things.get(i + 1).map(|(at, _)| *at);
             match &v.things[i] {
@@ -161,6 +164,7 @@ impl<'a, V: Visit> Scan<'a, V> {
                     self.fragment(piece.clone(), number, *at, start + at);
                     if let Some(fragment) = self.out.fragments.last_mut() {
                         fragment.damaged = v.damage.is_some();
+                        fragment.of_line = pieces;
                     }
                 }
             }
@@ -217,6 +221,7 @@ impl<'a, V: Visit> Scan<'a, V> {
             at,
             slot,
             damaged: false,
+            of_line: 1,
         });
     }
 

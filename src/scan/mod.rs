@@ -96,25 +96,7 @@ pub fn scan<V: Visit>(
     keep_init_lines: bool,
     visit: V,
 ) -> Scanned<V> {
-    let mut scan = Scan {
-        bytes,
-        offset,
-        recogniser,
-        keep_init_lines,
-        speakers: FxHashMap::default(),
-        generations: FxHashMap::default(),
-        found: Vec::new(),
-        torn: 0,
-        out: Scanned {
-            visit,
-            origins: Origins::default(),
-            inits: Vec::new(),
-            init_lines: Vec::new(),
-            marks: Vec::new(),
-            fragments: Vec::new(),
-            account: Account::default(),
-        },
-    };
+    let mut scan = Scan::new(bytes, offset, recogniser, keep_init_lines, visit);
     scan.walk();
     scan.out
 }
@@ -131,6 +113,9 @@ struct Scan<'a, V> {
     found: Vec<Found>,
     /// Lines for which a torn line's end may still come.
     torn: u32,
+    /// Never take the short way: the twin it is held against.
+    #[cfg(test)]
+    long_only: bool,
     out: Scanned<V>,
 }
 
@@ -139,6 +124,36 @@ struct Scan<'a, V> {
 const SPEAKERS: usize = 1 << 16;
 
 impl<'a, V: Visit> Scan<'a, V> {
+    fn new(
+        bytes: &'a [u8],
+        offset: u64,
+        recogniser: &'a Recogniser,
+        keep_init_lines: bool,
+        visit: V,
+    ) -> Self {
+        Scan {
+            bytes,
+            offset,
+            recogniser,
+            keep_init_lines,
+            speakers: FxHashMap::default(),
+            generations: FxHashMap::default(),
+            found: Vec::new(),
+            torn: 0,
+            #[cfg(test)]
+            long_only: false,
+            out: Scanned {
+                visit,
+                origins: Origins::default(),
+                inits: Vec::new(),
+                init_lines: Vec::new(),
+                marks: Vec::new(),
+                fragments: Vec::new(),
+                account: Account::default(),
+            },
+        }
+    }
+
     fn walk(&mut self) {
         let bytes = self.bytes;
         let mut at = 0;
@@ -175,6 +190,10 @@ impl<'a, V: Visit> Scan<'a, V> {
     /// body and nothing else. Gives where the next line starts.
     #[inline]
     fn short(&mut self, start: usize, hit: usize) -> Option<usize> {
+        #[cfg(test)]
+        if self.long_only {
+            return None;
+        }
         let bytes = self.bytes;
         let op = coll::name_before(&bytes[start..hit], hit - start)? + start;
         let (speaker, time) = self.speaker(start, op)?;
@@ -288,3 +307,6 @@ impl<'a, V: Visit> Scan<'a, V> {
         debug_assert!(matches!(init.event, Event::Init | Event::End));
     }
 }
+
+#[cfg(test)]
+mod tests;

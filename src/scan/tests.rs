@@ -1,0 +1,205 @@
+//! The short way against the long one, and whole inputs against inputs in pieces, on any bytes.
+
+use super::*;
+use crate::formats::log::Log;
+use crate::origin::{Merged, Renumbered};
+use proptest::prelude::*;
+
+/// Keeps every call as text, with the gap it is in.
+#[derive(Debug, Default, Clone, PartialEq)]
+struct Keep {
+    gap: usize,
+    calls: Vec<(usize, u32, String)>,
+    slots: Vec<(usize, usize)>,
+}
+
+impl Visit for Keep {
+    fn call(&mut self, call: &Call<'_>) {
+        let time = String::from_utf8_lossy(call.time).into_owned();
+        let text = format!("{:?} {:?} {time}", call.coll, call.tid);
+        self.calls.push((self.gap, call.member, text));
+    }
+    fn mark(&mut self) {
+        self.gap += 1;
+    }
+    fn slot(&mut self) {
+        self.slots.push((self.calls.len(), self.gap));
+    }
+}
+
+/// What a whole input gives, walked in the pieces that end at `cuts`.
+fn read(bytes: &[u8], cuts: &[usize], long_only: bool) -> (Vec<String>, Account, Vec<MarkAt>) {
+    let recogniser = Recogniser::all();
+    let (mut log, mut merged) = (Log::default(), Merged::default());
+    let mut rows = Vec::new();
+    let mut from = 0;
+    for &to in cuts.iter().chain([&bytes.len()]) {
+        let mut scan = Scan::new(
+            &bytes[from..to],
+            from as u64,
+            &recogniser,
+            true,
+            Keep::default(),
+        );
+        scan.long_only = long_only;
+        scan.walk();
+        let (mut renumbered, mut joined) = (Renumbered::default(), Vec::new());
+        let part = log.add(scan.out, &mut merged, &mut renumbered, &mut joined);
+        let (gap, keep) = (part.gap, part.visit);
+        let mut calls: Vec<(usize, u32, String)> = keep
+            .calls
+            .into_iter()
+            .map(|(g, member, text)| (g + gap, renumbered.members[member as usize], text))
+            .collect();
+        for call in joined.iter().rev() {
+            let (coll, tid, time) = call.call().unwrap();
+            let (at, g) = keep.slots[call.slot as usize];
+            let time = String::from_utf8_lossy(time).into_owned();
+            calls.insert(
+                at,
+                (g + gap, call.member, format!("{coll:?} {tid:?} {time}")),
+            );
+        }
+        for (gap, member, text) in calls {
+            let member = merged.origins.members.get(member);
+            let place = merged.origins.places.get(member.place);
+            let process = merged.origins.processes.get(place.process);
+            rows.push(format!(
+                "{gap} {:?} {:?} {:?} {text}",
+                process,
+                place.dev,
+                merged.identity_of(member)
+            ));
+        }
+        from = to;
+    }
+    log.end();
+    (rows, log.account, log.marks)
+}
+
+/// All places where a chunk may end.
+fn quiet_cuts(bytes: &[u8]) -> Vec<usize> {
+    let ends = memchr::memchr_iter(b'\n', bytes).map(|i| i + 1);
+    ends.filter(|&end| end < bytes.len() && quiet(&bytes[end.saturating_sub(16 << 10)..end]))
+        .collect()
+}
+
+fn coll_line(rank: u8, op: &str, count: u64, extra: &str) -> String {
+    format!(
+        "node0{}:{}:{} [{rank}] NCCL INFO {op}: opCount 1f sendbuff 0x7f80000{rank}{count:05x} \
+         recvbuff 0x7f90000{rank}{count:05x} count {count} datatype 7 op 0 root 0 comm \
+         0x55d{rank}a0000000 [nranks=4] stream 0x56{rank}0e0000000{extra}",
+        rank / 4,
+        100 + u32::from(rank),
+        200 + u32::from(rank)
+    )
+}
+
+fn piece() -> impl Strategy<Value = String> {
+    let op = prop_oneof![Just("AllReduce"), Just("Send"), Just("ReduceScatter")];
+    let coll = (0..6_u8, op, 0..5000_u64).prop_map(|(r, op, n)| coll_line(r, op, n, ""));
+    let whole = coll.clone().prop_map(|l| l + "\n");
+    prop_oneof![
+        8 => whole.clone(),
+        1 => coll.clone().prop_map(|l| l + " \r\n"),
+        1 => coll.clone().prop_map(|l| l + " task 0 globalrank 3\n"),
+        1 => (coll.clone(), 1..200_usize).prop_map(|(l, n)| l[..n.min(l.len())].to_owned() + "\n"),
+        1 => (coll.clone(), 1..200_usize).prop_map(|(l, n)| l[..n.min(l.len())].to_owned()),
+        1 => coll.clone(),
+        2 => (coll.clone(), whole.clone()).prop_map(|(l, w)| {
+            format!("{}{w}{}\n", &l[..128], &l[128..])
+        }),
+        1 => (coll.clone(), 60..190_usize, 1..50_u64).prop_map(|(l, n, step)| {
+            let n = n.min(l.len());
+            format!(
+                "{}Training epoch 0, iteration {step}/99 | global_step: {step} | \
+                 train_step_timing in s: 6.08\n{}\n",
+                &l[..n],
+                &l[n..]
+            )
+        }),
+        1 => (1..50_u64).prop_map(|s| format!(
+            " 0: Training epoch 0, iteration {s}/99 | global_step: {s} | train_step_timing in s: 1.5\n"
+        )),
+        1 => (1..50_u64).prop_map(|s| format!(
+            " iteration {s:8}/     100 | elapsed time per iteration (ms): 5.0 | x: 1 |\n"
+        )),
+        1 => (0..6_u8, 1..9_u32).prop_map(|(r, id)| format!(
+            "node0{}:{}:7 [{r}] NCCL INFO ncclCommInitRank comm 0x55d{r}a0000000 rank {r} nranks \
+             4 cudaDev {r} nvmlDev {r} busId 1b000 commId 0x9f{id} - Init COMPLETE\n",
+            r / 4,
+            100 + u32::from(r)
+        )),
+        1 => (0..6_u8).prop_map(|r| format!(
+            "node0{}:{}:7 [{r}] NCCL INFO comm 0x55d{r}a0000000 rank {r} nranks 4 cudaDev 0 \
+             busId 44000 - Destroy COMPLETE\n",
+            r / 4,
+            100 + u32::from(r)
+        )),
+        1 => whole.clone().prop_map(|w| format!("[2026-04-28 14:14:49] {w}")),
+        1 => whole.clone().prop_map(|w| format!("  2097152  float  sum  -1{w}")),
+        1 => whole.clone().prop_map(|w| w.replacen("NCCL INFO ", "NCCL INFO [2] ", 1)),
+        1 => whole.prop_map(|w| w.split_once("INFO ").map_or(String::new(), |p| p.1.to_owned())),
+        1 => Just("  3%|##   | 5/80 [00:12<2:43:41, 12.28s/it]\r".to_owned()),
+        1 => Just("validation loss at iteration 5 | lm loss value: 2.0 |\n".to_owned()),
+        1 => Just("\nhello world\n".to_owned()),
+        1 => "[ -~\r\n]{0,40}",
+    ]
+}
+
+fn text() -> impl Strategy<Value = Vec<u8>> {
+    let damage = proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..3);
+    (proptest::collection::vec(piece(), 0..40), damage).prop_map(|(pieces, damage)| {
+        let mut bytes = pieces.concat().into_bytes();
+        for (at, byte) in damage {
+            if !bytes.is_empty() {
+                let at = at.index(bytes.len());
+                bytes[at] = byte;
+            }
+        }
+        bytes
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_short_way_gives_what_the_long_one_gives(bytes in text()) {
+        let shown = String::from_utf8_lossy(&bytes);
+        prop_assert_eq!(read(&bytes, &[], false), read(&bytes, &[], true), "{}", shown);
+    }
+
+    #[test]
+    fn the_answer_does_not_depend_on_where_chunks_end(
+        bytes in text(),
+        chosen in proptest::collection::vec(any::<prop::sample::Index>(), 1..6),
+    ) {
+        let all = quiet_cuts(&bytes);
+        if !all.is_empty() {
+            let mut cuts: Vec<usize> = chosen.iter().map(|i| all[i.index(all.len())]).collect();
+            cuts.sort_unstable();
+            cuts.dedup();
+            let shown = String::from_utf8_lossy(&bytes);
+            let whole = read(&bytes, &[], false);
+            prop_assert_eq!(whole, read(&bytes, &cuts, false), "{:?} {}", cuts, shown);
+        }
+    }
+
+    #[test]
+    fn every_line_is_counted_once(bytes in text()) {
+        let (rows, a, _) = read(&bytes, &[], false);
+        let ended = memchr::memchr_iter(b'\n', &bytes).count() as u64;
+        let lines = ended + u64::from(bytes.last().is_some_and(|&b| b != b'\n'));
+        prop_assert_eq!(a.lines, lines);
+        let sum = a.call_lines + a.other + a.foreign + a.repaired + a.damaged;
+        prop_assert_eq!(sum, lines, "{}", String::from_utf8_lossy(&bytes));
+        prop_assert_eq!(a.calls, rows.len() as u64);
+    }
+
+    #[test]
+    fn any_bytes_at_all_are_read(bytes in proptest::collection::vec(any::<u8>(), 0..2000)) {
+        let (_, a, _) = read(&bytes, &[], false);
+        prop_assert_eq!(a.call_lines + a.other + a.foreign + a.repaired + a.damaged, a.lines);
+    }
+}
