@@ -229,8 +229,7 @@ impl Collector<'_> {
         } else {
             0
         };
-        // A datatype that is not known has no code: the first code beyond all says so.
-        let datatype = row.datatype.map_or(u32::MAX, |d| d.0);
+        let datatype = row.datatype.map_or(tally::NO_TYPE, |d| d.0.into());
         let key = self.tally_options.key_of(&Counted {
             op,
             member: who,
@@ -285,11 +284,9 @@ fn add(to: &mut FxHashMap<(Option<u64>, Key), Value>, step: Option<u64>, table: 
 /// A merged member as its columns.
 pub fn who(merged: &Merged, aliases: &[u32], member: &crate::origin::Member) -> Who {
     let place = merged.origins.places.get(member.place);
-    let process = merged
-        .origins
-        .processes
-        .get(aliases[place.process as usize]);
-    let identity = merged.identity_of(member);
+    let real = aliases[place.process as usize];
+    let process = merged.origins.processes.get(real);
+    let identity = merged.identity_as(member, real);
     Who {
         host: process.host.clone(),
         pid: process.pid,
@@ -308,6 +305,16 @@ pub fn no_calls(name: &str, lines: u64, report: &mut Report) {
         report.warn(&format!(
             "{name}: no NCCL calls in {lines} lines; NCCL prints them under NCCL_DEBUG=INFO \
              NCCL_DEBUG_SUBSYS=INIT,COLL"
+        ));
+    }
+}
+
+/// Says where step times do not stand on the step lines.
+pub fn stamps(name: &str, timeline: &Timeline, report: &Report) {
+    if timeline.times_from_stamps {
+        report.note(&format!(
+            "{name}: these step lines carry no step time: it is the difference of the lines' time \
+             stamps over the difference of their step numbers"
         ));
     }
 }
@@ -408,10 +415,10 @@ impl Calls {
 }
 
 /// A datatype's code as a field.
-pub fn datatype(code: u32) -> Field {
-    match code {
-        u32::MAX => Field::Unknown,
-        _ => text(records::Datatype(code).to_string()),
+pub fn datatype(code: u64) -> Field {
+    match records::Datatype::from_code(code) {
+        Some(datatype) => text(datatype.to_string()),
+        None => Field::Unknown,
     }
 }
 

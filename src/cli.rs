@@ -259,6 +259,7 @@ impl Run {
         if input.files.is_empty() && io::stdin().is_terminal() {
             bail!("expected a log: name a file or a folder, or pipe one in (see {name} --help)");
         }
+        source::name_program(name);
         let origins = expand(&input.files)?;
         let marker = match (steps.compat, steps.marker) {
             (Some(_), _) | (None, When::Start) => Marker::Start,

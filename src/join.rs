@@ -112,7 +112,9 @@ impl Joiner {
                 };
                 let known = |p: u32| merged.users_before(coll.comm, at).any(|user| user == p);
                 let other = match text.get(TEAR..) {
-                    Some(rest) if !known(process) => self.sole_owner(rest, known),
+                    Some(rest) if !known(process) && merged.is_using(process, at) => {
+                        self.sole_owner(rest, known)
+                    }
                     _ => None,
                 };
                 match other {

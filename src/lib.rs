@@ -1,4 +1,127 @@
 //! nccl-pipe: programs for the logs NCCL leaves behind.
+//!
+//! Under `NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL` NCCL prints a line for every call it is
+//! given. The programs of this package turn such a log into numbers: which operations, how many,
+//! how large, in which training step, on which communicator. Each does one thing, reads files or
+//! standard input, writes a table, and says on stderr what it could not read. This page is the
+//! manual of the whole; a program's flags and columns are in its `--help`.
+//!
+//! # The stages
+//!
+//! Everything is in this library; a program in `src/bin` is arguments and exit code. A stage has
+//! a module in [`stages`], with plain `Options` and no knowledge of the command line.
+//!
+//! **nccl-steps** ([`stages::steps`]) finds the trainer's step lines and passes the lines of the
+//! chosen steps, byte for byte, or gives one row a step.
+//!
+//! ```console
+//! $ nccl-steps nccl.log --list
+//! $ nccl-steps nccl.log --steps 45..49 --keep-init > part.log
+//! ```
+//!
+//! **nccl-timing** ([`stages::timing`]) reads step time and TFLOP/s per GPU off the same lines.
+//!
+//! ```console
+//! $ nccl-timing nccl.log --steps 45..49
+//! $ nccl-timing nccl.log --per-step --format csv > steps.csv
+//! ```
+//!
+//! **nccl-comms** ([`stages::comms`]) writes the call table: a row for every call, or with
+//! `--unique` one for equal calls.
+//!
+//! ```console
+//! $ nccl-comms nccl.log --steps 45..49 > calls.csv
+//! $ nccl-comms nccl.log --unique --op AllGather,ReduceScatter --rank 0
+//! ```
+//!
+//! **nccl-hist** ([`stages::hist`]), **nccl-ops** ([`stages::ops`]) and **nccl-agg**
+//! ([`stages::agg`]) count calls by size bucket, by operation, and by distinct call. They take a
+//! log or a call table, so a pipe can be cut anywhere: these three give the same bytes.
+//!
+//! ```console
+//! $ nccl-hist nccl.log --steps 45..49
+//! $ nccl-comms nccl.log --steps 45..49 | nccl-hist
+//! $ nccl-steps nccl.log --steps 45..49 | nccl-comms --unique | nccl-hist
+//! ```
+//!
+//! ```console
+//! $ nccl-ops nccl.log --by step --basis wire
+//! ```
+//!
+//! ```console
+//! $ nccl-agg nccl.log --by comm_id
+//! ```
+//!
+//! **nccl-synth** ([`synth`]) writes the log of a job that never ran, and the truth about it. The
+//! tests and the benches hold every other program against that truth.
+//!
+//! ```console
+//! $ nccl-synth --ranks 16 --nodes 2 --tp 4 --pp 2 --truth truth.json | nccl-hist
+//! ```
+//!
+//! # The wire
+//!
+//! Between programs flows the call table: CSV with a header, or JSON lines. Columns are found by
+//! name and new ones go last ([`table::COLUMNS`]). An empty field means not known; nothing is
+//! guessed. A reader needs `op`, `count` and `datatype`, and makes do without the rest.
+//! [`formats`] recognises an input by its first bytes, never by its name: a log, a call table in
+//! either form, or the `op count datatype bytes` lines of the AWK chain.
+//!
+//! # How a log is read
+//!
+//! ```text
+//! source ── chunks ──► scan, on all cores ──► merge, in order ──► rows
+//!                      (grammar, a Visit)     (origin, join, timeline)
+//! ```
+//!
+//! *Chunks.* [`source`] maps a file, or reads what cannot be mapped in blocks of constant size.
+//! A chunk ends at a line end, and if one is near at a quiet place ([`scan::quiet`]): where no
+//! line before it waits for a piece behind it.
+//!
+//! *The walk.* [`scan::scan`] goes through a chunk from one COLL body to the next
+//! ([`grammar::coll::ANCHOR`]). A line that is a header met before and one whole body takes the
+//! short way; every other line is looked at from all sides: step lines ([`grammar::trainer`]),
+//! INIT lines ([`grammar::init`]), bodies glued behind other text, pieces of torn lines. Each
+//! line is put into one class of the [`account`], so that the classes add up to the lines. What
+//! a stage keeps of the calls is its [`scan::Visit`]; three stages share one, [`tally`].
+//!
+//! *Gaps.* The walk does not know steps. It numbers the gaps between marks, and a stage counts
+//! by gap. A trainer prints its line when the step is over, so only when the log has been walked
+//! can [`timeline::resolve`] name each gap: a step's, between steps, behind the last. This is
+//! why nccl-steps and nccl-comms walk a log twice and spool a pipe.
+//!
+//! *The merge.* Chunks are added in the order of the file, whatever thread was first, and so the
+//! output does not depend on their number ([`fold::ordered`]). [`origin`] gives hosts, processes
+//! and communicators their final numbers and learns from INIT lines who is which rank.
+//! [`join`] puts pieces of torn lines together where they fit with certainty, across chunks too;
+//! pieces that find no other half are damaged.
+//!
+//! # Where to change what
+//!
+//! | to add | change |
+//! |---|---|
+//! | a trainer's step line | a file in `grammar/trainer`, its anchors, its [`grammar::trainer::Trainer`] |
+//! | a shape of NCCL's lines | [`grammar::coll`], [`grammar::header`] or [`grammar::init`], and the same in [`synth`] |
+//! | a kind of damage | `scan/line.rs` to see it, [`join`] to mend it, [`synth`] to make it |
+//! | an input format | a file in [`formats`] that gives [`table::Row`]s, and its mark in [`formats::recognise`] |
+//! | a column | [`table`], where it goes last |
+//! | a grouping | [`calls::By`] and its flag in [`cli`] |
+//! | a stage | a file in [`stages`], a program in `src/bin`, its goldens in `tests/it` |
+//! | what a person is told | [`report`] |
+//!
+//! # Limits
+//!
+//! - A log has no durations: NCCL prints a call when it is enqueued.
+//! - Which step a call belongs to is decided by position. Other ranks than the one that prints
+//!   the step lines may be ahead of it or behind.
+//! - Memory grows with the number of distinct things (communicators, sizes, steps when they are
+//!   told apart), not with the number of calls. A line of more than 16 MiB in a stream is cut,
+//!   counted and said.
+//! - Counts are exact up to 2^64-1, sums of bytes are 128 bits wide. Percentiles have three
+//!   significant digits.
+//! - A mapped file that is truncated while it is read ends the program with a message and code
+//!   2; `--no-mmap` is immune.
+//! - Only [`source`] has `unsafe` code.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod account;

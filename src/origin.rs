@@ -167,8 +167,14 @@ pub struct Merged {
     current: FxHashMap<(u32, u64), u32>,
     // What it meant before the chunk added last, and from which positions on in it.
     recent: FxHashMap<(u32, u64), Vec<(u64, u32)>>,
+    // What an address of a process meant all along; 0 where it meant several things.
+    sole: FxHashMap<(u32, u64), u32>,
     // Who uses an address, and since which position of the input in hand (0: earlier).
     users: FxHashMap<u64, FxHashMap<u32, u64>>,
+    // Since when a process is known to use any address.
+    using: FxHashMap<u32, u64>,
+    /// Processes wrote over each other's bytes: a host at the start of a line may be glued too.
+    pub overwritten: bool,
 }
 
 impl Merged {
@@ -218,6 +224,10 @@ impl Merged {
             let key = (to.processes[at.process as usize], at.init.comm);
             let identity = self.identity(&at.init);
             let before = self.current.insert(key, identity).unwrap_or(0);
+            if identity > 0 {
+                let sole = self.sole.entry(key).or_insert(identity);
+                *sole = if *sole == identity { identity } else { 0 };
+            }
             let meanings = self.recent.entry(key).or_insert_with(|| vec![(0, before)]);
             meanings.push((at.at, identity));
         }
@@ -260,6 +270,7 @@ impl Merged {
         for since in self.users.values_mut().flat_map(FxHashMap::values_mut) {
             *since = 0;
         }
+        self.using.values_mut().for_each(|since| *since = 0);
     }
 
     /// The processes known before `at` to use the address `comm`.
@@ -268,6 +279,29 @@ impl Merged {
         users
             .filter(move |&(_, &since)| since < at)
             .map(|(&process, _)| process)
+    }
+
+    /// What is known of a member whose process really is `real`.
+    pub fn identity_as(&self, member: &Member, real: u32) -> Option<Identity> {
+        let process = self.origins.places.get(member.place).process;
+        self.identity_of(member)
+            .or_else(|| self.sole_identity(process, real, member.comm))
+    }
+
+    /// What `comm` is to the process `real`, if that is another one than `process` (a glued
+    /// name of it) and only one thing is known of it.
+    pub fn sole_identity(&self, process: u32, real: u32, comm: u64) -> Option<Identity> {
+        let index = self
+            .sole
+            .get(&(real, comm))
+            .filter(|_| process != real)?
+            .checked_sub(1)?;
+        Some(*self.identities.get(index))
+    }
+
+    /// True where a process is known before `at` to use some address.
+    pub fn is_using(&self, process: u32, at: u64) -> bool {
+        self.using.get(&process).is_some_and(|&since| since < at)
     }
 
     /// What is known of a member.
@@ -287,22 +321,27 @@ impl Merged {
             }
         }
         let real = |(at, process): (u32, &Process)| {
-            if self.origins.clean[at as usize] {
+            let clean = self.origins.clean[at as usize];
+            if clean && !self.overwritten {
                 return at;
             }
-            let candidates = process.pid.and_then(|pid| clean_of.get(&pid));
-            // Or a glued pointer took bytes of it.
-            let suffix = |&&c: &&u32| {
+            // A glued pointer may also have taken bytes of the host.
+            let fits = |&&c: &&u32| {
                 let host = &processes[c as usize].host;
-                process.host.ends_with(host) || host.ends_with(&process.host)
+                let longer = process.host.len() > host.len() && process.host.ends_with(host);
+                longer || (!clean && host.ends_with(&process.host))
             };
-            candidates
-                .into_iter()
-                .flatten()
-                .filter(suffix)
-                .max_by_key(|&&c| processes[c as usize].host.len())
-                .copied()
-                .unwrap_or(at)
+            let candidates = process.pid.and_then(|pid| clean_of.get(&pid));
+            let length = |c: &u32| processes[*c as usize].host.len();
+            let those = candidates.into_iter().flatten().filter(fits);
+            // Of glued names the shortest has nothing glued to it.
+            if clean {
+                those.min_by_key(|c| length(c))
+            } else {
+                those.max_by_key(|c| length(c))
+            }
+            .copied()
+            .unwrap_or(at)
         };
         (0_u32..).zip(processes).map(real).collect()
     }
@@ -333,6 +372,8 @@ impl Merged {
             .or_default()
             .entry(process)
             .or_insert(at);
+        *since = at.min(*since);
+        let since = self.using.entry(process).or_insert(at);
         *since = at.min(*since);
     }
 }

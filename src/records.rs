@@ -22,6 +22,11 @@ const DATATYPES: [(&str, u8); 12] = [
 ];
 
 impl Datatype {
+    /// The type of a tally's code; `None` where no type is known.
+    pub fn from_code(code: u64) -> Option<Datatype> {
+        u32::try_from(code).ok().map(Datatype)
+    }
+
     /// Bytes of one element; `None` for a code this version does not know.
     pub fn size(self) -> Option<u8> {
         DATATYPES.get(self.0 as usize).map(|(_, size)| *size)

@@ -44,8 +44,8 @@ pub struct Counted {
     pub op: u32,
     /// The member's number.
     pub member: u32,
-    /// The datatype's code.
-    pub datatype: u32,
+    /// The datatype's code, or [`NO_TYPE`].
+    pub datatype: u64,
     /// Elements.
     pub count: u64,
     /// The communicator's size.
@@ -65,8 +65,8 @@ pub struct Key {
     pub member: u32,
     /// The operation's number in [`Ops`].
     pub op: u32,
-    /// The datatype's code; 0 where datatypes are not told apart.
-    pub datatype: u32,
+    /// The datatype's code, or [`NO_TYPE`]; 0 where datatypes are not told apart.
+    pub datatype: u64,
     /// The size by [`Sizing`]; [`UNKNOWN`] where the bytes are not known.
     pub size: u64,
     /// The communicator's size, where it decides the bytes or [`Options::exact`] asks; else 0.
@@ -77,6 +77,8 @@ pub struct Key {
     pub root: i64,
 }
 
+/// A datatype whose name a table does not give.
+pub const NO_TYPE: u64 = u64::MAX;
 /// No reduction, or one that is not told apart.
 pub const NONE: u64 = u64::MAX;
 /// No root, or one that is not told apart.
@@ -222,7 +224,7 @@ impl Options {
         let call = Counted {
             op,
             member,
-            datatype: coll.datatype,
+            datatype: coll.datatype.into(),
             count: coll.count,
             nranks: coll.nranks,
             redop: coll.redop,

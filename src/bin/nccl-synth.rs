@@ -3,6 +3,7 @@
 use anyhow::Context;
 use clap::Parser;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use nccl_pipe::cli::{self, Generate};
 use nccl_pipe::error::Error;
 use nccl_pipe::exit::Exit;
 use nccl_pipe::synth::options::{
@@ -29,6 +30,9 @@ macro_rules! named {
 #[derive(Parser)]
 #[command(name = "nccl-synth", version, after_long_help = EXAMPLES)]
 struct Cli {
+    /// Print a man page or shell completions
+    #[arg(long, hide = true, value_enum, value_name = "WHAT")]
+    generate: Option<Generate>,
     /// Same seed and options, same bytes
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -188,8 +192,12 @@ fn sink(options: &Options, output: Option<PathBuf>) -> anyhow::Result<Box<dyn Si
 }
 
 fn main() -> ExitCode {
-    let (output, truth, options) = Cli::parse().into_parts();
     nccl_pipe::exit::run("nccl-synth", || {
+        let cli = Cli::parse();
+        if cli::generated::<Cli>(cli.generate)? {
+            return Ok(Exit::Clean);
+        }
+        let (output, truth, options) = cli.into_parts();
         // Before any file is made: a refusal leaves nothing behind.
         options.check()?;
         let mut sink = sink(&options, output)?;

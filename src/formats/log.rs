@@ -69,6 +69,7 @@ impl Log {
         let line = self.account.lines;
         let gap = self.marks.len();
         *to = merged.add(&origins, &inits);
+        merged.overwritten |= account.overwritten > 1;
         self.account.merge(&account);
         joined.clear();
         for mut fragment in fragments {

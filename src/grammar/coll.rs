@@ -106,7 +106,7 @@ pub fn body<'a>(op: &'a [u8], input: &'a [u8]) -> PResult<'a, Coll<'a>> {
 }
 
 /// RCCL's ` task N globalrank N`.
-fn rccl_tail(input: &[u8]) -> PResult<'_, ()> {
+pub(super) fn rccl_tail(input: &[u8]) -> PResult<'_, ()> {
     let (i, _) = word(" task ", "task")(input)?;
     let (i, _) = dec_u32(i)?;
     let (i, _) = word(" globalrank ", "globalrank")(i)?;

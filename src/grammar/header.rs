@@ -76,7 +76,8 @@ fn at_colon(line: &[u8], floor: usize, colon: usize) -> Option<Header<'_>> {
         .iter()
         .rposition(|&b| !is_host_byte(b))
         .map_or(floor, |i| floor + i + 1);
-    if start == colon {
+    let start = behind_escape(line, start);
+    if start >= colon {
         return None;
     }
     let (rest, (pid, tid, dev)) = process(&line[colon + 1..]).ok()?;
@@ -90,6 +91,20 @@ fn at_colon(line: &[u8], floor: usize, colon: usize) -> Option<Header<'_>> {
         dev,
         level,
     })
+}
+
+/// `start` without the end of a terminal's escape sequence (`ESC [ 2 J`), whose last bytes look
+/// like a host's first.
+fn behind_escape(line: &[u8], start: usize) -> usize {
+    if !line[..start].ends_with(b"\x1b[") {
+        return start;
+    }
+    let rest = &line[start..];
+    let parameters = rest
+        .iter()
+        .take_while(|b| b.is_ascii_digit() || **b == b';')
+        .count();
+    start + parameters + 1
 }
 
 /// `pid:tid [dev] ` or `pid:tid `.
@@ -257,6 +272,8 @@ mod tests {
             "[default0]:",
             "(RayTrainWorker pid=615, ip=10.72.7.6) ",
             "\x1b[36m(W pid=5310)\x1b[0m ",
+            "\x1b[H\x1b[2J",
+            "\x1b[31m",
             "  | 2025-05-16T16:39:51.208-07:00 | ",
             "[2026-04-28 14:14:49] ",
             "12:11:38 ",

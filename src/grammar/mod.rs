@@ -3,6 +3,7 @@
 
 pub mod coll;
 pub mod header;
+pub mod hot;
 pub mod init;
 pub mod token;
 pub mod trainer;

@@ -107,7 +107,6 @@ const HEX: [u8; 256] = {
         table[b] = match c {
             b'0'..=b'9' => c - b'0',
             b'a'..=b'f' => c - b'a' + 10,
-            b'A'..=b'F' => c - b'A' + 10,
             _ => 0xff,
         };
         b += 1;
@@ -115,7 +114,7 @@ const HEX: [u8; 256] = {
     table
 };
 
-/// A hexadecimal number without `0x`, as `%lx` prints it.
+/// A hexadecimal number without `0x`, in lower case as `%lx` prints it.
 pub fn hex_u64(input: &[u8]) -> PResult<'_, u64> {
     let mut value: u64 = 0;
     let mut n = 0;
@@ -220,6 +219,6 @@ mod tests {
         assert!(pointer(b"0x").is_err());
         assert!(pointer(b"(ni").is_err());
         assert!(skip_pointer(b"0x r").is_err());
-        assert_eq!(skip_pointer(b"0xdeadBEEF r"), Ok((&b" r"[..], ())));
+        assert_eq!(skip_pointer(b"0xdeadbeef r"), Ok((&b" r"[..], ())));
     }
 }

@@ -121,6 +121,8 @@ impl<'a, V: Visit> Scan<'a, V> {
             .extend(found.iter().map(|f| (f.start, Thing::Mark(*f))));
         if memmem::find(line, b"NCCL ").is_some() || coll::FINDER.find(line).is_some() {
             self.pieces(line, found, &mut v);
+        } else if is_rccl_block(line) {
+            v.class = Class::Other;
         } else if coll::is_tail(line) || is_init_tail(line) {
             v.waits = true;
             v.things
@@ -237,6 +239,7 @@ impl<'a, V: Visit> Scan<'a, V> {
     ) -> Option<usize> {
         let [mark] = found else { return None };
         let head = &line[..mark.start];
+        let head = head.strip_suffix(b"\r").unwrap_or(head);
         let header = header::all(head).last()?;
         let rest = &self.bytes[next..];
         let rest = &rest[..memchr(b'\n', rest).unwrap_or(rest.len())];
@@ -299,7 +302,7 @@ impl<'a, V: Visit> Scan<'a, V> {
         if v.things.len() == bodies && memmem::find(before, b" [nranks=").is_some() {
             v.damaged(0, "the beginning of a NCCL line");
         }
-        let mut torn_before = false;
+        let (mut torn_before, mut overwritten) = (false, false);
         for (i, h) in headers.iter().enumerate() {
             // A step line behind the message ends it.
             let end = found
@@ -312,11 +315,13 @@ impl<'a, V: Visit> Scan<'a, V> {
             let clean = if i == 0 {
                 is_prefix(&line[..h.start], self.recogniser)
             } else {
-                starts[i] - starts[i - 1] == TEAR || starts[i] < h.start
+                let torn = starts[i] - starts[i - 1] == TEAR && h.host == headers[i - 1].host;
+                torn || starts[i] < h.start
             };
             let speaker = self.speaks(h, clean);
             let last = i + 1 == headers.len() && !spliced;
-            let torn = !last && piece.len() == TEAR && h.level == Level::Info;
+            let next = headers.get(i + 1).is_none_or(|next| next.host == h.host);
+            let torn = !last && piece.len() == TEAR && h.level == Level::Info && next;
             let time = header::time(&line[..h.start]);
             let of = Of {
                 line,
@@ -339,12 +344,11 @@ impl<'a, V: Visit> Scan<'a, V> {
             } else {
                 self.piece(&of, last, torn_before, v);
                 let other = headers.get(i + 1).is_some_and(|n| n.pid != h.pid);
-                if v.damage.is_some() && other && end > h.body {
-                    self.out.account.overwritten += 1;
-                }
+                overwritten |= v.damage.is_some() && other && end > h.body;
             }
             torn_before |= torn;
         }
+        self.out.account.overwritten += u64::from(overwritten);
     }
 
     /// One header's piece that is not torn at byte 128.
@@ -372,7 +376,12 @@ impl<'a, V: Visit> Scan<'a, V> {
                     if v.class != Class::Damaged {
                         v.class = Class::Call;
                     }
-                    let at = of.header.body + op;
+                    // The first one's place is its header's.
+                    let at = if from == 0 {
+                        of.start
+                    } else {
+                        of.header.body + op
+                    };
                     v.things.push((at, Thing::Call(coll, speaker, of.time)));
                     from = end;
                 }
@@ -419,7 +428,7 @@ impl<'a, V: Visit> Scan<'a, V> {
         while let Some(anchor) = coll::FINDER.find(&text[from..]).map(|i| from + i) {
             match coll::at(text, anchor) {
                 // Half a name reads as a name: without a header only a known one is taken.
-                Ok((_, coll, end)) if !is_known(coll.op) => {
+                Ok((op, coll, end)) if !is_whole_name(&text[..op], coll.op) => {
                     v.damaged(anchor, "the beginning of an operation's name");
                     from = end;
                 }
@@ -459,6 +468,13 @@ impl<'a, V: Visit> Scan<'a, V> {
     }
 }
 
+/// True where `op`, behind `before` and without a header, is surely not the end of a longer name:
+/// `AllReduce`, cut, ends in `Reduce`.
+fn is_whole_name(before: &[u8], op: &[u8]) -> bool {
+    before.ends_with(b"NCCL INFO ")
+        || (is_known(op) && !matches!(op, b"Reduce" | b"Gather" | b"Scatter" | b"Signal"))
+}
+
 /// One header's piece of a line, with who speaks.
 struct Of<'a, 'h> {
     line: &'a [u8],
@@ -476,18 +492,28 @@ impl Verdict<'_> {
     }
 }
 
-/// Takes the last bytes of the piece before it off the host of header `i`. Processes that share a
-/// pipe or a file are on one host, so the host in front is the host.
+/// Takes the last bytes of the piece before it off the host of header `i`: a whole body says
+/// where it ends, and processes that share a pipe or a file are mostly on one host.
 fn unglue<'a>(line: &'a [u8], headers: &mut [Header<'a>], i: usize) {
-    let Some(host) = i.checked_sub(1).map(|before| headers[before].host) else {
+    let Some(before) = i.checked_sub(1).map(|before| headers[before]) else {
         return;
     };
     let h = &mut headers[i];
-    if h.host.len() > host.len() && h.host.ends_with(host) {
-        let end = h.start + h.host.len();
-        h.start = end - host.len();
-        h.host = &line[h.start..end];
-    }
+    let host = h.start..h.start + h.host.len();
+    let start = if h.host.len() > before.host.len() && h.host.ends_with(before.host) {
+        host.end - before.host.len()
+    } else {
+        let message = &line[before.body..];
+        let body = coll::FINDER
+            .find(message)
+            .and_then(|a| coll::at(message, a).ok());
+        match body.map(|(_, _, end)| before.body + end) {
+            Some(end) if host.contains(&end) => end,
+            _ => return,
+        }
+    };
+    h.start = start;
+    h.host = &line[start..host.end];
 }
 
 /// Where the piece of a header begins: NCCL's own stamp in brackets belongs to it.
@@ -523,6 +549,18 @@ fn mark_end(line: &[u8], end: usize, until: Option<usize>) -> Option<usize> {
         (Some(c), None) if c < line.len() => Some(c),
         _ => None,
     }
+}
+
+/// RCCL's version block, whose lines have no header (`src/init.cc` of RCCL 2.18+).
+fn is_rccl_block(line: &[u8]) -> bool {
+    [
+        &b"HIP version  : "[..],
+        b"ROCm version : ",
+        b"Hostname     : ",
+        b"Librccl path : ",
+    ]
+    .iter()
+    .any(|start| line.starts_with(start))
 }
 
 fn is_init_tail(line: &[u8]) -> bool {

@@ -15,6 +15,7 @@ pub use line::quiet;
 use crate::account::{Account, Class};
 use crate::grammar::coll::{self, Coll};
 use crate::grammar::header::{self, Header};
+use crate::grammar::hot;
 use crate::grammar::init::{Event, Init};
 use crate::grammar::trainer::{Found, Mark, Recogniser};
 use crate::origin::{InitAt, Member, Origins};
@@ -81,7 +82,7 @@ pub struct Scanned<V> {
 }
 
 /// A header as the walk remembers it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Speaker {
     place: u32,
     process: u32,
@@ -111,6 +112,12 @@ struct Scan<'a, V> {
     /// For an address given anew in this chunk: how often, and what it means now.
     generations: FxHashMap<(u32, u64), (u32, Init)>,
     found: Vec<Found>,
+    /// Headers met, by [`hot::slot`].
+    slots: Box<[Known<'a>]>,
+    /// The prefix met last in front of a host, and the stamp in it.
+    prefix: (&'a [u8], &'a [u8]),
+    /// Members met, by a mix of their place and address.
+    members: Box<[(Member, u32)]>,
     /// Lines for which a torn line's end may still come.
     torn: u32,
     /// Never take the short way: the twin it is held against.
@@ -118,6 +125,27 @@ struct Scan<'a, V> {
     long_only: bool,
     out: Scanned<V>,
 }
+
+/// A header that [`Scan::hot`] knows: the text from its host to its device.
+#[derive(Debug, Clone, Copy)]
+struct Known<'a> {
+    text: &'a [u8],
+    speaker: Speaker,
+}
+
+/// How many headers [`Scan::hot`] knows at a time: enough for the ranks of some nodes.
+const SLOTS: usize = 1024;
+
+/// A member that none is: nobody's place.
+const NO_MEMBER: Member = Member {
+    place: u32::MAX,
+    comm: 0,
+    nranks: None,
+    identity: 0,
+};
+
+/// How many members are found without a hash table.
+const MEMBERS: usize = 1024;
 
 /// Texts in front of bodies that are remembered; a log with more (time stamps the grammar does
 /// not know) only becomes slower.
@@ -139,6 +167,16 @@ impl<'a, V: Visit> Scan<'a, V> {
             speakers: FxHashMap::default(),
             generations: FxHashMap::default(),
             found: Vec::new(),
+            slots: vec![
+                Known {
+                    text: b"",
+                    speaker: Speaker::default()
+                };
+                SLOTS
+            ]
+            .into(),
+            prefix: (b"", b""),
+            members: vec![(NO_MEMBER, 0); MEMBERS].into(),
             torn: 0,
             #[cfg(test)]
             long_only: false,
@@ -157,7 +195,14 @@ impl<'a, V: Visit> Scan<'a, V> {
     fn walk(&mut self) {
         let bytes = self.bytes;
         let mut at = 0;
-        while let Some(hit) = coll::FINDER.find(&bytes[at..]).map(|i| at + i) {
+        loop {
+            if let Some(next) = self.hot(at) {
+                at = next;
+                continue;
+            }
+            let Some(hit) = coll::FINDER.find(&bytes[at..]).map(|i| at + i) else {
+                break;
+            };
             let start = memrchr(b'\n', &bytes[at..hit]).map_or(at, |i| at + i + 1);
             at = self.lines(at, start);
             if at > start {
@@ -184,6 +229,59 @@ impl<'a, V: Visit> Scan<'a, V> {
             at = self.long(at);
         }
         at
+    }
+
+    /// The line at `start`, if a speaker met before says a common operation and nothing else
+    /// stands on it. Gives where the next line starts.
+    #[inline(always)]
+    fn hot(&mut self, start: usize) -> Option<usize> {
+        #[cfg(test)]
+        if self.long_only {
+            return None;
+        }
+        let line = &self.bytes[start..];
+        let bracket = hot::bracket(line)?;
+        let known = self.slots[hot::slot(line, bracket, SLOTS)?];
+        let host = bracket.checked_sub(known.text.len())?;
+        if known.text.is_empty() || line[host..bracket] != *known.text || self.torn > 0 {
+            return None;
+        }
+        let time = if host == 0 {
+            &line[..0]
+        } else if line[..host] == *self.prefix.0 {
+            self.prefix.1
+        } else {
+            return None;
+        };
+        let message = &line[bracket + hot::BEHIND_BRACKET..];
+        let name = hot::operation(message)?;
+        let body = &message[name + coll::ANCHOR.len()..];
+        let (coll, end) = hot::body(&message[..name], body)?;
+        if body.get(end) != Some(&b'\n') {
+            return None;
+        }
+        let next = self.bytes.len() - body.len() + end + 1;
+        self.call(coll, known.speaker, time, start);
+        self.out.account.line(Class::Call);
+        Some(next)
+    }
+
+    /// Remembers the speaker of a clean header, for [`Scan::hot`].
+    fn remember(&mut self, start: usize, header: &Header<'_>, speaker: Speaker, time: &'a [u8]) {
+        let line = &self.bytes[start..];
+        let Some(bracket) = hot::bracket(line) else {
+            return;
+        };
+        let (Some(slot), true) = (hot::slot(line, bracket, SLOTS), header.start < bracket) else {
+            return;
+        };
+        self.slots[slot] = Known {
+            text: &line[header.start..bracket],
+            speaker,
+        };
+        if header.start > 0 {
+            self.prefix = (&line[..header.start], time);
+        }
     }
 
     /// The line at `start` whose anchor is at `hit`, if it is one known header and one whole
@@ -229,6 +327,7 @@ impl<'a, V: Visit> Scan<'a, V> {
         }
         let time = header::time(&text[..header.start]);
         let speaker = self.speaks(&header, true);
+        self.remember(start, &header, speaker, time);
         if time.is_empty() && self.speakers.len() < SPEAKERS {
             self.speakers.insert(text, speaker);
         }
@@ -271,7 +370,15 @@ impl<'a, V: Visit> Scan<'a, V> {
             nranks: coll.nranks,
             identity: generation,
         };
-        let member = self.out.origins.member(member, self.offset + at as u64);
+        let mixed = (coll.comm ^ u64::from(speaker.place)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let slot = &mut self.members[(mixed >> 40) as usize % MEMBERS];
+        if slot.0 != member {
+            *slot = (
+                member,
+                self.out.origins.member(member, self.offset + at as u64),
+            );
+        }
+        let member = slot.1;
         self.out.account.calls += 1;
         if Datatype(coll.datatype).size().is_none() {
             *self

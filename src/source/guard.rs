@@ -66,6 +66,14 @@ impl std::fmt::Debug for Known {
     }
 }
 
+/// The program's name, for the message.
+static PROGRAM: AtomicPtr<&'static str> = AtomicPtr::new(ptr::null_mut());
+
+/// Says which program it is that reads.
+pub fn name_program(name: &'static str) {
+    PROGRAM.store(Box::into_raw(Box::new(name)), Ordering::Release);
+}
+
 static MAPS: AtomicPtr<Known> = AtomicPtr::new(ptr::null_mut());
 
 fn remember(map: &Mmap, name: String) -> &'static Known {
@@ -116,6 +124,12 @@ extern "C" fn on_sigbus(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut
         if len > 0 && (start..start + len.next_multiple_of(1 << 16)).contains(&address) {
             // SAFETY: see above.
             let name = unsafe { &*known.name.load(Ordering::Acquire) };
+            let program = PROGRAM.load(Ordering::Acquire);
+            if !program.is_null() {
+                // SAFETY: a name is leaked before it is stored.
+                say(unsafe { *program }.as_bytes());
+                say(b": ");
+            }
             say(b"error: ");
             say(name.as_bytes());
             say(

@@ -10,6 +10,7 @@ mod guard;
 mod list;
 
 pub use chunks::{Chunk, Chunks, QuietAt};
+pub use guard::name_program;
 pub use list::expand;
 
 use crate::error::{Error, Result};

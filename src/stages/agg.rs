@@ -33,14 +33,14 @@ impl Options {
 }
 
 /// What tells rows apart: the group, the operation, the count, the datatype, bytes of one call.
-type Key = (Vec<Field>, Vec<u8>, u64, u32, Option<u128>);
+type Key = (Vec<Field>, Vec<u8>, u64, u64, Option<u128>);
 
 fn rows(calls: &Calls, options: &Options) -> BTreeMap<Key, u64> {
     let mut rows = BTreeMap::new();
     for ((step, key), value) in &calls.cells {
         let group = calls.group(&options.by, *step, key);
         let op = calls.ops.name(key.op);
-        let size = Datatype(key.datatype).size();
+        let size = Datatype::from_code(key.datatype).and_then(Datatype::size);
         let api = size.map(|size| u128::from(key.size) * u128::from(size));
         let nranks = (key.nranks > 0).then_some(key.nranks);
         let bytes = api.and_then(|api| options.basis.of(kind(op), api, nranks));
@@ -84,7 +84,7 @@ pub fn chain(calls: &Calls, options: &Options) -> Vec<u8> {
         .into_iter()
         .map(|((_, op, count, datatype, bytes), n)| {
             let op = String::from_utf8_lossy(&op).into_owned();
-            let datatype = Datatype(datatype).to_string();
+            let datatype = Datatype::from_code(datatype).map_or(String::new(), |d| d.to_string());
             let bytes = bytes.map_or(String::new(), |b| b.to_string());
             let key = format!("{op} {count} {datatype} {bytes}");
             (

@@ -164,7 +164,7 @@ fn unique_row<'c>(calls: &'c calls::Calls, step: Option<u64>, key: &Key, value: 
         comm_id: who.comm_id,
         op,
         count: key.size,
-        datatype: (key.datatype != u32::MAX).then_some(Datatype(key.datatype)),
+        datatype: Datatype::from_code(key.datatype),
         redop: Some(key.redop)
             .filter(|&r| r != NONE && has_redop(op))
             .map(RedOp),
@@ -344,15 +344,23 @@ impl Run<'_> {
                 parts.push((chunk, records, gap));
                 Ok(())
             })?;
-            let merged = &self.merged;
+            let (merged, surveyed) = (&self.merged, &self.surveyed);
             let texts = |(chunk, records, gap): (Chunk, Records, usize)| {
                 let mut text = Vec::new();
-                records.write(chunk.bytes(), gap, merged, aliases, timeline, |row| {
-                    let in_window = |w: &Window| row.step.is_some_and(|s| w.contains(s));
-                    if read.window.as_ref().is_none_or(in_window) && options.filter.passes(row) {
-                        options.form.row(row, &mut text);
-                    }
-                });
+                records.write(
+                    chunk.bytes(),
+                    gap,
+                    merged,
+                    (surveyed, aliases),
+                    timeline,
+                    |row| {
+                        let in_window = |w: &Window| row.step.is_some_and(|s| w.contains(s));
+                        if read.window.as_ref().is_none_or(in_window) && options.filter.passes(row)
+                        {
+                            options.form.row(row, &mut text);
+                        }
+                    },
+                );
                 text
             };
             fold::ordered(jobs, parts.into_iter(), texts, |text| {
@@ -506,19 +514,22 @@ impl Records {
         bytes: &[u8],
         gap: usize,
         merged: &Merged,
-        aliases: &[u32],
+        who: (&Merged, &[u32]),
         timeline: &Timeline,
         mut sink: impl FnMut(&Row<'_>),
     ) {
         for r in &self.list {
             let member = merged.origins.members.get(r.member);
             let place = merged.origins.places.get(member.place);
-            let real = aliases
+            let real = who
+                .1
                 .get(place.process as usize)
                 .copied()
                 .unwrap_or(place.process);
             let process = merged.origins.processes.get(real);
-            let identity = merged.identity_of(member);
+            let identity = merged
+                .identity_of(member)
+                .or_else(|| who.0.sole_identity(place.process, real, member.comm));
             let op = self.ops.name(r.op);
             let (from, until) = (r.time.0 as usize, r.time.1 as usize);
             let time = if from >= self.len {

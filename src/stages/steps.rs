@@ -35,6 +35,7 @@ fn all(
         }
         let timeline = timeline::resolve(&survey.log.marks, &options.timeline);
         calls::said(&name, &timeline, options, report);
+        calls::stamps(&name, &timeline, report);
         logs.push(Surveyed {
             input,
             survey,

@@ -32,13 +32,7 @@ pub fn steps(
             ..options.timeline.clone()
         };
         let timeline = timeline::resolve(&survey.log.marks, &as_printed);
-        if timeline.times_from_stamps {
-            report.note(&format!(
-                "{}: these step lines carry no step time: it is the difference of the lines' time \
-                 stamps over the difference of their step numbers",
-                input.name()
-            ));
-        }
+        calls::stamps(&input.name(), &timeline, report);
         if timeline.interval() > 1 {
             report.note(&format!(
                 "{}: the step lines come every {} steps; each is one value",

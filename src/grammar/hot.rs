@@ -1,0 +1,266 @@
+//! The COLL line as it nearly always looks, read eight bytes at a time.
+//!
+//! Everything here says `None` for whatever is not exactly that; [`super::coll`] and
+//! [`super::header`], the grammar proper, then read the line. Where this module gives an answer it
+//! is theirs: a property test holds the two against each other on any bytes.
+
+use super::coll::{Coll, rccl_tail};
+
+/// Eight bytes at `at`, with zeros behind the end of the input.
+#[inline(always)]
+fn word(input: &[u8], at: usize) -> u64 {
+    match input.get(at..at + 8) {
+        Some(bytes) => u64::from_le_bytes(bytes.try_into().unwrap_or([0; 8])),
+        None => last_word(input, at),
+    }
+}
+
+#[cold]
+fn last_word(input: &[u8], at: usize) -> u64 {
+    let mut bytes = [0; 8];
+    for (to, from) in bytes.iter_mut().zip(input.get(at..).unwrap_or_default()) {
+        *to = *from;
+    }
+    u64::from_le_bytes(bytes)
+}
+
+const ONES: u64 = 0x0101_0101_0101_0101;
+const HIGH: u64 = 0x8080_8080_8080_8080;
+
+/// How many of the eight bytes, from the first, are lower-case hexadecimal digits.
+#[inline(always)]
+fn hex_bytes(word: u64) -> usize {
+    // Bytes from 0x80 up would carry into their neighbours: they are cut off and told apart.
+    let low = word & !HIGH;
+    let digit = low ^ (ONES * 0x30);
+    let is_digit = !(digit + ONES * 0x76);
+    let letter = low ^ (ONES * 0x60);
+    let is_letter = !(letter + ONES * 0x79) & (letter + ONES * 0x7f);
+    let is_hex = (is_digit | is_letter) & HIGH & !word;
+    ((is_hex ^ HIGH).trailing_zeros() / 8) as usize
+}
+
+/// The value of `n` (up to 8) hexadecimal digits at the start of a word.
+#[inline(always)]
+fn hex_value(word: u64, n: usize) -> u64 {
+    if n == 0 {
+        return 0;
+    }
+    // Digits to the top, so that the missing ones are leading zeros.
+    let word = word << (64 - 8 * n);
+    let nibbles = (word & (ONES * 0x0f)) + 9 * ((word >> 6) & ONES);
+    // The first digit is in the lowest byte: pairs, then fours, then all eight.
+    let pairs = (nibbles << 4 | nibbles >> 8) & 0x00ff_00ff_00ff_00ff;
+    let fours = (pairs << 8 | pairs >> 16) & 0x0000_ffff_0000_ffff;
+    (fours << 16 | fours >> 32) & 0xffff_ffff
+}
+
+/// A pointer of up to 16 digits behind its `0x`, at `at`: its value and its end.
+#[inline(always)]
+fn digits(input: &[u8], at: usize) -> Option<(u64, usize)> {
+    let first = word(input, at);
+    let n = hex_bytes(first);
+    if n < 8 {
+        return (n > 0).then(|| (hex_value(first, n), at + n));
+    }
+    let second = word(input, at + 8);
+    let m = hex_bytes(second);
+    if m == 8 && input.get(at + 16).is_some_and(u8::is_ascii_hexdigit) {
+        return None;
+    }
+    let high = hex_value(first, 8);
+    Some((high << (4 * m) | hex_value(second, m), at + 8 + m))
+}
+
+/// The end of a pointer at `at`, its value unread.
+#[inline(always)]
+fn skip(input: &[u8], at: usize) -> Option<usize> {
+    if input.get(at..at + 2)? == b"0x" {
+        let n = hex_bytes(word(input, at + 2));
+        if n < 8 {
+            return (n > 0).then_some(at + 2 + n);
+        }
+        let m = hex_bytes(word(input, at + 10));
+        return (m < 8).then_some(at + 10 + m);
+    }
+    (input.get(at..at + 5)? == b"(nil)").then_some(at + 5)
+}
+
+/// A decimal number of up to 18 digits at `at`.
+#[inline(always)]
+fn decimal(input: &[u8], at: usize) -> Option<(u64, usize)> {
+    let mut value = 0_u64;
+    let mut end = at;
+    while let Some(&b) = input.get(end) {
+        let digit = b.wrapping_sub(b'0');
+        if digit > 9 {
+            break;
+        }
+        value = value * 10 + u64::from(digit);
+        end += 1;
+        if end - at > 18 {
+            return None;
+        }
+    }
+    (end > at).then_some((value, end))
+}
+
+/// The end of the fixed `text` at `at`.
+#[inline(always)]
+fn fixed<const N: usize>(input: &[u8], at: usize, text: &[u8; N]) -> Option<usize> {
+    (input.get(at..at + N)? == text).then_some(at + N)
+}
+
+/// The operation at the start of `input` with the anchor behind it: its name's length. Only the
+/// common ones; the grammar reads the others.
+#[inline(always)]
+pub fn operation(input: &[u8]) -> Option<usize> {
+    let names: &[&[u8]] = match input.first()? {
+        b'A' => &[
+            b"AllReduce: opCount ",
+            b"AllGather: opCount ",
+            b"AlltoAll: opCount ",
+        ],
+        b'R' => &[
+            b"ReduceScatter: opCount ",
+            b"Recv: opCount ",
+            b"Reduce: opCount ",
+        ],
+        b'S' => &[b"Send: opCount "],
+        b'B' => &[b"Broadcast: opCount "],
+        _ => return None,
+    };
+    names
+        .iter()
+        .find(|n| input.starts_with(n))
+        .map(|n| n.len() - super::coll::ANCHOR.len())
+}
+
+/// The body behind the anchor, which begins `input`: what it says and where it ends.
+#[inline(always)]
+pub fn body<'a>(op: &'a [u8], input: &'a [u8]) -> Option<(Coll<'a>, usize)> {
+    let (op_count, i) = digits(input, 0)?;
+    let i = fixed(input, i, b" sendbuff ")?;
+    let i = skip(input, i)?;
+    let i = fixed(input, i, b" recvbuff ")?;
+    let i = skip(input, i)?;
+    let i = match fixed(input, i, b" acc ") {
+        Some(acc) => skip(input, acc)?,
+        None => i,
+    };
+    let i = fixed(input, i, b" count ")?;
+    let (count, i) = decimal(input, i)?;
+    let i = fixed(input, i, b" datatype ")?;
+    let (datatype, i) = decimal(input, i)?;
+    let i = fixed(input, i, b" op ")?;
+    let (redop, i) = decimal(input, i)?;
+    let i = fixed(input, i, b" root ")?;
+    let (root, i) = decimal(input, i)?;
+    let i = fixed(input, i, b" comm 0x")?;
+    let (comm, i) = digits(input, i)?;
+    let i = fixed(input, i, b" [nranks=")?;
+    let (nranks, i) = decimal(input, i)?;
+    let i = fixed(input, i, b"] stream ")?;
+    let (stream, i) = match fixed(input, i, b"0x") {
+        Some(i) => digits(input, i)?,
+        None => (0, fixed(input, i, b"(nil)")?),
+    };
+    let i = match input.get(i) {
+        Some(b' ') => rccl_tail(&input[i..]).map_or(i, |(rest, ())| input.len() - rest.len()),
+        _ => i,
+    };
+    let coll = Coll {
+        op,
+        op_count,
+        count,
+        datatype: u32::try_from(datatype).ok()?,
+        redop,
+        root: i64::try_from(root).ok()?,
+        comm,
+        nranks: Some(u32::try_from(nranks).ok()?),
+        stream,
+    };
+    Some((coll, i))
+}
+
+/// The bracket that closes `[dev]` in the header of the line at the start of `input`, if what
+/// follows is ` NCCL INFO `.
+#[inline(always)]
+pub fn bracket(input: &[u8]) -> Option<usize> {
+    const NCCL: u64 = u64::from_le_bytes(*b" NCCL IN");
+    const INFO: u64 = u64::from_le_bytes(*b"CL INFO ");
+    // A launcher's tag and a time stamp may bring brackets of their own.
+    memchr::memchr_iter(b']', &input[..input.len().min(256)])
+        .take(3)
+        .find(|&i| word(input, i + 1) == NCCL && word(input, i + 4) == INFO)
+}
+
+/// Length of ` NCCL INFO ` and the bracket before it.
+pub const BEHIND_BRACKET: usize = b"] NCCL INFO ".len();
+
+/// A place for the header whose bracket is at `bracket`, by the pid, tid and device before it.
+/// `None` where the header is too short to tell.
+#[inline(always)]
+pub fn slot(input: &[u8], bracket: usize, slots: usize) -> Option<usize> {
+    let at = bracket.checked_sub(16)?;
+    let mixed = word(input, at).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        ^ word(input, at + 8).wrapping_mul(0xc2b2_ae3d_27d4_eb4f);
+    Some((mixed >> 40) as usize % slots)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grammar::coll;
+    use proptest::prelude::*;
+
+    #[test]
+    fn hexadecimal_digits_are_counted_and_read() {
+        for (text, n, value) in [
+            (b"7f80000x", 7, 0x7f8_0000),
+            (b"deadbeef", 8, 0xdead_beef),
+            (b"g0000000", 0, 0),
+            (b"0 000000", 1, 0),
+            (b"abcdef@`", 6, 0xab_cdef),
+            (b"9:;<=>/.", 1, 9),
+        ] {
+            let word = u64::from_le_bytes(*text);
+            assert_eq!((hex_bytes(word), hex_value(word, n)), (n, value));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_byte_is_hexadecimal_or_not(bytes in any::<[u8; 8]>()) {
+            let hex = |b: &u8| b.is_ascii_digit() || (b'a'..=b'f').contains(b);
+            let n = bytes.iter().take_while(|b| hex(b)).count();
+            prop_assert_eq!(hex_bytes(u64::from_le_bytes(bytes)), n);
+        }
+
+        #[test]
+        fn what_it_reads_is_what_the_grammar_reads(
+            digits in "[0-9a-f]{1,18}",
+            number in "[0-9]{1,22}",
+            tail in prop_oneof![Just(""), Just("\n"), Just(" task 0 globalrank 5\n"), Just(" x")],
+            damage in proptest::option::of((0..220_usize, any::<u8>())),
+            nil in any::<bool>(),
+        ) {
+            let buffer = if nil { "(nil)".to_owned() } else { format!("0x{digits}") };
+            let text = format!(
+                "{digits} sendbuff {buffer} recvbuff 0x{digits} count {number} datatype 7 op 0 \
+                 root 3 comm 0x{digits} [nranks=8] stream {buffer}{tail}"
+            );
+            let mut bytes = text.into_bytes();
+            if let Some((at, byte)) = damage {
+                let at = at % bytes.len();
+                bytes[at] = byte;
+            }
+            if let Some((coll, end)) = body(b"Send", &bytes) {
+                let (rest, expected) = coll::body(b"Send", &bytes).unwrap();
+                prop_assert_eq!((coll, end), (expected, bytes.len() - rest.len()));
+            } else if damage.is_none() && digits.len() <= 15 && number.len() <= 18 {
+                prop_assert!(false, "a common line is read here");
+            }
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! The call table: its columns, what they mean, and the filters.
+
+use crate::support::{Csv, Work, feed, job, procs, run_in};
+
+const COLUMNS: &str = "step,time,host,pid,tid,dev,rank,nranks,comm,comm_id,seq,op_count,op,count,\
+                       datatype,redop,root,bytes,stream,calls,src,dur_ns,clock,quality";
+
+/// Rows of a log, some columns joined with blanks.
+fn rows(log: &str, args: &[&str], columns: &[&str]) -> Vec<String> {
+    let table = Csv::of(&feed("nccl-comms", args, log).ends(0));
+    assert_eq!(table.columns.join(","), COLUMNS);
+    let of = |row: &Vec<String>| {
+        let fields: Vec<&str> = columns.iter().map(|c| table.get(row, c)).collect();
+        fields.join(" ")
+    };
+    table.rows.iter().map(of).collect()
+}
+
+#[test]
+fn every_field_of_a_line_is_in_its_column() {
+    let line = "[2026-03-03 12:11:38] 8h200-2:77:81 [3] NCCL INFO Broadcast: opCount 1a sendbuff \
+                0x7f recvbuff (nil) count 10 datatype 9 op 0 root 2 comm 0x55d0 [nranks=4] stream \
+                0x9 ";
+    let out = feed("nccl-comms", &[], line).ends(0);
+    let row = ",2026-03-03 12:11:38,8h200-2,77,81,3,,4,0x55d0,,0,26,Broadcast,10,bf16,,2,20,0x9,1,\
+               log,,,";
+    assert_eq!(out.text(), format!("{COLUMNS}\n{row}\n"));
+    let out = feed("nccl-comms", &["--format", "jsonl"], line).ends(0);
+    let json: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert_eq!(json["host"], "8h200-2");
+    assert_eq!(json["op_count"], 26);
+    assert!(json.get("rank").is_none_or(serde_json::Value::is_null));
+}
+
+#[test]
+fn datatypes_and_reductions_have_names_and_sizes() {
+    let p = procs(1)[0];
+    let mut log = String::new();
+    for code in 0..13 {
+        log.push_str(
+            &p.call("AllReduce", 3, code)
+                .replace(" op 0 ", &format!(" op {code} ")),
+        );
+        log.push('\n');
+    }
+    let out = feed("nccl-comms", &[], log.as_str()).ends(1);
+    let table = Csv::of(&out);
+    let types =
+        "int8 uint8 int32 uint32 int64 uint64 fp16 fp32 fp64 bf16 fp8_e4m3 fp8_e5m2 type<12>";
+    assert_eq!(table.column("datatype").join(" "), types);
+    let bytes = [
+        "3", "3", "12", "12", "24", "24", "6", "12", "24", "6", "3", "3", "",
+    ];
+    assert_eq!(table.column("bytes"), bytes);
+    let redops = table.column("redop");
+    assert_eq!(redops[..5], ["sum", "prod", "max", "min", "avg"]);
+    assert!(
+        redops[5..].iter().all(|r| r.starts_with("user")),
+        "{redops:?}"
+    );
+    out.says(&["1 calls have the unknown datatype 12"]);
+}
+
+#[test]
+fn rank_and_id_come_only_from_lines_that_say_them() {
+    let p = procs(2);
+    let call = |i: usize| format!("{}\n", p[i].call("AllReduce", 8, 7));
+    let init = |i: usize, rank| format!("{}\n", p[i].init(rank, 0xfeed));
+    let log = [init(0, 5), call(0), call(1), init(1, 6), call(1)].concat();
+    let got = rows(&log, &[], &["pid", "rank", "comm_id"]);
+    assert_eq!(got[0], "7000 5 0xfeed");
+    assert_eq!(got[2], "7011 6 0xfeed");
+    // An address is given anew after its communicator is gone.
+    let gone = format!(
+        "{}comm 0x55d0a0000000 rank 5 nranks 2 - Destroy COMPLETE\n",
+        p[0].head()
+    );
+    let again = init(0, 1).replace("0xfeed", "0xbeef");
+    let log = [init(0, 5), call(0), gone, again, call(0)].concat();
+    let got = rows(&log, &[], &["rank", "comm_id"]);
+    assert_eq!(got, ["5 0xfeed", "1 0xbeef"]);
+}
+
+#[test]
+fn numbers_count_by_process_and_communicator_and_by_peer() {
+    let p = procs(2);
+    let mut other = p[0];
+    other.comm = 0x77;
+    let log: String = [
+        p[0].call("AllReduce", 1, 7),
+        p[1].call("AllReduce", 1, 7),
+        p[0].call_at("Send", 1, 7, 1),
+        p[0].call("AllGather", 1, 7),
+        p[0].call_at("Send", 1, 7, 2),
+        p[0].call_at("Send", 1, 7, 1),
+        other.call("AllReduce", 1, 7),
+        p[1].call("Broadcast", 1, 7),
+        p[0].call_at("Recv", 1, 7, 1),
+    ]
+    .map(|l| l + "\n")
+    .concat();
+    let got = rows(&log, &[], &["pid", "op", "root", "seq"]);
+    let expect = [
+        "7000 AllReduce  0",
+        "7011 AllReduce  0",
+        "7000 Send 1 0",
+        "7000 AllGather  1",
+        "7000 Send 2 0",
+        "7000 Send 1 1",
+        "7000 AllReduce  0",
+        "7011 Broadcast 0 1",
+        "7000 Recv 1 0",
+    ];
+    assert_eq!(got, expect);
+}
+
+#[test]
+fn a_twin_in_a_call_line_is_no_second_call() {
+    let p = procs(1)[0];
+    let twin = "gpu-a:7000:7001 NCCL CALL ncclAllReduce(7e2f,7e2f,64,7,0,0,0x55d0a0000000,0x5581)";
+    let log = format!(
+        "{}\n{twin}\n{}\n{twin}\n",
+        p.call("AllReduce", 64, 7),
+        p.call("Send", 1, 0)
+    );
+    assert_eq!(
+        rows(&log, &[], &["op", "count"]),
+        ["AllReduce 64", "Send 1"]
+    );
+}
+
+/// What a filter should keep, given how to read a row's fields.
+type Filter<'f> = &'f dyn Fn(&dyn Fn(&str) -> String) -> bool;
+
+#[test]
+fn filters_keep_what_they_name() {
+    let log = job(8, 4, 2);
+    let all = Csv::of(&feed("nccl-comms", &[], log.as_str()).ends(0));
+    let keep = |args: &[&str], of: Filter<'_>| {
+        let got = Csv::of(&feed("nccl-comms", args, log.as_str()).ends(0)).rows;
+        let expect: Vec<_> = all
+            .rows
+            .iter()
+            .filter(|row| of(&|column| all.get(row, column).to_owned()))
+            .cloned()
+            .collect();
+        assert!(
+            !expect.is_empty() && expect.len() < all.rows.len(),
+            "{args:?}"
+        );
+        assert_eq!(got, expect, "{args:?}");
+        let direct = [args, &["--unique"]].concat();
+        let unique = Csv::of(&feed("nccl-comms", &direct, log.as_str()).ends(0));
+        assert_eq!(unique.sum("calls"), expect.len() as u128, "{args:?}");
+    };
+    keep(&["--op", "Send,Recv"], &|f| {
+        ["Send", "Recv"].contains(&&*f("op"))
+    });
+    keep(&["--rank", "0,5"], &|f| ["0", "5"].contains(&&*f("rank")));
+    keep(&["--host", "38dcf168f605"], &|f| {
+        f("host") == "38dcf168f605"
+    });
+    keep(&["--comm", "0x55d0a0010000"], &|f| {
+        f("comm") == "0x55d0a0010000"
+    });
+    let size = |f: &dyn Fn(&str) -> String| f("bytes").parse::<u64>().unwrap();
+    keep(&["--min-bytes", "16MB"], &|f| size(f) >= 16 << 20);
+    keep(&["--max-bytes", "64KB"], &|f| size(f) <= 64 << 10);
+    keep(&["--steps", "1..2", "--op", "AllReduce"], &|f| {
+        f("op") == "AllReduce" && ["1", "2"].contains(&&*f("step"))
+    });
+}
+
+#[test]
+fn what_the_log_says_cannot_break_a_table() {
+    let work = Work::new();
+    // A NCCL host has no such bytes; a table's may.
+    let table = "op,count,datatype,host\nSend,2,int8,\"a,\"\"b\"\"\nc\u{1b}[31m\"\n";
+    work.file("calls.csv", table);
+    let csv = run_in(work.dir(), "nccl-comms", &["calls.csv"]).ends(0);
+    assert_eq!(Csv::of(&csv).column("host"), ["a,\"b\"\nc\u{1b}[31m"]);
+    let drawn = run_in(
+        work.dir(),
+        "nccl-comms",
+        &["calls.csv", "--format", "table"],
+    )
+    .ends(0);
+    assert!(!drawn.text().contains('\u{1b}'), "{}", drawn.text());
+    let drawn = ["calls.csv", "--by", "host", "--format", "table"];
+    let drawn = run_in(work.dir(), "nccl-hist", &drawn).ends(0);
+    assert!(!drawn.text().contains('\u{1b}'), "{}", drawn.text());
+    let json = run_in(
+        work.dir(),
+        "nccl-comms",
+        &["calls.csv", "--format", "jsonl"],
+    )
+    .ends(0);
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(json["host"], "a,\"b\"\nc\u{1b}[31m");
+}

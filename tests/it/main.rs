@@ -1,0 +1,14 @@
+//! The built programs on real, composed and made logs: what is promised to a user.
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr)]
+
+mod bad;
+mod chain;
+mod comms;
+mod ends;
+mod equal;
+mod real;
+mod steps;
+mod support;
+mod synth;
+mod tables;
+mod timing;
