@@ -59,7 +59,7 @@ pub struct Counted {
 }
 
 /// What tells calls apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
     /// The member's number; 0 where members are not told apart.
     pub member: u32,
@@ -75,6 +75,19 @@ pub struct Key {
     pub redop: u64,
     /// The root under [`Options::exact`], else [`NO_ROOT`].
     pub root: i64,
+}
+
+// Two or three words instead of seven fields: this is done for every call.
+impl std::hash::Hash for Key {
+    #[inline]
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        state.write_u64(u64::from(self.member) << 32 | u64::from(self.op));
+        let small = self.datatype.rotate_left(56) ^ u64::from(self.nranks).rotate_left(32);
+        state.write_u64(self.size ^ small);
+        if (self.redop, self.root) != (NONE, NO_ROOT) {
+            state.write_u64(self.redop ^ self.root.cast_unsigned().rotate_left(32));
+        }
+    }
 }
 
 /// A datatype whose name a table does not give.
@@ -138,7 +151,24 @@ impl Value {
 /// The operations met, numbered.
 #[derive(Debug, Clone, Default)]
 pub struct Ops {
-    names: Vec<(Box<[u8]>, Kind)>,
+    names: Vec<(Tag, Box<[u8]>, Kind)>,
+}
+
+/// A name's length, its first eight bytes and its last: of up to 16 bytes, all of it.
+type Tag = (usize, u64, u64);
+
+#[inline]
+fn tag(name: &[u8]) -> Tag {
+    let word = |bytes: &[u8]| {
+        let mut word = [0; 8];
+        word[..bytes.len()].copy_from_slice(bytes);
+        u64::from_le_bytes(word)
+    };
+    let n = name.len();
+    match (name.first_chunk(), name.last_chunk()) {
+        (Some(first), Some(last)) => (n, u64::from_le_bytes(*first), u64::from_le_bytes(*last)),
+        _ => (n, word(name), 0),
+    }
 }
 
 impl Ops {
@@ -146,35 +176,83 @@ impl Ops {
     /// beats a hash.
     #[inline]
     pub fn intern(&mut self, name: &[u8]) -> (u32, Kind) {
-        for (at, (known, kind)) in (0_u32..).zip(&self.names) {
-            if **known == *name {
+        let tag = tag(name);
+        for (at, (known, text, kind)) in (0_u32..).zip(&self.names) {
+            if *known == tag && (name.len() <= 16 || **text == *name) {
                 return (at, *kind);
             }
         }
         let kind = kind(name);
-        self.names.push((name.into(), kind));
+        self.names.push((tag, name.into(), kind));
         (self.names.len() as u32 - 1, kind)
     }
 
     /// The name of a number.
     pub fn name(&self, op: u32) -> &[u8] {
-        &self.names[op as usize].0
+        &self.names[op as usize].1
     }
 }
 
 /// Calls by key.
 pub type Table = FxHashMap<Key, Value>;
 
+/// How many keys a chunk finds again without a hash table.
+const RECENT: usize = 2048;
+
+/// Calls by key, for many calls of few keys.
+#[derive(Debug)]
+struct Counts {
+    cells: Vec<(Key, Value)>,
+    index: FxHashMap<Key, u32>,
+    /// Where in `cells` the key is that was met last at each place.
+    recent: Box<[u32]>,
+}
+
+impl Counts {
+    fn new() -> Counts {
+        Counts {
+            cells: Vec::new(),
+            index: FxHashMap::default(),
+            recent: vec![u32::MAX; RECENT].into(),
+        }
+    }
+
+    #[inline]
+    fn add(&mut self, key: Key, bytes: Option<u128>) {
+        let mixed = (u64::from(key.member) << 8 ^ u64::from(key.op) ^ key.size)
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let place = &mut self.recent[(mixed >> 48) as usize % RECENT];
+        if let Some((known, value)) = self.cells.get_mut(*place as usize)
+            && *known == key
+        {
+            return value.add(1, bytes);
+        }
+        let next = self.cells.len() as u32;
+        let at = *self.index.entry(key).or_insert(next);
+        if at == next {
+            self.cells.push((key, Value::default()));
+        }
+        *place = at;
+        self.cells[at as usize].1.add(1, bytes);
+    }
+
+    fn take(&mut self) -> Vec<(Key, Value)> {
+        self.index.clear();
+        self.recent.fill(u32::MAX);
+        std::mem::take(&mut self.cells)
+    }
+}
+
 /// What one chunk adds.
 #[derive(Debug)]
 pub struct Partial<'o> {
     options: &'o Options,
     ops: Ops,
-    table: Table,
+    counts: Counts,
     /// Number of the gap in the chunk.
     gap: u32,
     /// Finished gaps that had calls.
-    pieces: Vec<(u32, Table)>,
+    pieces: Vec<(u32, Vec<(Key, Value)>)>,
     /// The gap of each slot.
     slots: Vec<u32>,
 }
@@ -185,7 +263,7 @@ impl<'o> Partial<'o> {
         Partial {
             options,
             ops: Ops::default(),
-            table: Table::default(),
+            counts: Counts::new(),
             gap: 0,
             pieces: Vec::new(),
             slots: Vec::new(),
@@ -198,13 +276,12 @@ impl Visit for Partial<'_> {
     fn call(&mut self, call: &Call<'_>) {
         let (op, kind) = self.ops.intern(call.coll.op);
         let (key, bytes) = self.options.key(op, kind, call.member, &call.coll);
-        self.table.entry(key).or_default().add(1, bytes);
+        self.counts.add(key, bytes);
     }
 
     fn mark(&mut self) {
-        if self.options.steps && !self.table.is_empty() {
-            self.pieces
-                .push((self.gap, std::mem::take(&mut self.table)));
+        if self.options.steps && !self.counts.cells.is_empty() {
+            self.pieces.push((self.gap, self.counts.take()));
         }
         self.gap += 1;
     }
@@ -299,19 +376,17 @@ impl Tally {
     ) {
         let Partial {
             ops,
-            table,
+            mut counts,
             gap: last,
             mut pieces,
             slots,
             ..
         } = partial;
-        if !table.is_empty() {
-            pieces.push((last, table));
-        }
+        pieces.push((last, counts.take()));
         let ops_to: Vec<u32> = ops
             .names
             .iter()
-            .map(|(n, _)| self.ops.intern(n).0)
+            .map(|(_, n, _)| self.ops.intern(n).0)
             .collect();
         let steps = self.options.steps;
         let at = |local: u32| if steps { gap + local as usize } else { 0 };
