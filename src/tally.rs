@@ -197,48 +197,135 @@ impl Ops {
 pub type Table = FxHashMap<Key, Value>;
 
 /// How many keys a chunk finds again without a hash table.
-const RECENT: usize = 2048;
+const RECENT: usize = 4096;
 
-/// Calls by key, for many calls of few keys.
+/// Calls by key, for many calls of few keys. A call touches two short records: the place of its
+/// key, and the key's sums while they fit 64 bits.
 #[derive(Debug)]
 struct Counts {
     cells: Vec<(Key, Value)>,
+    /// What is not yet in `cells`, by the same index.
+    sums: Vec<Sums>,
     index: FxHashMap<Key, u32>,
-    /// Where in `cells` the key is that was met last at each place.
-    recent: Box<[u32]>,
+    /// The key met last at each place.
+    recent: Box<[Recent]>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Sums {
+    calls: u64,
+    bytes: u64,
+    min: u64,
+    max: u64,
+}
+
+/// A key's words and its index; two words tell keys apart where only members, operations and
+/// sizes are told apart.
+#[derive(Debug, Clone, Copy)]
+struct Recent {
+    who: u64,
+    size: u64,
+    at: u32,
 }
 
 impl Counts {
     fn new() -> Counts {
         Counts {
             cells: Vec::new(),
+            sums: Vec::new(),
             index: FxHashMap::default(),
-            recent: vec![u32::MAX; RECENT].into(),
+            recent: vec![
+                Recent {
+                    who: 0,
+                    size: 0,
+                    at: u32::MAX
+                };
+                RECENT
+            ]
+            .into(),
         }
     }
 
+    /// Counts one call; `short` says that the key has only the fields of [`Recent`].
     #[inline]
-    fn add(&mut self, key: Key, bytes: Option<u128>) {
-        let mixed = (u64::from(key.member) << 8 ^ u64::from(key.op) ^ key.size)
-            .wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let place = &mut self.recent[(mixed >> 48) as usize % RECENT];
-        if let Some((known, value)) = self.cells.get_mut(*place as usize)
-            && *known == key
-        {
-            return value.add(1, bytes);
+    fn add(&mut self, key: Key, bytes: Option<u128>, short: bool) {
+        let who = u64::from(key.member) << 32 | u64::from(key.op);
+        let mixed =
+            who.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ key.size.wrapping_mul(0xc2b2_ae3d_27d4_eb4f);
+        let place = (mixed >> 40) as usize % RECENT;
+        let recent = &self.recent[place];
+        let known = recent.who == who
+            && recent.size == key.size
+            && match self.cells.get(recent.at as usize) {
+                Some((known, _)) => short || *known == key,
+                None => false,
+            };
+        let at = if known {
+            recent.at as usize
+        } else {
+            self.find(key, place, who)
+        };
+        let sums = &mut self.sums[at];
+        match bytes.map(u64::try_from) {
+            Some(Ok(bytes)) if sums.bytes.checked_add(bytes).is_some() => {
+                sums.min = if sums.calls == 0 {
+                    bytes
+                } else {
+                    sums.min.min(bytes)
+                };
+                sums.max = sums.max.max(bytes);
+                sums.bytes += bytes;
+                sums.calls += 1;
+            }
+            _ => {
+                self.settle(at);
+                self.cells[at].1.add(1, bytes);
+            }
         }
+    }
+
+    #[cold]
+    fn find(&mut self, key: Key, place: usize, who: u64) -> usize {
         let next = self.cells.len() as u32;
         let at = *self.index.entry(key).or_insert(next);
         if at == next {
             self.cells.push((key, Value::default()));
+            self.sums.push(Sums::default());
         }
-        *place = at;
-        self.cells[at as usize].1.add(1, bytes);
+        self.recent[place] = Recent {
+            who,
+            size: key.size,
+            at,
+        };
+        at as usize
+    }
+
+    /// Moves a key's sums to where they are exact.
+    fn settle(&mut self, at: usize) {
+        let Sums {
+            calls,
+            bytes,
+            min,
+            max,
+        } = std::mem::take(&mut self.sums[at]);
+        let (bytes, min, max) = (bytes.into(), min.into(), max.into());
+        self.cells[at].1.merge(&Value {
+            calls,
+            bytes,
+            min,
+            max,
+        });
     }
 
     fn take(&mut self) -> Vec<(Key, Value)> {
+        (0..self.cells.len()).for_each(|at| self.settle(at));
+        self.sums.clear();
         self.index.clear();
-        self.recent.fill(u32::MAX);
+        self.recent.fill(Recent {
+            who: 0,
+            size: 0,
+            at: u32::MAX,
+        });
         std::mem::take(&mut self.cells)
     }
 }
@@ -249,6 +336,8 @@ pub struct Partial<'o> {
     options: &'o Options,
     ops: Ops,
     counts: Counts,
+    /// Keys have no more than a member, an operation and a size.
+    short: bool,
     /// Number of the gap in the chunk.
     gap: u32,
     /// Finished gaps that had calls.
@@ -264,6 +353,7 @@ impl<'o> Partial<'o> {
             options,
             ops: Ops::default(),
             counts: Counts::new(),
+            short: !options.exact && !options.datatypes && options.sizing != Sizing::Count,
             gap: 0,
             pieces: Vec::new(),
             slots: Vec::new(),
@@ -276,7 +366,7 @@ impl Visit for Partial<'_> {
     fn call(&mut self, call: &Call<'_>) {
         let (op, kind) = self.ops.intern(call.coll.op);
         let (key, bytes) = self.options.key(op, kind, call.member, &call.coll);
-        self.counts.add(key, bytes);
+        self.counts.add(key, bytes, self.short);
     }
 
     fn mark(&mut self) {

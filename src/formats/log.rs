@@ -124,20 +124,26 @@ pub fn read<V: Visit + Send>(
     let name = input.name();
     let walk = |chunk: Result<Chunk>| -> Result<(Scanned<V>, u64)> {
         let chunk = chunk?;
+        chunk.expect();
         let mut scanned = scan(&chunk, options, new());
         scanned.account.dropped += chunk.dropped;
         Ok((scanned, chunk.bytes().len() as u64 + chunk.dropped))
     };
-    fold::ordered(options.jobs, input.chunks(scan::quiet)?, walk, |scanned| {
-        let (scanned, bytes) = scanned?;
-        progress(bytes);
-        sink(log.add(scanned, merged, &mut to, &mut joined))?;
-        if options.strict {
-            first_damage(&name, &log.account)
-        } else {
-            Ok(())
-        }
-    })?;
+    fold::ordered(
+        options.jobs,
+        input.chunks(usize::MAX, scan::quiet)?,
+        walk,
+        |scanned| {
+            let (scanned, bytes) = scanned?;
+            progress(bytes);
+            sink(log.add(scanned, merged, &mut to, &mut joined))?;
+            if options.strict {
+                first_damage(&name, &log.account)
+            } else {
+                Ok(())
+            }
+        },
+    )?;
     log.end();
     if options.strict {
         first_damage(&name, &log.account)?;

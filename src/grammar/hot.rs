@@ -48,16 +48,51 @@ fn hex_value(word: u64, n: usize) -> u64 {
     }
     // Digits to the top, so that the missing ones are leading zeros.
     let word = word << (64 - 8 * n);
-    let nibbles = (word & (ONES * 0x0f)) + 9 * ((word >> 6) & ONES);
-    // The first digit is in the lowest byte: pairs, then fours, then all eight.
+    packed((word & (ONES * 0x0f)) + 9 * ((word >> 6) & ONES))
+}
+
+/// How many digits the pointers of a 47-bit address space have. Where a field has its usual
+/// length, the next one's place is known before this one is read: the processor goes ahead.
+const USUAL: usize = 12;
+
+/// The values of eight hexadecimal digits, a nibble in each byte; `None` if one is not a digit.
+#[inline(always)]
+fn nibbles(word: u64) -> Option<u64> {
+    // Digits have bit 6 clear and 0x30 to take off, letters have it set and 0x57. What is no
+    // digit leaves a high nibble (a borrow reaches only bytes behind one that has), or a value
+    // of the wrong half.
+    let letters = (word >> 6) & ONES;
+    let values = word.wrapping_sub(ONES * 0x30).wrapping_sub(letters * 0x27);
+    let from_ten = (values.wrapping_add(ONES * 6) >> 4) & ONES;
+    let wrong = (values & (ONES * 0xf0)) | (from_ten ^ letters);
+    (wrong == 0).then_some(values)
+}
+
+/// The number whose nibbles stand in the bytes of a word, the first in the lowest byte.
+#[inline(always)]
+fn packed(nibbles: u64) -> u64 {
     let pairs = (nibbles << 4 | nibbles >> 8) & 0x00ff_00ff_00ff_00ff;
     let fours = (pairs << 8 | pairs >> 16) & 0x0000_ffff_0000_ffff;
     (fours << 16 | fours >> 32) & 0xffff_ffff
 }
 
-/// A pointer of up to 16 digits behind its `0x`, at `at`: its value and its end.
+/// The nibbles of the usual pointer at `at`: of its first eight digits and of its last eight,
+/// if the byte behind them ends a pointer.
+#[inline(always)]
+fn usual(input: &[u8], at: usize) -> Option<(u64, u64)> {
+    let text: &[u8; 13] = input.get(at..)?.first_chunk()?;
+    if !matches!(text[12], b' ' | b'\n') {
+        return None;
+    }
+    Some((nibbles(word(text, 0))?, nibbles(word(text, 4))?))
+}
+
+/// A number of up to 16 hexadecimal digits at `at`: its value and its end.
 #[inline(always)]
 fn digits(input: &[u8], at: usize) -> Option<(u64, usize)> {
+    if let Some((first, last)) = usual(input, at) {
+        return Some((packed(first) >> 16 << 32 | packed(last), at + USUAL));
+    }
     let first = word(input, at);
     let n = hex_bytes(first);
     if n < 8 {
@@ -76,6 +111,9 @@ fn digits(input: &[u8], at: usize) -> Option<(u64, usize)> {
 #[inline(always)]
 fn skip(input: &[u8], at: usize) -> Option<usize> {
     if input.get(at..at + 2)? == b"0x" {
+        if usual(input, at + 2).is_some() {
+            return Some(at + 2 + USUAL);
+        }
         let n = hex_bytes(word(input, at + 2));
         if n < 8 {
             return (n > 0).then_some(at + 2 + n);
@@ -89,8 +127,12 @@ fn skip(input: &[u8], at: usize) -> Option<usize> {
 /// A decimal number of up to 18 digits at `at`.
 #[inline(always)]
 fn decimal(input: &[u8], at: usize) -> Option<(u64, usize)> {
-    let mut value = 0_u64;
-    let mut end = at;
+    let first = input.get(at)?.wrapping_sub(b'0');
+    if first > 9 {
+        return None;
+    }
+    let mut value = u64::from(first);
+    let mut end = at + 1;
     while let Some(&b) = input.get(end) {
         let digit = b.wrapping_sub(b'0');
         if digit > 9 {
@@ -102,7 +144,27 @@ fn decimal(input: &[u8], at: usize) -> Option<(u64, usize)> {
             return None;
         }
     }
-    (end > at).then_some((value, end))
+    Some((value, end))
+}
+
+/// Whether two texts of one length are equal, without a call.
+#[inline(always)]
+pub fn same(a: &[u8], b: &[u8]) -> bool {
+    let n = a.len();
+    if n != b.len() {
+        return false;
+    }
+    if n < 8 {
+        return a == b;
+    }
+    let mut at = 0;
+    while at + 8 <= n {
+        if word(a, at) != word(b, at) {
+            return false;
+        }
+        at += 8;
+    }
+    word(a, n - 8) == word(b, n - 8)
 }
 
 /// The end of the fixed `text` at `at`.
@@ -115,25 +177,30 @@ fn fixed<const N: usize>(input: &[u8], at: usize, text: &[u8; N]) -> Option<usiz
 /// common ones; the grammar reads the others.
 #[inline(always)]
 pub fn operation(input: &[u8]) -> Option<usize> {
-    let names: &[&[u8]] = match input.first()? {
-        b'A' => &[
+    // Of fixed lengths, so that each is a comparison of a few words.
+    macro_rules! one_of {
+        ($($name:literal),*) => {{
+            $(if fixed(input, 0, $name).is_some() {
+                return Some($name.len() - super::coll::ANCHOR.len());
+            })*
+        }};
+    }
+    match input.first()? {
+        b'A' => one_of!(
             b"AllReduce: opCount ",
             b"AllGather: opCount ",
-            b"AlltoAll: opCount ",
-        ],
-        b'R' => &[
+            b"AlltoAll: opCount "
+        ),
+        b'R' => one_of!(
             b"ReduceScatter: opCount ",
             b"Recv: opCount ",
-            b"Reduce: opCount ",
-        ],
-        b'S' => &[b"Send: opCount "],
-        b'B' => &[b"Broadcast: opCount "],
-        _ => return None,
-    };
-    names
-        .iter()
-        .find(|n| input.starts_with(n))
-        .map(|n| n.len() - super::coll::ANCHOR.len())
+            b"Reduce: opCount "
+        ),
+        b'S' => one_of!(b"Send: opCount "),
+        b'B' => one_of!(b"Broadcast: opCount "),
+        _ => {}
+    }
+    None
 }
 
 /// The body behind the anchor, which begins `input`: what it says and where it ends.
@@ -184,15 +251,18 @@ pub fn body<'a>(op: &'a [u8], input: &'a [u8]) -> Option<(Coll<'a>, usize)> {
 }
 
 /// The bracket that closes `[dev]` in the header of the line at the start of `input`, if what
-/// follows is ` NCCL INFO `.
+/// follows is ` NCCL INFO `. `likely` is where it stood on the line before.
 #[inline(always)]
-pub fn bracket(input: &[u8]) -> Option<usize> {
+pub fn bracket(input: &[u8], likely: usize) -> Option<usize> {
     const NCCL: u64 = u64::from_le_bytes(*b" NCCL IN");
     const INFO: u64 = u64::from_le_bytes(*b"CL INFO ");
+    let is = |i: usize| word(input, i + 1) == NCCL && word(input, i + 4) == INFO;
+    if input.get(likely) == Some(&b']') && is(likely) {
+        return Some(likely);
+    }
     // A launcher's tag and a time stamp may bring brackets of their own.
-    memchr::memchr_iter(b']', &input[..input.len().min(256)])
-        .take(3)
-        .find(|&i| word(input, i + 1) == NCCL && word(input, i + 4) == INFO)
+    let mut brackets = memchr::memchr_iter(b']', &input[..input.len().min(256)]).take(3);
+    brackets.find(|&i| is(i))
 }
 
 /// Length of ` NCCL INFO ` and the bracket before it.
@@ -229,12 +299,28 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_byte_at_any_place_is_a_digit_or_not() {
+        for byte in 0..=255_u8 {
+            for at in 0..8 {
+                let mut bytes = *b"09afc5d1";
+                bytes[at] = byte;
+                let hex = byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+                let word = u64::from_le_bytes(bytes);
+                assert_eq!(nibbles(word).is_some(), hex, "{byte:#x} at {at}");
+                assert_eq!(hex_bytes(word) == 8, hex);
+            }
+        }
+    }
+
     proptest! {
         #[test]
         fn every_byte_is_hexadecimal_or_not(bytes in any::<[u8; 8]>()) {
             let hex = |b: &u8| b.is_ascii_digit() || (b'a'..=b'f').contains(b);
             let n = bytes.iter().take_while(|b| hex(b)).count();
-            prop_assert_eq!(hex_bytes(u64::from_le_bytes(bytes)), n);
+            let word = u64::from_le_bytes(bytes);
+            prop_assert_eq!(hex_bytes(word), n);
+            prop_assert_eq!(nibbles(word).is_some(), n == 8);
         }
 
         #[test]

@@ -107,13 +107,15 @@ struct Scan<'a, V> {
     offset: u64,
     recogniser: &'a Recogniser,
     keep_init_lines: bool,
-    /// What the text in front of a body said, for texts that come again.
-    speakers: FxHashMap<&'a [u8], Speaker>,
+    /// What the text in front of a body said, for texts that come again, and where its host is.
+    speakers: FxHashMap<&'a [u8], (Speaker, usize)>,
     /// For an address given anew in this chunk: how often, and what it means now.
     generations: FxHashMap<(u32, u64), (u32, Init)>,
     found: Vec<Found>,
     /// Headers met, by [`hot::slot`].
     slots: Box<[Known<'a>]>,
+    /// Where the bracket of the header before stood in its line.
+    bracket: usize,
     /// The prefix met last in front of a host, and the stamp in it.
     prefix: (&'a [u8], &'a [u8]),
     /// Members met, by a mix of their place and address.
@@ -126,9 +128,11 @@ struct Scan<'a, V> {
     out: Scanned<V>,
 }
 
-/// A header that [`Scan::hot`] knows: the text from its host to its device.
+/// A header that [`Scan::hot`] knows: the text from its host to its device, and what stood in
+/// front of it.
 #[derive(Debug, Clone, Copy)]
 struct Known<'a> {
+    prefix: &'a [u8],
     text: &'a [u8],
     speaker: Speaker,
 }
@@ -169,12 +173,14 @@ impl<'a, V: Visit> Scan<'a, V> {
             found: Vec::new(),
             slots: vec![
                 Known {
+                    prefix: b"",
                     text: b"",
                     speaker: Speaker::default()
                 };
                 SLOTS
             ]
             .into(),
+            bracket: 0,
             prefix: (b"", b""),
             members: vec![(NO_MEMBER, 0); MEMBERS].into(),
             torn: 0,
@@ -240,16 +246,32 @@ impl<'a, V: Visit> Scan<'a, V> {
             return None;
         }
         let line = &self.bytes[start..];
-        let bracket = hot::bracket(line)?;
-        let known = self.slots[hot::slot(line, bracket, SLOTS)?];
-        let host = bracket.checked_sub(known.text.len())?;
-        if known.text.is_empty() || line[host..bracket] != *known.text || self.torn > 0 {
+        let bracket = hot::bracket(line, self.bracket)?;
+        self.bracket = bracket;
+        // A second header may want the same place: it has the one beside it.
+        let slot = hot::slot(line, bracket, SLOTS)?;
+        let fits = |known: &Known<'_>| {
+            let host = bracket.checked_sub(known.text.len());
+            host.filter(|&host| hot::same(&line[host..bracket], known.text))
+        };
+        let mut known = &self.slots[slot];
+        let host = match fits(known) {
+            Some(host) => host,
+            None => {
+                known = &self.slots[slot ^ 1];
+                fits(known)?
+            }
+        };
+        if known.text.is_empty() || self.torn > 0 {
             return None;
         }
+        // A launcher's label comes again with its rank, a stamp with the lines next to it.
         let time = if host == 0 {
             &line[..0]
-        } else if line[..host] == *self.prefix.0 {
+        } else if hot::same(&line[..host], self.prefix.0) {
             self.prefix.1
+        } else if hot::same(&line[..host], known.prefix) && header::time(known.prefix).is_empty() {
+            &line[..0]
         } else {
             return None;
         };
@@ -261,27 +283,34 @@ impl<'a, V: Visit> Scan<'a, V> {
             return None;
         }
         let next = self.bytes.len() - body.len() + end + 1;
-        self.call(coll, known.speaker, time, start);
+        let speaker = known.speaker;
+        self.call(coll, speaker, time, start);
         self.out.account.line(Class::Call);
         Some(next)
     }
 
     /// Remembers the speaker of a clean header, for [`Scan::hot`].
-    fn remember(&mut self, start: usize, header: &Header<'_>, speaker: Speaker, time: &'a [u8]) {
+    fn remember(&mut self, start: usize, host: usize, speaker: Speaker, time: &'a [u8]) {
         let line = &self.bytes[start..];
-        let Some(bracket) = hot::bracket(line) else {
+        let Some(bracket) = hot::bracket(line, 0).filter(|&bracket| bracket > host) else {
             return;
         };
-        let (Some(slot), true) = (hot::slot(line, bracket, SLOTS), header.start < bracket) else {
+        let Some(slot) = hot::slot(line, bracket, SLOTS) else {
             return;
         };
+        let is_free = |slot: usize| self.slots[slot].text.is_empty();
+        let slot = if !is_free(slot) && is_free(slot ^ 1) {
+            slot ^ 1
+        } else {
+            slot
+        };
+        let prefix = &line[..host];
         self.slots[slot] = Known {
-            text: &line[header.start..bracket],
+            prefix,
+            text: &line[host..bracket],
             speaker,
         };
-        if header.start > 0 {
-            self.prefix = (&line[..header.start], time);
-        }
+        self.prefix = (prefix, time);
     }
 
     /// The line at `start` whose anchor is at `hit`, if it is one known header and one whole
@@ -318,7 +347,8 @@ impl<'a, V: Visit> Scan<'a, V> {
     #[inline]
     fn speaker(&mut self, start: usize, op: usize) -> Option<(Speaker, &'a [u8])> {
         let text = &self.bytes[start..op];
-        if let Some(&speaker) = self.speakers.get(text) {
+        if let Some(&(speaker, host)) = self.speakers.get(text) {
+            self.remember(start, host, speaker, b"");
             return Some((speaker, b""));
         }
         let header = header::find(text, 0)?;
@@ -327,9 +357,9 @@ impl<'a, V: Visit> Scan<'a, V> {
         }
         let time = header::time(&text[..header.start]);
         let speaker = self.speaks(&header, true);
-        self.remember(start, &header, speaker, time);
+        self.remember(start, header.start, speaker, time);
         if time.is_empty() && self.speakers.len() < SPEAKERS {
-            self.speakers.insert(text, speaker);
+            self.speakers.insert(text, (speaker, header.start));
         }
         Some((speaker, time))
     }

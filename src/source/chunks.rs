@@ -12,9 +12,11 @@ use std::sync::Arc;
 /// before it waits for a piece behind it.
 pub type QuietAt = fn(&[u8]) -> bool;
 
-/// Bytes of a mapped chunk: large enough that merging costs nothing, small enough that the
-/// workers stay busy to the end.
-const MAPPED: usize = 4 << 20;
+/// Bytes of a mapped chunk: a share of the file large enough that what each chunk learns anew
+/// costs nothing, small enough that the workers stay busy to the end.
+fn mapped_size(len: usize) -> usize {
+    (len / 64).clamp(1 << 20, 32 << 20)
+}
 /// Bytes of a chunk that is read: a few of them at a time are in memory.
 const READ: usize = 1 << 20;
 /// How far a cut is moved to find a quiet place, and how much before it is looked at.
@@ -46,6 +48,13 @@ impl Chunk {
             ChunkData::Read(bytes) => bytes,
         }
     }
+
+    /// Gets the bytes near, before they are walked.
+    pub fn expect(&self) {
+        if let ChunkData::Mapped(map, from, to) = &self.data {
+            map.expect(*from, to - from);
+        }
+    }
 }
 
 /// The chunks of one input, in order.
@@ -55,7 +64,11 @@ pub struct Chunks {
 }
 
 enum ChunksData {
-    Mapped(Arc<Map>, usize),
+    Mapped {
+        map: Arc<Map>,
+        at: usize,
+        size: usize,
+    },
     Read {
         reader: Box<dyn Read + Send>,
         name: String,
@@ -66,9 +79,10 @@ enum ChunksData {
 }
 
 impl Chunks {
-    pub(super) fn mapped(map: Arc<Map>, quiet: QuietAt) -> Chunks {
+    pub(super) fn mapped(map: Arc<Map>, most: usize, quiet: QuietAt) -> Chunks {
+        let size = mapped_size(map.bytes().len()).min(most);
         Chunks {
-            data: ChunksData::Mapped(map, 0),
+            data: ChunksData::Mapped { map, at: 0, size },
             quiet,
         }
     }
@@ -110,15 +124,15 @@ impl Iterator for Chunks {
     fn next(&mut self) -> Option<Result<Chunk>> {
         let quiet = self.quiet;
         match &mut self.data {
-            ChunksData::Mapped(map, at) => {
+            ChunksData::Mapped { map, at, size } => {
                 let bytes = &map.bytes()[*at..];
                 if bytes.is_empty() {
                     return None;
                 }
-                let len = if bytes.len() <= MAPPED {
+                let len = if bytes.len() <= *size {
                     bytes.len()
                 } else {
-                    match cut(&bytes[..MAPPED], quiet) {
+                    match cut(&bytes[..*size], quiet) {
                         Some(len) => len,
                         None => memchr(b'\n', bytes).map_or(bytes.len(), |end| end + 1),
                     }

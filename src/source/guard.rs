@@ -32,6 +32,12 @@ impl Map {
         Some(Map { map, known })
     }
 
+    /// Asks the kernel to map a range at once: cheaper than a fault for every few pages.
+    pub(super) fn expect(&self, from: usize, len: usize) {
+        // Only advice, and only Linux 5.14+ knows it.
+        let _ = self.map.advise_range(Advice::PopulateRead, from, len);
+    }
+
     /// The file's bytes as they were when it was mapped.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.map

@@ -178,10 +178,11 @@ impl Input {
         }
     }
 
-    /// The input in pieces that end at line ends and where `quiet` says a cut is safe.
-    pub fn chunks(&self, quiet: QuietAt) -> Result<Chunks> {
+    /// The input in pieces of at most about `most` bytes that end at line ends and where `quiet`
+    /// says a cut is safe.
+    pub fn chunks(&self, most: usize, quiet: QuietAt) -> Result<Chunks> {
         match &self.data {
-            Data::Map(map) => Ok(Chunks::mapped(Arc::clone(map), quiet)),
+            Data::Map(map) => Ok(Chunks::mapped(Arc::clone(map), most, quiet)),
             _ => Ok(Chunks::read(self.reader()?, self.name(), quiet)),
         }
     }

@@ -21,6 +21,9 @@ use crate::timeline::{self, Present, Timeline, Window};
 use rustc_hash::FxHashMap;
 use std::io::Write;
 
+/// Bytes of a chunk whose rows are made at a time: its calls and its text are in memory.
+const ROUND_CHUNK: usize = 2 << 20;
+
 /// What is asked for.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
@@ -321,7 +324,7 @@ impl Run<'_> {
     ) -> Result<()> {
         self.merged.next_input();
         let jobs = self.read.log.jobs;
-        let mut chunks = input.chunks(scan::quiet)?;
+        let mut chunks = input.chunks(ROUND_CHUNK, scan::quiet)?;
         let mut log = log::Log::default();
         let (options, read) = (self.options, self.read);
         loop {
