@@ -8,10 +8,8 @@ use crate::records;
 use crate::report::Report;
 use crate::source::{self, Input, Origin};
 use crate::table::Row;
-use crate::tally::{self, Counted, Key, Ops, Partial, Table, Tally, Value};
-use crate::timeline::{self, Marker, Present, Timeline, Window};
-use rustc_hash::FxHashMap;
-use std::collections::BTreeMap;
+use crate::tally::{self, Bag, Counted, Key, Ops, Partial, Tally, Value};
+use crate::timeline::{self, Present, Timeline, Window};
 
 /// How inputs are read.
 #[derive(Debug)]
@@ -51,13 +49,16 @@ pub struct Calls {
     /// Who made calls, by the number in [`Key::member`].
     pub who: Vec<Who>,
     /// The counts by step (`None` where steps are not told apart or not known) and key.
-    pub cells: BTreeMap<(Option<u64>, Key), Value>,
+    /// Sorted, each key once.
+    pub cells: Vec<((Option<u64>, Key), Value)>,
 }
 
 /// Progress of a run: told of bytes read.
 pub trait Progress: Sync {
     /// `bytes` more were read.
     fn advance(&self, bytes: u64);
+    /// All is read: output begins.
+    fn finish(&self) {}
 }
 
 /// Counts the calls of all `origins`.
@@ -76,8 +77,8 @@ pub fn count(
         tally: Tally::new(tally.clone()),
         tally_options: tally,
         merged: Merged::default(),
-        logged: FxHashMap::default(),
-        rows: FxHashMap::default(),
+        logged: Bag::default(),
+        rows: Bag::default(),
         who: Interner::default(),
         present: Present::default(),
     };
@@ -87,6 +88,7 @@ pub fn count(
     if let Some(window) = &options.window {
         all.present.check(window).map_err(Error::Content)?;
     }
+    progress.finish();
     Ok(all.finish())
 }
 
@@ -130,9 +132,9 @@ struct Collector<'o> {
     tally_options: &'o tally::Options,
     merged: Merged,
     /// By merged member.
-    logged: FxHashMap<(Option<u64>, Key), Value>,
+    logged: Bag<(Option<u64>, Key)>,
     /// By `who`.
-    rows: FxHashMap<(Option<u64>, Key), Value>,
+    rows: Bag<(Option<u64>, Key)>,
     who: Interner<Who>,
     present: Present,
 }
@@ -164,21 +166,20 @@ impl Collector<'_> {
         }
         let timeline = if self.tally_options.steps {
             let timeline = timeline::resolve(&log.marks, &self.options.timeline);
-            said(&input.name(), &timeline, self.options, report);
+            said(&input.name(), &timeline, report);
             self.present.add(&timeline);
             timeline
         } else {
             Timeline::default()
         };
-        let pieces = std::mem::take(&mut self.tally.pieces);
-        for (gap, table) in pieces {
+        for ((gap, key), value) in std::mem::take(&mut self.tally.calls).into_sorted() {
             let step = timeline.step_of(gap).map(|s| s.step);
             if let Some(window) = &self.options.window
                 && !step.is_some_and(|s| window.contains(s))
             {
                 continue;
             }
-            add(&mut self.logged, step, table);
+            self.logged.push((step, key), value);
         }
         Ok(())
     }
@@ -241,10 +242,9 @@ impl Collector<'_> {
             bytes,
         });
         let step = row.step.filter(|_| self.tally_options.steps);
-        self.rows
-            .entry((step, key))
-            .or_default()
-            .add(row.calls, bytes);
+        let mut value = Value::default();
+        value.add(row.calls, bytes);
+        self.rows.push((step, key), value);
         Ok(())
     }
 
@@ -256,28 +256,17 @@ impl Collector<'_> {
                 to.push(self.who.intern(who(&self.merged, &aliases, member)));
             }
         }
-        let mut cells: BTreeMap<(Option<u64>, Key), Value> = BTreeMap::new();
-        for ((step, key), value) in self.logged {
+        let mut cells = self.rows;
+        for ((step, key), value) in self.logged.into_sorted() {
             let member = to.get(key.member as usize).copied().unwrap_or(0);
-            cells
-                .entry((step, Key { member, ..key }))
-                .or_default()
-                .merge(&value);
+            cells.push((step, Key { member, ..key }), value);
         }
-        for (key, value) in self.rows {
-            cells.entry(key).or_default().merge(&value);
-        }
+        let cells = cells.into_sorted();
         Calls {
             ops: self.tally.ops,
             who: self.who.items().to_vec(),
             cells,
         }
-    }
-}
-
-fn add(to: &mut FxHashMap<(Option<u64>, Key), Value>, step: Option<u64>, table: Table) {
-    for (key, value) in table {
-        to.entry((step, key)).or_default().merge(&value);
     }
 }
 
@@ -320,7 +309,7 @@ pub fn stamps(name: &str, timeline: &Timeline, report: &Report) {
 }
 
 /// Says what a reader of step numbers must know of a timeline.
-pub fn said(name: &str, timeline: &Timeline, options: &Options, report: &Report) {
+pub fn said(name: &str, timeline: &Timeline, report: &Report) {
     let interval = timeline.interval();
     if interval > 1 {
         report.note(&format!(
@@ -328,12 +317,13 @@ pub fn said(name: &str, timeline: &Timeline, options: &Options, report: &Report)
              sum over the steps since the line before"
         ));
     }
-    let segments = timeline.steps.last().map_or(1, |s| s.segment + 1);
-    if segments > 1 && options.timeline.marker == Marker::End {
+    let falls = timeline.steps.last().map_or(0, |s| s.segment);
+    if falls > 0 {
         report.note(&format!(
-            "{name}: the step number falls {} times (a restart or a new epoch): equal steps of \
-             all {segments} segments count together",
-            segments - 1
+            "{name}: the step number falls {falls} time{} (a restart or a new epoch): a step \
+             number means that step of each of the {} segments",
+            if falls == 1 { "" } else { "s" },
+            falls + 1
         ));
     }
 }

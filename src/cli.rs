@@ -1,7 +1,7 @@
 //! What all programs share on the command line: inputs, steps, formats. A flag means the same
 //! everywhere.
 
-use crate::calls::{self, By};
+use crate::calls::{self, By, Progress};
 use crate::exit::Exit;
 use crate::fold;
 use crate::formats::log;
@@ -68,6 +68,8 @@ pub struct StepArgs {
     /// Whose step lines to take: nemo2, megatron, torchtitan, maxtext, ... (default: found out)
     #[arg(long, value_name = "NAME", value_parser = trainer)]
     trainer: Option<Trainer>,
+    // The pattern's groups are no HTML.
+    #[allow(rustdoc::invalid_html_tags)]
     /// What a step line looks like, with groups step, time_s or time_ms, tflops:
     /// 'step=(?P<step>\d+) took (?P<time_s>[\d.]+)'
     #[arg(long, value_name = "REGEX", conflicts_with = "trainer")]

@@ -22,7 +22,16 @@ pub fn ordered<T: Send, R: Send>(
     map: impl Fn(T) -> R + Sync,
     mut sink: impl FnMut(R) -> Result<()>,
 ) -> Result<()> {
-    if jobs <= 1 {
+    let mut tasks = tasks;
+    // One task needs no threads: a small file among thousands.
+    let (first, second) = if jobs > 1 {
+        (tasks.next(), tasks.next())
+    } else {
+        (None, None)
+    };
+    let several = second.is_some();
+    let tasks = first.into_iter().chain(second).chain(tasks);
+    if !several {
         return tasks.map(map).try_for_each(sink);
     }
     let ahead = 4 * jobs;

@@ -35,15 +35,15 @@ impl Bar {
         }
         Bar { bar }
     }
-
-    /// Takes the bar away, so that messages stand on lines of their own.
-    pub fn finish(&self) {
-        self.bar.finish_and_clear();
-    }
 }
 
 impl Progress for Bar {
     fn advance(&self, bytes: u64) {
         self.bar.inc(bytes);
+    }
+
+    /// Takes the bar away, so that what follows stands on lines of its own.
+    fn finish(&self) {
+        self.bar.finish_and_clear();
     }
 }

@@ -177,6 +177,9 @@ fn short(x: f64) -> String {
     if x == 0.0 {
         return "0".to_owned();
     }
+    if (1000.0..1e30).contains(&x) {
+        return grouped(x.round() as u128);
+    }
     let before = x.abs().log10().floor() as i32 + 1;
     let decimals = usize::try_from(4 - before).unwrap_or(0);
     format!("{x:.decimals$}")

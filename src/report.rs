@@ -67,7 +67,7 @@ impl Report {
         }
         if account.spliced > 0 {
             self.warn(&format!(
-                "{input}: {} step lines stand inside NCCL lines: standard output was \
+                "{input}: step lines stand inside NCCL lines ({} of them): standard output was \
                  block-buffered, so up to 4 KiB of calls may be counted to the step after theirs; \
                  rerun with PYTHONUNBUFFERED=1",
                 account.spliced

@@ -193,8 +193,52 @@ impl Ops {
     }
 }
 
-/// Calls by key.
-pub type Table = FxHashMap<Key, Value>;
+/// Values by key, gathered in any order and read sorted. What a key adds up to does not depend
+/// on the order, so equal keys may lie about until the next sorting.
+#[derive(Debug, Clone)]
+pub struct Bag<K> {
+    list: Vec<(K, Value)>,
+    /// How many there were after the last sorting.
+    distinct: usize,
+}
+
+impl<K> Default for Bag<K> {
+    fn default() -> Self {
+        Bag {
+            list: Vec::new(),
+            distinct: 0,
+        }
+    }
+}
+
+impl<K: Ord> Bag<K> {
+    /// Adds a value to a key's.
+    pub fn push(&mut self, key: K, value: Value) {
+        // Memory stays within a few times the number of distinct keys.
+        if self.list.len() >= 2 * self.distinct + (1 << 16) {
+            self.sort();
+        }
+        self.list.push((key, value));
+    }
+
+    fn sort(&mut self) {
+        self.list.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        self.list.dedup_by(|next, kept| {
+            let same = next.0 == kept.0;
+            if same {
+                kept.1.merge(&next.1);
+            }
+            same
+        });
+        self.distinct = self.list.len();
+    }
+
+    /// Each key once, in order.
+    pub fn into_sorted(mut self) -> Vec<(K, Value)> {
+        self.sort();
+        self.list
+    }
+}
 
 /// How many keys a chunk finds again without a hash table.
 const RECENT: usize = 4096;
@@ -442,8 +486,8 @@ pub struct Tally {
     options: Options,
     /// Operations by number.
     pub ops: Ops,
-    /// By gap of the input, in order; one gap (0) where steps are not told apart.
-    pub pieces: Vec<(usize, Table)>,
+    /// By gap of the input and key; one gap (0) where steps are not told apart.
+    pub calls: Bag<(usize, Key)>,
 }
 
 impl Tally {
@@ -452,7 +496,7 @@ impl Tally {
         Tally {
             options,
             ops: Ops::default(),
-            pieces: Vec::new(),
+            calls: Bag::default(),
         }
     }
 
@@ -481,7 +525,6 @@ impl Tally {
         let steps = self.options.steps;
         let at = |local: u32| if steps { gap + local as usize } else { 0 };
         for (local, table) in pieces {
-            let piece = self.piece(at(local));
             for (key, value) in table {
                 let member = to.members.get(key.member as usize).copied().unwrap_or(0);
                 let key = Key {
@@ -489,7 +532,7 @@ impl Tally {
                     op: ops_to[key.op as usize],
                     ..key
                 };
-                piece.entry(key).or_default().merge(&value);
+                self.calls.push((at(local), key), value);
             }
         }
         for call in joined {
@@ -499,17 +542,10 @@ impl Tally {
             let (op, kind) = self.ops.intern(coll.op);
             let (key, bytes) = self.options.key(op, kind, call.member, &coll);
             let gap = at(slots.get(call.slot as usize).copied().unwrap_or(last));
-            self.piece(gap).entry(key).or_default().add(1, bytes);
+            let mut value = Value::default();
+            value.add(1, bytes);
+            self.calls.push((gap, key), value);
         }
-    }
-
-    /// The table of a gap, which is one of the last.
-    fn piece(&mut self, gap: usize) -> &mut Table {
-        let at = self.pieces.partition_point(|(g, _)| *g < gap);
-        if self.pieces.get(at).is_none_or(|(g, _)| *g != gap) {
-            self.pieces.insert(at, (gap, Table::default()));
-        }
-        &mut self.pieces[at].1
     }
 }
 

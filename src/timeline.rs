@@ -148,7 +148,9 @@ pub fn resolve(marks: &[MarkAt], options: &Options) -> Timeline {
                     t.duplicates += 1;
                     continue;
                 };
-                let (mut time_s, mut tflops) = (line.time_s, line.tflops);
+                // A damaged number may have lost more than it shows.
+                let sane = |x: &f64| *x >= 0.0;
+                let (mut time_s, mut tflops) = (line.time_s.filter(sane), line.tflops.filter(sane));
                 if let Some((aux_time, aux_tflops)) = timing.take() {
                     time_s = time_s.or(aux_time);
                     tflops = tflops.or(aux_tflops);

@@ -43,8 +43,11 @@ fn main() -> ExitCode {
         }
         let mut run = Run::new("nccl-agg", &cli.input, &cli.steps, cli::AWK_WINDOW)?;
         let window = run.options.window.is_some();
+        let mut by = cli.group.by();
+        // Its own column says it.
+        by.retain(|column| *column != calls::By::Datatype);
         let options = agg::Options {
-            by: cli.group.by(),
+            by,
             basis: cli.group.basis(),
             window,
         };

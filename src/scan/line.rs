@@ -363,7 +363,8 @@ impl<'a, V: Visit> Scan<'a, V> {
             match coll::at(message, anchor) {
                 Ok((op, coll, end)) => {
                     let doubtful = torn_before || self.torn > 0;
-                    if doubtful && last && from == 0 && of.end - of.start > TEAR {
+                    let alone = coll::FINDER.find(&message[end..]).is_none();
+                    if doubtful && alone && last && from == 0 && of.end - of.start > TEAR {
                         v.waits = true;
                         let text = of.line[of.start..of.end].into();
                         let piece = Piece::Doubtful {

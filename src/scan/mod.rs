@@ -2,7 +2,7 @@
 //! piece, and an account of every line.
 //!
 //! The walk jumps from one COLL body to the next ([`coll::ANCHOR`]). A line that is one header
-//! already met and one whole body takes the short way ([`Scan::short`]); every other line goes
+//! already met and one whole body takes the short way (`Scan::short`); every other line goes
 //! through [`line`], which looks at all that can stand on it. Both give the same answer; a
 //! property test holds the short way against the long one.
 

@@ -3,7 +3,7 @@
 //! A plain file is memory-mapped; whatever cannot be mapped (a pipe, gzip, zstd, a file under
 //! `--no-mmap`) is read in blocks of constant size. Chunks end at line ends. What may be done
 //! to a log while we read it: appending is harmless (the map keeps its first length);
-//! truncating kills a map, which [`guard`] explains; `--no-mmap` is immune.
+//! truncating kills a map, which `guard` explains; `--no-mmap` is immune.
 
 mod chunks;
 mod guard;

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 /// What is asked for.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// What groups rows further; default nothing.
+    /// What groups rows further; default nothing. The datatype is always a column.
     pub by: Vec<By>,
     /// What bytes mean; default the API's.
     pub basis: Basis,

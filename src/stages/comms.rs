@@ -207,6 +207,7 @@ pub fn rows(
     if let Some(window) = &read.window {
         present.check(window).map_err(Error::Content)?;
     }
+    progress.finish();
     out.write_all(&options.form.header())
         .map_err(Error::Output)?;
     for plan in plans {
@@ -255,7 +256,7 @@ impl Run<'_> {
         }
         let timeline = timeline::resolve(&survey.log.marks, &self.read.timeline);
         if self.read.window.is_some() {
-            calls::said(&input.name(), &timeline, self.read, report);
+            calls::said(&input.name(), &timeline, report);
         }
         present.add(&timeline);
         Ok(Plan::Log(input, timeline, self.surveyed.aliases()))

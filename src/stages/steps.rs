@@ -34,7 +34,7 @@ fn all(
             calls::no_calls(&name, 0, report);
         }
         let timeline = timeline::resolve(&survey.log.marks, &options.timeline);
-        calls::said(&name, &timeline, options, report);
+        calls::said(&name, &timeline, report);
         calls::stamps(&name, &timeline, report);
         logs.push(Surveyed {
             input,
@@ -43,6 +43,7 @@ fn all(
         });
         Ok(())
     })?;
+    progress.finish();
     let mut present = Present::default();
     logs.iter().for_each(|log| present.add(&log.timeline));
     if present.is_empty() {

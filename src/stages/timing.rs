@@ -44,6 +44,7 @@ pub fn steps(
         steps.extend(timeline.steps);
         Ok(())
     })?;
+    progress.finish();
     if present.is_empty() {
         return Err(Error::Content(format!(
             "no step is in the input; {}",

@@ -104,7 +104,7 @@ pub enum Count {
 pub struct Call {
     /// What.
     pub op: Op,
-    /// Slot in [`Proc::members`].
+    /// Slot in `members` of its process.
     pub slot: usize,
     /// Elements.
     pub count: Count,
