@@ -27,6 +27,11 @@ impl Datatype {
         u32::try_from(code).ok().map(Datatype)
     }
 
+    /// The type's name; `None` for a code this version does not know.
+    pub fn name(self) -> Option<&'static str> {
+        DATATYPES.get(self.0 as usize).map(|(name, _)| *name)
+    }
+
     /// Bytes of one element; `None` for a code this version does not know.
     pub fn size(self) -> Option<u8> {
         DATATYPES.get(self.0 as usize).map(|(_, size)| *size)
@@ -47,8 +52,8 @@ impl Datatype {
 
 impl fmt::Display for Datatype {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match DATATYPES.get(self.0 as usize) {
-            Some((name, _)) => f.write_str(name),
+        match self.name() {
+            Some(name) => f.write_str(name),
             None => write!(f, "type<{}>", self.0),
         }
     }
@@ -61,6 +66,14 @@ pub struct RedOp(pub u64);
 const REDOPS: [&str; 5] = ["sum", "prod", "max", "min", "avg"];
 
 impl RedOp {
+    /// The reduction's name; `None` for a user's own.
+    pub fn name(self) -> Option<&'static str> {
+        usize::try_from(self.0)
+            .ok()
+            .and_then(|i| REDOPS.get(i))
+            .copied()
+    }
+
     /// The reduction of a name this crate prints, `sum` or `user<70>`.
     pub fn from_name(name: &[u8]) -> Option<RedOp> {
         if let Some(at) = REDOPS.iter().position(|n| n.as_bytes() == name) {
@@ -76,7 +89,7 @@ impl RedOp {
 
 impl fmt::Display for RedOp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match usize::try_from(self.0).ok().and_then(|i| REDOPS.get(i)) {
+        match self.name() {
             Some(name) => f.write_str(name),
             None => write!(f, "user<{}>", self.0),
         }

@@ -89,8 +89,8 @@ impl Row<'_> {
         w.number(self.op_count);
         w.text(self.op);
         w.number(Some(self.count));
-        w.show(self.datatype);
-        w.show(self.redop);
+        w.word(self.datatype, Datatype::name);
+        w.word(self.redop, RedOp::name);
         w.number(self.root);
         w.number(self.bytes());
         w.pointer(self.stream);
@@ -200,10 +200,17 @@ impl Csv<'_> {
         }
     }
 
-    fn show(&mut self, value: Option<impl std::fmt::Display>) {
+    /// A value that mostly has a name, which is copied and not formatted.
+    fn word<T: std::fmt::Display + Copy>(
+        &mut self,
+        value: Option<T>,
+        name: fn(T) -> Option<&'static str>,
+    ) {
         let out = self.next();
-        if let Some(value) = value {
-            show(value, out);
+        match value.map(|value| (name(value), value)) {
+            Some((Some(name), _)) => out.extend_from_slice(name.as_bytes()),
+            Some((None, value)) => show(value, out),
+            None => {}
         }
     }
 

@@ -17,7 +17,8 @@ use std::process::ExitCode;
 /// stream, calls, src, dur_ns, clock, quality. An empty field means not known.
 ///
 /// rank and comm_id come from the log's INIT lines, if it has them. With --unique equal calls are
-/// one row: time, tid, seq, op_count and stream are then empty and calls counts them.
+/// one row: time, tid, seq, op_count and stream are then empty and calls counts them; step too,
+/// unless --steps asks for steps.
 ///
 /// A log from a pipe is first copied to a temporary file (see TMPDIR), since a call's step is
 /// known only when its step line comes.

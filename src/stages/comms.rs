@@ -100,14 +100,15 @@ impl Form {
     }
 }
 
-/// What `--unique` tells apart: every column but time, tid, seq, op_count and stream.
-fn unique_tally() -> tally::Options {
+/// What `--unique` tells apart: every column but time, tid, seq, op_count and stream, and the
+/// step only where steps are asked for.
+fn unique_tally(steps: bool) -> tally::Options {
     tally::Options {
         sizing: Sizing::Count,
         basis: crate::records::Basis::Api,
         members: true,
         datatypes: true,
-        steps: true,
+        steps,
         exact: true,
     }
 }
@@ -124,7 +125,13 @@ pub fn unique(
     progress: &dyn Progress,
     out: &mut dyn Write,
 ) -> Result<()> {
-    let calls = calls::count(origins, read, &unique_tally(), report, progress)?;
+    let calls = calls::count(
+        origins,
+        read,
+        &unique_tally(read.window.is_some()),
+        report,
+        progress,
+    )?;
     let mut rows: Vec<(Row<'_>, &Who)> = calls
         .cells
         .iter()
@@ -375,10 +382,20 @@ impl Run<'_> {
 }
 
 /// How many calls each (process, communicator) made so far; Send and Recv apart, per peer.
-type Seqs = FxHashMap<SeqKey, u64>;
+type Seqs = FxHashMap<SeqKey, Seq>;
+
+/// A sequence's number of calls before the chunk in hand and behind it.
+#[derive(Debug, Clone, Copy, Default)]
+struct Seq {
+    now: u64,
+    next: u64,
+}
+
+/// Send or not, and to whom; `None` for collectives.
+type Peer = Option<(bool, i64)>;
 
 /// The process, the communicator, its identity, and for Send and Recv which and to whom.
-type SeqKey = (u32, u64, u32, Option<(bool, i64)>);
+type SeqKey = (u32, u64, u32, Peer);
 
 /// A call of a chunk, small.
 #[derive(Debug, Clone, Copy)]
@@ -395,7 +412,10 @@ struct Record {
     tid: Option<u64>,
     /// Where the time stamp stands: in the chunk, or in `Records::times` for a joined line.
     time: (u32, u32),
+    /// Its number among the calls of `sequence` in the chunk.
     seq: u64,
+    /// Index into `Records::sequences`.
+    sequence: u32,
 }
 
 /// A chunk's calls, in line order.
@@ -405,6 +425,12 @@ struct Records {
     ops: Ops,
     gap: u32,
     list: Vec<Record>,
+    /// The sequences that calls of this chunk belong to: by member, and for Send and Recv by
+    /// peer. How many calls each has here; once merged, how many it had before.
+    sequences: Vec<((u32, Peer), u64)>,
+    sequence_of: FxHashMap<(u32, Peer), u32>,
+    /// Merged member by the chunk's; joined calls' members stand behind.
+    members: Vec<u32>,
     /// For each slot: its place in `list` and its gap.
     slots: Vec<(usize, u32)>,
     /// Stamps of joined lines, behind the chunk's bytes.
@@ -415,7 +441,8 @@ struct Records {
 impl Visit for Records {
     #[inline]
     fn call(&mut self, call: &Call<'_>) {
-        let record = self.record(call, self.gap);
+        let mut record = self.record(call, self.gap);
+        self.number(&mut record);
         self.list.push(record);
     }
 
@@ -435,6 +462,9 @@ impl Records {
             ops: Ops::default(),
             gap: 0,
             list: Vec::with_capacity(bytes.len() / 256),
+            sequences: Vec::new(),
+            sequence_of: FxHashMap::default(),
+            members: Vec::new(),
             slots: Vec::new(),
             times: Vec::new(),
             len: bytes.len(),
@@ -463,53 +493,97 @@ impl Records {
             tid: call.tid,
             time,
             seq: 0,
+            sequence: 0,
         }
     }
 
-    /// Numbers the calls as merged, with the joined ones at their slots, and counts their
-    /// sequence numbers on.
-    fn put_in(&mut self, joined: &[Joined], to: &Renumbered, merged: &Merged, seqs: &mut Seqs) {
-        for record in &mut self.list {
-            record.member = to.members[record.member as usize];
+    /// Gives a call its number in its sequence.
+    #[inline]
+    fn number(&mut self, record: &mut Record) {
+        let peer = match self.ops.name(record.op) {
+            b"Send" => Some((true, record.root)),
+            b"Recv" => Some((false, record.root)),
+            _ => None,
+        };
+        let key = (record.member, peer);
+        let next = self.sequences.len() as u32;
+        let at = *self.sequence_of.entry(key).or_insert(next);
+        if at == next {
+            self.sequences.push((key, 0));
         }
+        let (_, calls) = &mut self.sequences[at as usize];
+        (record.sequence, record.seq) = (at, *calls);
+        *calls += 1;
+    }
+
+    /// Puts the joined calls in at their slots, and turns each sequence's number of calls into
+    /// the number it had before this chunk.
+    fn put_in(&mut self, joined: &[Joined], to: &Renumbered, merged: &Merged, seqs: &mut Seqs) {
+        self.members.clone_from(&to.members);
+        self.put_joined(joined);
+        let key = |(member, peer): (u32, Peer), members: &[u32]| {
+            let member = merged.origins.members.get(members[member as usize]);
+            let process = merged.origins.places.get(member.place).process;
+            (process, member.comm, member.identity, peer)
+        };
+        // A process whose device changed has two members for one communicator, and a joined
+        // call comes in between others: then the numbers of this chunk are counted anew.
+        let mut keys: Vec<SeqKey> = self
+            .sequences
+            .iter()
+            .map(|(k, _)| key(*k, &self.members))
+            .collect();
+        let distinct: rustc_hash::FxHashSet<&SeqKey> = keys.iter().collect();
+        if distinct.len() < keys.len() || !joined.is_empty() {
+            let mut counts: FxHashMap<SeqKey, u64> = FxHashMap::default();
+            for record in &mut self.list {
+                let (of, _) = self.sequences[record.sequence as usize];
+                let count = counts.entry(key(of, &self.members)).or_default();
+                record.seq = *count;
+                *count += 1;
+            }
+            for (key, (_, calls)) in keys.iter().zip(&mut self.sequences) {
+                *calls = counts.get(key).copied().unwrap_or(0);
+            }
+        }
+        // Sequences of one key have one number before, and advance it once.
+        for (key, (_, calls)) in keys.drain(..).zip(&mut self.sequences) {
+            let before = seqs.entry(key).or_default();
+            let here = std::mem::replace(calls, before.now);
+            before.next = before.now + here;
+        }
+        for (of, _) in &self.sequences {
+            if let Some(seq) = seqs.get_mut(&key(*of, &self.members)) {
+                seq.now = seq.next;
+            }
+        }
+    }
+
+    fn put_joined(&mut self, joined: &[Joined]) {
         for call in joined.iter().rev() {
             let Some((coll, tid, time)) = call.call() else {
                 continue;
             };
-            let (at, gap) = self
-                .slots
-                .get(call.slot as usize)
-                .copied()
-                .unwrap_or((0, 0));
+            let slot = self.slots.get(call.slot as usize);
+            let (at, gap) = slot.copied().unwrap_or((0, 0));
+            let member = self.members.len() as u32;
+            self.members.push(call.member);
             let mut record = self.record(
                 &Call {
                     coll,
-                    member: call.member,
+                    member,
                     tid,
                     time: b"",
                 },
                 gap,
             );
+            self.number(&mut record);
             if !time.is_empty() {
                 let from = (self.len + self.times.len()) as u32;
                 self.times.extend_from_slice(time);
                 record.time = (from, from + time.len() as u32);
             }
             self.list.insert(at, record);
-        }
-        for record in &mut self.list {
-            let member = merged.origins.members.get(record.member);
-            let process = merged.origins.places.get(member.place).process;
-            let peer = match self.ops.name(record.op) {
-                b"Send" => Some((true, record.root)),
-                b"Recv" => Some((false, record.root)),
-                _ => None,
-            };
-            let seq = seqs
-                .entry((process, member.comm, member.identity, peer))
-                .or_default();
-            record.seq = *seq;
-            *seq += 1;
         }
     }
 
@@ -523,7 +597,8 @@ impl Records {
         mut sink: impl FnMut(&Row<'_>),
     ) {
         for r in &self.list {
-            let member = merged.origins.members.get(r.member);
+            let member = self.members[r.member as usize];
+            let member = merged.origins.members.get(member);
             let place = merged.origins.places.get(member.place);
             let real = who
                 .1
@@ -552,7 +627,7 @@ impl Records {
                 nranks: member.nranks,
                 comm: Some(member.comm),
                 comm_id: identity.and_then(|i| i.comm_id),
-                seq: Some(r.seq),
+                seq: Some(self.sequences[r.sequence as usize].1 + r.seq),
                 op_count: Some(r.op_count),
                 op,
                 count: r.count,
