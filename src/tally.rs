@@ -406,7 +406,7 @@ impl<'o> Partial<'o> {
 }
 
 impl Visit for Partial<'_> {
-    #[inline]
+    #[inline(always)]
     fn call(&mut self, call: &Call<'_>) {
         let (op, kind) = self.ops.intern(call.coll.op);
         let (key, bytes) = self.options.key(op, kind, call.member, &call.coll);
@@ -427,7 +427,7 @@ impl Visit for Partial<'_> {
 
 impl Options {
     /// What a logged call counts as.
-    #[inline]
+    #[inline(always)]
     fn key(&self, op: u32, kind: Kind, member: u32, coll: &Coll<'_>) -> (Key, Option<u128>) {
         let size = Datatype(coll.datatype).size();
         let api = size.map(|size| u128::from(coll.count) * u128::from(size));
@@ -446,7 +446,7 @@ impl Options {
     }
 
     /// What a call counts as.
-    #[inline]
+    #[inline(always)]
     pub fn key_of(&self, call: &Counted) -> Key {
         let size = match (&self.sizing, call.bytes) {
             (Sizing::Count, _) => call.count,

@@ -385,7 +385,8 @@ impl<'a, V: Visit> Scan<'a, V> {
         }
     }
 
-    #[inline]
+    // Inlined whole: a stage that does not ask for a field does not pay for reading it.
+    #[inline(always)]
     fn call(&mut self, coll: Coll<'_>, speaker: Speaker, time: &[u8], at: usize) {
         let generation = if self.generations.is_empty() {
             0

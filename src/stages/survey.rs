@@ -42,7 +42,7 @@ struct Partial {
 }
 
 impl Visit for Partial {
-    #[inline]
+    #[inline(always)]
     fn call(&mut self, call: &Call<'_>) {
         self.now.add(call.coll.datatype, call.coll.count);
     }
