@@ -2,14 +2,17 @@
 //! named. What nccl-ops, nccl-hist and nccl-agg finish into rows.
 
 use crate::error::{Error, Result};
+use crate::fold;
 use crate::formats::{self, Format, log, rows};
 use crate::origin::{Interner, Merged};
 use crate::records;
 use crate::report::Report;
-use crate::source::{self, Input, Origin};
+use crate::source::{self, Input, Origin, Small};
 use crate::table::Row;
 use crate::tally::{self, Bag, Counted, Key, Ops, Partial, Tally, Value};
 use crate::timeline::{self, Present, Timeline, Window};
+use rustc_hash::{FxHashMap, FxHasher};
+use std::hash::{Hash, Hasher};
 
 /// How inputs are read.
 #[derive(Debug)]
@@ -72,19 +75,8 @@ pub fn count(
     report: &mut Report,
     progress: &dyn Progress,
 ) -> Result<Calls> {
-    let mut all = Collector {
-        options,
-        tally: Tally::new(tally.clone()),
-        tally_options: tally,
-        merged: Merged::default(),
-        logged: Bag::default(),
-        rows: Bag::default(),
-        who: Interner::default(),
-        present: Present::default(),
-    };
-    each(origins, options.source, report, |input, report| {
-        all.input(&input, report, progress)
-    })?;
+    let mut all = Collector::new(options, tally);
+    all.inputs(origins, report, progress)?;
     if let Some(window) = &options.window {
         all.present.check(window).map_err(Error::Content)?;
     }
@@ -103,28 +95,58 @@ pub fn each(
     report: &mut Report,
     mut take: impl FnMut(Input, &mut Report) -> Result<()>,
 ) -> Result<()> {
-    let mut read = 0;
-    let mut first = None;
+    let mut outcome = Outcome::of(origins);
     for origin in origins {
-        match Input::open(origin, source).and_then(|input| take(input, report)) {
-            Ok(()) => read += 1,
-            Err(e @ (Error::Output(_) | Error::Damaged(_) | Error::Usage(_))) => return Err(e),
-            Err(e) => {
-                if origins.len() > 1 {
-                    report.error(&e.to_string());
-                }
-                first.get_or_insert(e);
-            }
+        let result = Input::open(origin, source).and_then(|input| take(input, report));
+        outcome.add(result, report)?;
+    }
+    outcome.end()
+}
+
+/// What became of the inputs so far.
+struct Outcome {
+    several: bool,
+    read: u64,
+    first: Option<Error>,
+}
+
+impl Outcome {
+    fn of(origins: &[Origin]) -> Outcome {
+        Outcome {
+            several: origins.len() > 1,
+            read: 0,
+            first: None,
         }
     }
-    match first {
-        Some(_) if origins.len() > 1 && read == 0 => Err(Error::Content(
-            "none of the inputs could be read".to_owned(),
-        )),
-        Some(e) if read == 0 => Err(e),
-        _ => Ok(()),
+
+    /// Takes in the next input's result. One of several that could not be read is said.
+    fn add(&mut self, result: Result<()>, report: &mut Report) -> Result<()> {
+        match result {
+            Ok(()) => self.read += 1,
+            Err(e @ (Error::Output(_) | Error::Damaged(_) | Error::Usage(_))) => return Err(e),
+            Err(e) => {
+                if self.several {
+                    report.error(&e.to_string());
+                }
+                self.first.get_or_insert(e);
+            }
+        }
+        Ok(())
+    }
+
+    fn end(self) -> Result<()> {
+        match self.first {
+            Some(_) if self.several && self.read == 0 => Err(Error::Content(
+                "none of the inputs could be read".to_owned(),
+            )),
+            Some(e) if self.read == 0 => Err(e),
+            _ => Ok(()),
+        }
     }
 }
+
+/// Small files that a worker walks in one go: handing one over costs as much as walking some.
+const BATCH: usize = 32;
 
 struct Collector<'o> {
     options: &'o Options,
@@ -134,12 +156,59 @@ struct Collector<'o> {
     /// By merged member.
     logged: Bag<(Option<u64>, Key)>,
     /// By `who`.
-    rows: Bag<(Option<u64>, Key)>,
+    rows: FxHashMap<(Option<u64>, Key), Value>,
     who: Interner<Who>,
+    /// Who made a row's calls, by the hash of who that is.
+    rows_by: FxHashMap<u64, u32>,
     present: Present,
 }
 
-impl Collector<'_> {
+impl<'o> Collector<'o> {
+    fn new(options: &'o Options, tally: &'o tally::Options) -> Self {
+        Collector {
+            options,
+            tally: Tally::new(tally.clone()),
+            tally_options: tally,
+            merged: Merged::default(),
+            logged: Bag::default(),
+            rows: FxHashMap::default(),
+            who: Interner::default(),
+            rows_by: FxHashMap::default(),
+            present: Present::default(),
+        }
+    }
+
+    /// All inputs in order. Small logs are opened, read and walked by the workers, many at a
+    /// time; everything else is opened when it is its turn, and its chunks are shared out.
+    fn inputs(
+        &mut self,
+        origins: &[Origin],
+        report: &mut Report,
+        progress: &dyn Progress,
+    ) -> Result<()> {
+        let (options, tally) = (self.options, self.tally_options);
+        let ahead = |origin| (origin, ahead(origin, &options.log, tally));
+        let mut outcome = Outcome::of(origins);
+        // Few files are shared out one by one.
+        let size = (origins.len() / (4 * options.log.jobs.max(1))).clamp(1, BATCH);
+        fold::ordered(
+            options.log.jobs,
+            origins.chunks(size),
+            |batch| batch.iter().map(ahead).collect::<Vec<_>>(),
+            |batch| {
+                batch.into_iter().try_for_each(|(origin, ahead)| {
+                    let result = match ahead {
+                        Some(log) => self.walked(&origin.name(), log, report, progress),
+                        None => Input::open(origin, options.source)
+                            .and_then(|input| self.input(&input, report, progress)),
+                    };
+                    outcome.add(result, report)
+                })
+            },
+        )?;
+        outcome.end()
+    }
+
     fn input(&mut self, input: &Input, report: &mut Report, p: &dyn Progress) -> Result<()> {
         match formats::recognise(&input.head()?) {
             Format::Log => self.log(input, report, p),
@@ -160,13 +229,42 @@ impl Collector<'_> {
                 Ok(())
             },
         )?;
-        report.input(&input.name(), &log.account);
+        self.add(&input.name(), &log, report);
+        Ok(())
+    }
+
+    /// A log that was walked already.
+    fn walked(
+        &mut self,
+        name: &str,
+        log: log::Ahead<Partial<'o>>,
+        report: &mut Report,
+        progress: &dyn Progress,
+    ) -> Result<()> {
+        let tally = &mut self.tally;
+        let log = log.merge(
+            name,
+            self.options.log.strict,
+            &mut self.merged,
+            |bytes| progress.advance(bytes),
+            |part| {
+                tally.merge(part.visit, part.gap, part.to, part.joined);
+                Ok(())
+            },
+        )?;
+        self.add(name, &log, report);
+        Ok(())
+    }
+
+    /// Adds the calls of a log that is read to its end, by their steps.
+    fn add(&mut self, name: &str, log: &log::Log, report: &mut Report) {
+        report.input(name, &log.account);
         if log.account.calls == 0 {
-            no_calls(&input.name(), log.account.lines, report);
+            no_calls(name, log.account.lines, report);
         }
         let timeline = if self.tally_options.steps {
             let timeline = timeline::resolve(&log.marks, &self.options.timeline);
-            said(&input.name(), &timeline, report);
+            said(name, &timeline, report);
             self.present.add(&timeline);
             timeline
         } else {
@@ -181,7 +279,6 @@ impl Collector<'_> {
             }
             self.logged.push((step, key), value);
         }
-        Ok(())
     }
 
     fn table(
@@ -214,19 +311,36 @@ impl Collector<'_> {
         Ok(())
     }
 
+    /// The number of who made a row's calls.
+    fn member(&mut self, row: &Row<'_>) -> u32 {
+        // Looked up without making a key: most rows are by someone known.
+        let mut hasher = FxHasher::default();
+        (row.host, row.pid, row.dev, row.comm, row.comm_id, row.rank).hash(&mut hasher);
+        let known = self.rows_by.entry(hasher.finish()).or_insert(u32::MAX);
+        if let Some(who) = self.who.items().get(*known as usize)
+            && *who.host == *row.host
+            && (who.pid, who.dev, who.comm) == (row.pid, row.dev, row.comm)
+            && (who.comm_id, who.rank) == (row.comm_id, row.rank)
+        {
+            return *known;
+        }
+        *known = self.who.intern(Who {
+            host: row.host.into(),
+            pid: row.pid,
+            dev: row.dev,
+            comm: row.comm,
+            comm_id: row.comm_id,
+            rank: row.rank,
+        });
+        *known
+    }
+
     fn row(&mut self, row: &Row<'_>) -> Result<()> {
         let (op, kind) = self.tally.ops.intern(row.op);
         let basis = self.tally_options.basis;
         let bytes = row.bytes().and_then(|api| basis.of(kind, api, row.nranks));
         let who = if self.tally_options.members {
-            self.who.intern(Who {
-                host: row.host.into(),
-                pid: row.pid,
-                dev: row.dev,
-                comm: row.comm,
-                comm_id: row.comm_id,
-                rank: row.rank,
-            })
+            self.member(row)
         } else {
             0
         };
@@ -242,9 +356,8 @@ impl Collector<'_> {
             bytes,
         });
         let step = row.step.filter(|_| self.tally_options.steps);
-        let mut value = Value::default();
+        let value = self.rows.entry((step, key)).or_default();
         value.add(row.calls, bytes);
-        self.rows.push((step, key), value);
         Ok(())
     }
 
@@ -256,7 +369,10 @@ impl Collector<'_> {
                 to.push(self.who.intern(who(&self.merged, &aliases, member)));
             }
         }
-        let mut cells = self.rows;
+        let mut cells = Bag::default();
+        self.rows
+            .into_iter()
+            .for_each(|(key, value)| cells.push(key, value));
         for ((step, key), value) in self.logged.into_sorted() {
             let member = to.get(key.member as usize).copied().unwrap_or(0);
             cells.push((step, Key { member, ..key }), value);
@@ -268,6 +384,18 @@ impl Collector<'_> {
             cells,
         }
     }
+}
+
+/// Walks `origin` before it is its turn, if it is a small log.
+fn ahead<'o>(
+    origin: &Origin,
+    options: &log::Options,
+    tally: &'o tally::Options,
+) -> Option<log::Ahead<Partial<'o>>> {
+    Small::with(origin, |small| {
+        let is_log = formats::recognise(small.head()) == Format::Log;
+        is_log.then(|| log::ahead(&small, options, || Partial::new(tally)))
+    })
 }
 
 /// A merged member as its columns.
@@ -414,4 +542,103 @@ pub fn datatype(code: u64) -> Field {
 
 fn text(text: String) -> Field {
     Field::Text(text.into_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grammar::trainer::Recogniser;
+    use crate::records::Basis;
+    use crate::tally::Sizing;
+    use std::fs;
+    use std::path::Path;
+
+    struct Nobody;
+    impl Progress for Nobody {
+        fn advance(&self, _: u64) {}
+    }
+
+    fn options(jobs: usize, strict: bool) -> Options {
+        Options {
+            source: source::Options::default(),
+            log: log::Options {
+                jobs,
+                recogniser: Recogniser::all(),
+                strict,
+                keep_init_lines: false,
+            },
+            timeline: timeline::Options::default(),
+            window: None,
+        }
+    }
+
+    /// Logs of no line and more, a damaged one, a table, a binary file, one that is not there, and
+    /// one that is no small file.
+    fn folder(dir: &Path) -> Vec<Origin> {
+        let call = |rank: usize, i: usize| {
+            format!(
+                "h{}:{}:{} [{rank}] NCCL INFO AllReduce: opCount {i:x} sendbuff 0x7f0000000000 \
+                 recvbuff 0x7f0000000000 count {} datatype 7 op 0 root 0 comm 0x5500299{:05x} \
+                 [nranks=32] stream 0x5600ea6658e0\n",
+                rank % 3,
+                100 + rank,
+                200 + rank,
+                1 << (i % 20),
+                rank % 7,
+            )
+        };
+        for rank in 0..40 {
+            let lines = if rank == 20 { 6000 } else { rank * rank };
+            let log: String = (0..lines).map(|i| call(rank, i)).collect();
+            fs::write(dir.join(format!("r{rank:02}.log")), log).unwrap();
+        }
+        fs::write(dir.join("r07b.csv"), "op,count,datatype\nSend,5,int8\n").unwrap();
+        fs::write(dir.join("r08b.log"), b"\x7fELF\x02\x01").unwrap();
+        fs::write(
+            dir.join("r09b.log"),
+            "h1:2:3 [0] NCCL INFO AllReduce: opCount 5 sendbuff\n",
+        )
+        .unwrap();
+        let mut origins = source::expand(&[dir.to_owned()]).unwrap();
+        origins.insert(11, Origin::Path(dir.join("nothing")));
+        origins
+    }
+
+    fn tally() -> tally::Options {
+        tally::Options {
+            sizing: Sizing::Count,
+            basis: Basis::Api,
+            members: true,
+            datatypes: true,
+            steps: false,
+            exact: true,
+        }
+    }
+
+    /// The twin: each input opened when it is its turn.
+    fn one_by_one(origins: &[Origin], options: &Options, report: &mut Report) -> Result<Calls> {
+        let tally = tally();
+        let mut all = Collector::new(options, &tally);
+        each(origins, options.source, report, |input, report| {
+            all.input(&input, report, &Nobody)
+        })?;
+        Ok(all.finish())
+    }
+
+    #[test]
+    fn small_files_read_ahead_give_what_they_give_in_turn() {
+        let dir = tempfile::tempdir().unwrap();
+        let origins = folder(dir.path());
+        for (jobs, strict) in [(1, false), (2, false), (5, false), (1, true), (4, true)] {
+            let options = options(jobs, strict);
+            let (mut report, mut other) =
+                (Report::new("a", false, true), Report::new("b", false, true));
+            let got = count(&origins, &options, &tally(), &mut report, &Nobody);
+            let want = one_by_one(&origins, &options, &mut other);
+            assert_eq!(format!("{got:?}"), format!("{want:?}"));
+            assert_eq!(got.is_err(), strict);
+            assert_eq!(report.total(), other.total());
+            assert_eq!(report.is_damaged(), other.is_damaged());
+        }
+    }
 }

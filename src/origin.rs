@@ -156,6 +156,14 @@ pub struct Renumbered {
     pub members: Vec<u32>,
 }
 
+/// Since when something is known: an input and a position in it. No input but the one in hand is
+/// ever looked at, so a new one need not touch what was learnt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Since {
+    input: u32,
+    at: u64,
+}
+
 /// Everyone met so far, with what the INIT lines said of them.
 #[derive(Debug, Default)]
 pub struct Merged {
@@ -169,10 +177,12 @@ pub struct Merged {
     recent: FxHashMap<(u32, u64), Vec<(u64, u32)>>,
     // What an address of a process meant all along; 0 where it meant several things.
     sole: FxHashMap<(u32, u64), u32>,
-    // Who uses an address, and since which position of the input in hand (0: earlier).
-    users: FxHashMap<u64, FxHashMap<u32, u64>>,
+    // Who uses an address, and since when.
+    users: FxHashMap<u64, FxHashMap<u32, Since>>,
     // Since when a process is known to use any address.
-    using: FxHashMap<u32, u64>,
+    using: FxHashMap<u32, Since>,
+    // The number of the input in hand.
+    input: u32,
     /// Processes wrote over each other's bytes: a host at the start of a line may be glued too.
     pub overwritten: bool,
 }
@@ -267,17 +277,14 @@ impl Merged {
 
     /// Begins the next input: what was learnt holds from its first byte.
     pub fn next_input(&mut self) {
-        for since in self.users.values_mut().flat_map(FxHashMap::values_mut) {
-            *since = 0;
-        }
-        self.using.values_mut().for_each(|since| *since = 0);
+        self.input += 1;
     }
 
     /// The processes known before `at` to use the address `comm`.
     pub fn users_before(&self, comm: u64, at: u64) -> impl Iterator<Item = u32> {
         let users = self.users.get(&comm).into_iter().flatten();
         users
-            .filter(move |&(_, &since)| since < at)
+            .filter(move |&(_, &since)| self.position(since) < at)
             .map(|(&process, _)| process)
     }
 
@@ -301,7 +308,8 @@ impl Merged {
 
     /// True where a process is known before `at` to use some address.
     pub fn is_using(&self, process: u32, at: u64) -> bool {
-        self.using.get(&process).is_some_and(|&since| since < at)
+        let since = self.using.get(&process);
+        since.is_some_and(|&since| self.position(since) < at)
     }
 
     /// What is known of a member.
@@ -366,14 +374,23 @@ impl Merged {
     }
 
     fn uses(&mut self, process: u32, comm: u64, at: u64) {
-        let since = self
-            .users
-            .entry(comm)
-            .or_default()
-            .entry(process)
-            .or_insert(at);
-        *since = at.min(*since);
-        let since = self.using.entry(process).or_insert(at);
-        *since = at.min(*since);
+        let now = Since {
+            input: self.input,
+            at,
+        };
+        let users = self.users.entry(comm).or_default();
+        let since = users.entry(process).or_insert(now);
+        *since = now.min(*since);
+        let since = self.using.entry(process).or_insert(now);
+        *since = now.min(*since);
+    }
+
+    /// Where that is in the input in hand: 0 for what earlier ones said.
+    fn position(&self, since: Since) -> u64 {
+        if since.input == self.input {
+            since.at
+        } else {
+            0
+        }
     }
 }

@@ -240,8 +240,9 @@ impl<K: Ord> Bag<K> {
     }
 }
 
-/// How many keys a chunk finds again without a hash table.
-const RECENT: usize = 4096;
+/// How many keys a chunk finds again without a hash table: few at first, since a small file has
+/// few, and clearing places costs more than using them.
+const RECENT: std::ops::RangeInclusive<usize> = 256..=4096;
 
 /// Calls by key, for many calls of few keys. A call touches two short records: the place of its
 /// key, and the key's sums while they fit 64 bits.
@@ -251,8 +252,8 @@ struct Counts {
     /// What is not yet in `cells`, by the same index.
     sums: Vec<Sums>,
     index: FxHashMap<Key, u32>,
-    /// The key met last at each place.
-    recent: Box<[Recent]>,
+    /// The key met last at each place; a power of two of them.
+    recent: Vec<Recent>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -272,21 +273,20 @@ struct Recent {
     at: u32,
 }
 
+/// No key: the place of none.
+const NOT_MET: Recent = Recent {
+    who: 0,
+    size: 0,
+    at: u32::MAX,
+};
+
 impl Counts {
     fn new() -> Counts {
         Counts {
             cells: Vec::new(),
             sums: Vec::new(),
             index: FxHashMap::default(),
-            recent: vec![
-                Recent {
-                    who: 0,
-                    size: 0,
-                    at: u32::MAX
-                };
-                RECENT
-            ]
-            .into(),
+            recent: vec![NOT_MET; *RECENT.start()],
         }
     }
 
@@ -296,7 +296,7 @@ impl Counts {
         let who = u64::from(key.member) << 32 | u64::from(key.op);
         let mixed =
             who.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ key.size.wrapping_mul(0xc2b2_ae3d_27d4_eb4f);
-        let place = (mixed >> 40) as usize % RECENT;
+        let place = (mixed >> 40) as usize & (self.recent.len() - 1);
         let recent = &self.recent[place];
         let known = recent.who == who
             && recent.size == key.size
@@ -341,6 +341,10 @@ impl Counts {
             size: key.size,
             at,
         };
+        // Keys find their new places as they come again.
+        if self.cells.len() > self.recent.len() / 4 && self.recent.len() < *RECENT.end() {
+            self.recent = vec![NOT_MET; 4 * self.recent.len()];
+        }
         at as usize
     }
 
@@ -365,11 +369,7 @@ impl Counts {
         (0..self.cells.len()).for_each(|at| self.settle(at));
         self.sums.clear();
         self.index.clear();
-        self.recent.fill(Recent {
-            who: 0,
-            size: 0,
-            at: u32::MAX,
-        });
+        self.recent.fill(NOT_MET);
         std::mem::take(&mut self.cells)
     }
 }

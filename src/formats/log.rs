@@ -7,7 +7,7 @@ use crate::grammar::trainer::Recogniser;
 use crate::join::{Joined, Joiner};
 use crate::origin::{Merged, Renumbered};
 use crate::scan::{self, MarkAt, Piece, Scanned, Visit};
-use crate::source::{Chunk, Input};
+use crate::source::{Chunk, Input, Small};
 
 /// How a log is read.
 #[derive(Debug)]
@@ -115,38 +115,81 @@ pub fn read<V: Visit + Send>(
     merged: &mut Merged,
     new: impl Fn() -> V + Sync,
     progress: impl Fn(u64),
-    mut sink: impl FnMut(Part<'_, V>) -> Result<()>,
+    sink: impl FnMut(Part<'_, V>) -> Result<()>,
 ) -> Result<Log> {
-    merged.next_input();
-    let mut log = Log::default();
-    let mut to = Renumbered::default();
-    let mut joined = Vec::new();
-    let name = input.name();
-    let walk = |chunk: Result<Chunk>| -> Result<(Scanned<V>, u64)> {
+    let walk = |chunk: Result<Chunk>| -> Result<Walked<V>> {
         let chunk = chunk?;
         chunk.expect();
         let mut scanned = scan(&chunk, options, new());
         scanned.account.dropped += chunk.dropped;
         Ok((scanned, chunk.bytes().len() as u64 + chunk.dropped))
     };
-    fold::ordered(
-        options.jobs,
-        input.chunks(usize::MAX, scan::quiet)?,
-        walk,
-        |scanned| {
-            let (scanned, bytes) = scanned?;
-            progress(bytes);
-            sink(log.add(scanned, merged, &mut to, &mut joined))?;
-            if options.strict {
-                first_damage(&name, &log.account)
-            } else {
-                Ok(())
-            }
-        },
-    )?;
+    let chunks = input.chunks(usize::MAX, scan::quiet)?;
+    let (name, strict) = (input.name(), options.strict);
+    gather(&name, strict, merged, progress, sink, |take| {
+        fold::ordered(options.jobs, chunks, walk, take)
+    })
+}
+
+/// What the walk over a chunk found, and the bytes it was.
+type Walked<V> = (Scanned<V>, u64);
+
+/// A log of one chunk, walked before it is its turn.
+pub struct Ahead<V>(Option<Walked<V>>);
+
+/// Walks a small file by itself, to be merged when it is its turn.
+pub fn ahead<V: Visit>(small: &Small<'_>, options: &Options, new: impl Fn() -> V) -> Ahead<V> {
+    let bytes = small.bytes();
+    let (recogniser, keep) = (&options.recogniser, options.keep_init_lines);
+    let walk = || scan::scan(bytes, 0, recogniser, keep, new());
+    Ahead((!bytes.is_empty()).then(|| (walk(), bytes.len() as u64)))
+}
+
+impl<V> Ahead<V> {
+    /// Does what [`read`] does with the walked chunk of the input `name`.
+    ///
+    /// # Errors
+    /// A damaged line under `strict`; the sink's own.
+    pub fn merge(
+        self,
+        name: &str,
+        strict: bool,
+        merged: &mut Merged,
+        progress: impl Fn(u64),
+        sink: impl FnMut(Part<'_, V>) -> Result<()>,
+    ) -> Result<Log> {
+        gather(name, strict, merged, progress, sink, |take| {
+            self.0.into_iter().map(Ok).try_for_each(take)
+        })
+    }
+}
+
+/// Merges the walked chunks of the input `name`, which `chunks` hands over in order.
+fn gather<V>(
+    name: &str,
+    strict: bool,
+    merged: &mut Merged,
+    progress: impl Fn(u64),
+    mut sink: impl FnMut(Part<'_, V>) -> Result<()>,
+    chunks: impl FnOnce(&mut dyn FnMut(Result<Walked<V>>) -> Result<()>) -> Result<()>,
+) -> Result<Log> {
+    merged.next_input();
+    let mut log = Log::default();
+    let mut to = Renumbered::default();
+    let mut joined = Vec::new();
+    chunks(&mut |walked| {
+        let (scanned, bytes) = walked?;
+        progress(bytes);
+        sink(log.add(scanned, merged, &mut to, &mut joined))?;
+        if strict {
+            first_damage(name, &log.account)
+        } else {
+            Ok(())
+        }
+    })?;
     log.end();
-    if options.strict {
-        first_damage(&name, &log.account)?;
+    if strict {
+        first_damage(name, &log.account)?;
     }
     Ok(log)
 }

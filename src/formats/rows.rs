@@ -71,6 +71,7 @@ fn line_rows(
     };
     let mut reader = BufReader::with_capacity(1 << 20, input.reader()?);
     let mut line = Vec::new();
+    let name = input.name();
     loop {
         line.clear();
         let n = reader.read_until(b'\n', &mut line).map_err(failed)?;
@@ -95,7 +96,7 @@ fn line_rows(
         } else {
             chain_line(text).ok_or("op count datatype bytes")
         };
-        one(row, text, strict, &input.name(), account, sink)?;
+        one(row, text, strict, &name, account, sink)?;
     }
 }
 
@@ -137,38 +138,65 @@ fn csv_rows(
     progress: impl Fn(u64),
     sink: &mut impl FnMut(&Row<'_>) -> Result<()>,
 ) -> Result<()> {
-    let failed = |e: csv::Error| match e.into_kind() {
-        csv::ErrorKind::Io(source) => Error::Input {
-            path: PathBuf::from(input.name()),
-            cause: source,
-        },
-        kind => Error::Content(format!("{}: expected CSV: {kind:?}", input.name())),
+    let name = input.name();
+    let failed = |cause| Error::Input {
+        path: PathBuf::from(input.name()),
+        cause,
     };
-    let mut reader = csv::ReaderBuilder::new()
-        .flexible(true)
-        .buffer_capacity(1 << 20)
-        .from_reader(input.reader()?);
-    let columns = Columns::find(reader.byte_headers().map_err(failed)?, &input.name())?;
-    account.line(Class::Foreign);
+    let mut reader = BufReader::with_capacity(1 << 20, input.reader()?);
+    let mut text = Vec::new();
     let mut record = csv::ByteRecord::new();
-    let mut told = 0;
-    while reader.read_byte_record(&mut record).map_err(failed)? {
-        let at = reader.position().byte();
-        if at - told > 1 << 20 {
-            progress(at - told);
-            told = at;
+    next_record(&mut reader, &mut text).map_err(failed)?;
+    quoted(&text, &mut record);
+    let columns = Columns::find(&record, &name)?;
+    account.line(Class::Foreign);
+    loop {
+        text.clear();
+        let n = next_record(&mut reader, &mut text).map_err(failed)?;
+        if n == 0 {
+            return Ok(());
         }
-        one(
-            columns.row(&record),
-            record.as_slice(),
-            strict,
-            &input.name(),
-            account,
-            sink,
-        )?;
+        progress(n as u64);
+        let line = text.trim_ascii_end();
+        if line.is_empty() {
+            continue;
+        }
+        let row = match columns.plain(line) {
+            Some(row) => row,
+            None => {
+                quoted(&text, &mut record);
+                columns.row(|at| record.get(at))
+            }
+        };
+        one(row, line, strict, &name, account, sink)?;
     }
-    progress(reader.position().byte() - told);
-    Ok(())
+}
+
+/// The longest record that is read; a quote that is never closed must not fill the memory.
+const LONGEST_RECORD: usize = 1 << 24;
+
+/// Reads one record: a line, or several where a quoted field goes on over line ends. The number
+/// of bytes read, 0 at the end.
+fn next_record(reader: &mut impl BufRead, text: &mut Vec<u8>) -> std::io::Result<usize> {
+    loop {
+        let from = text.len();
+        let n = reader.read_until(b'\n', text)?;
+        let open = memchr::memchr_iter(b'"', text).count() % 2 == 1;
+        if n == 0 || !open || text.len() > LONGEST_RECORD {
+            return Ok(from + n);
+        }
+    }
+}
+
+/// Reads a record with quotes in it, as the csv crate does.
+fn quoted(text: &[u8], record: &mut csv::ByteRecord) {
+    record.clear();
+    let mut reader = csv::ReaderBuilder::new()
+        .has_headers(false)
+        .flexible(true)
+        .from_reader(text);
+    // Bytes in memory can be read, and any number of fields is taken.
+    let _ = reader.read_byte_record(record);
 }
 
 /// Where each known column stands.
@@ -199,9 +227,29 @@ impl Columns {
         self.at[index]
     }
 
-    fn row<'r>(&self, record: &'r csv::ByteRecord) -> std::result::Result<Row<'r>, &'static str> {
+    /// The row of a line without quotes, cut at its commas; `None` for a line with quotes, or
+    /// with more fields than are looked at here.
+    fn plain<'r>(&self, line: &'r [u8]) -> Option<std::result::Result<Row<'r>, &'static str>> {
+        const FIELDS: usize = 64;
+        if memchr::memchr(b'"', line).is_some() {
+            return None;
+        }
+        let mut fields: [&[u8]; FIELDS] = [b""; FIELDS];
+        let mut n = 0;
+        let mut from = 0;
+        for comma in memchr::memchr_iter(b',', line).chain([line.len()]) {
+            *fields.get_mut(n)? = &line[from..comma];
+            (n, from) = (n + 1, comma + 1);
+        }
+        Some(self.row(|at| fields.get(at).copied()))
+    }
+
+    fn row<'r>(
+        &self,
+        get: impl Fn(usize) -> Option<&'r [u8]>,
+    ) -> std::result::Result<Row<'r>, &'static str> {
         // In the order of `table::COLUMNS`.
-        let field = |i: usize| self.at[i].and_then(|at| record.get(at)).unwrap_or(b"");
+        let field = |i: usize| self.at[i].and_then(&get).unwrap_or(b"");
         let row = Row {
             step: number(field(0), "a step number")?,
             time: field(1),
@@ -359,5 +407,39 @@ impl JsonRow<'_> {
             clock: text(&self.clock),
             quality: text(&self.quality),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_line_cut_at_its_commas_is_what_the_csv_crate_reads(
+            fields in proptest::collection::vec("[ -~&&[^,\"]]{0,6}", 1..30),
+            at in proptest::collection::vec(proptest::option::of(0..40_usize), 24),
+        ) {
+            let line = fields.join(",");
+            let columns = Columns { at: at.try_into().unwrap() };
+            let mut record = csv::ByteRecord::new();
+            quoted(line.as_bytes(), &mut record);
+            let expected = columns.row(|at| record.get(at));
+            // The csv crate gives no record for an empty line.
+            if !line.is_empty() {
+                prop_assert_eq!(columns.plain(line.as_bytes()), Some(expected));
+            }
+        }
+    }
+
+    #[test]
+    fn a_quoted_field_may_go_on_over_line_ends() {
+        let mut reader = &b"a,\"b\nc\",d\nnext\n"[..];
+        let mut text = Vec::new();
+        assert_eq!(next_record(&mut reader, &mut text).unwrap(), 10);
+        let mut record = csv::ByteRecord::new();
+        quoted(&text, &mut record);
+        assert_eq!(record.get(1), Some(&b"b\nc"[..]));
     }
 }

@@ -137,7 +137,7 @@ struct Known<'a> {
     speaker: Speaker,
 }
 
-/// How many headers [`Scan::hot`] knows at a time: enough for the ranks of some nodes.
+/// How many headers [`Scan::hot`] knows at a time, at most: enough for the ranks of some nodes.
 const SLOTS: usize = 1024;
 
 /// A member that none is: nobody's place.
@@ -148,12 +148,18 @@ const NO_MEMBER: Member = Member {
     identity: 0,
 };
 
-/// How many members are found without a hash table.
+/// How many members are found without a hash table, at most.
 const MEMBERS: usize = 1024;
 
 /// Texts in front of bodies that are remembered; a log with more (time stamps the grammar does
 /// not know) only becomes slower.
 const SPEAKERS: usize = 1 << 16;
+
+/// Places of a table for a chunk of `len` bytes: a small file has few ranks, and to clear a large
+/// table would take as long as to walk it. A power of two.
+fn places(len: usize, most: usize) -> usize {
+    (len / 1024).next_power_of_two().clamp(64, most)
+}
 
 impl<'a, V: Visit> Scan<'a, V> {
     fn new(
@@ -177,12 +183,12 @@ impl<'a, V: Visit> Scan<'a, V> {
                     text: b"",
                     speaker: Speaker::default()
                 };
-                SLOTS
+                places(bytes.len(), SLOTS)
             ]
             .into(),
             bracket: 0,
             prefix: (b"", b""),
-            members: vec![(NO_MEMBER, 0); MEMBERS].into(),
+            members: vec![(NO_MEMBER, 0); places(bytes.len(), MEMBERS)].into(),
             torn: 0,
             #[cfg(test)]
             long_only: false,
@@ -249,7 +255,7 @@ impl<'a, V: Visit> Scan<'a, V> {
         let bracket = hot::bracket(line, self.bracket)?;
         self.bracket = bracket;
         // A second header may want the same place: it has the one beside it.
-        let slot = hot::slot(line, bracket, SLOTS)?;
+        let slot = hot::slot(line, bracket, SLOTS)? & (self.slots.len() - 1);
         let fits = |known: &Known<'_>| {
             let host = bracket.checked_sub(known.text.len());
             host.filter(|&host| hot::same(&line[host..bracket], known.text))
@@ -298,6 +304,7 @@ impl<'a, V: Visit> Scan<'a, V> {
         let Some(slot) = hot::slot(line, bracket, SLOTS) else {
             return;
         };
+        let slot = slot & (self.slots.len() - 1);
         let is_free = |slot: usize| self.slots[slot].text.is_empty();
         let slot = if !is_free(slot) && is_free(slot ^ 1) {
             slot ^ 1
@@ -402,7 +409,7 @@ impl<'a, V: Visit> Scan<'a, V> {
             identity: generation,
         };
         let mixed = (coll.comm ^ u64::from(speaker.place)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let slot = &mut self.members[(mixed >> 40) as usize % MEMBERS];
+        let slot = &mut self.members[(mixed >> 40) as usize & (self.members.len() - 1)];
         if slot.0 != member {
             *slot = (
                 member,

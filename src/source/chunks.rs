@@ -15,10 +15,12 @@ pub type QuietAt = fn(&[u8]) -> bool;
 /// Bytes of a mapped chunk: a share of the file large enough that what each chunk learns anew
 /// costs nothing, small enough that the workers stay busy to the end.
 fn mapped_size(len: usize) -> usize {
-    (len / 64).clamp(1 << 20, 32 << 20)
+    (len / 64).clamp(SMALLEST, 32 << 20)
 }
+/// A file of no more bytes is one chunk, mapped or read.
+pub(super) const SMALLEST: usize = 1 << 20;
 /// Bytes of a chunk that is read: a few of them at a time are in memory.
-const READ: usize = 1 << 20;
+const READ: usize = SMALLEST;
 /// How far a cut is moved to find a quiet place, and how much before it is looked at.
 const PATIENCE: usize = 1 << 20;
 const LOOK_BACK: usize = 16 << 10;

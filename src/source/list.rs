@@ -2,6 +2,8 @@
 
 use super::Origin;
 use crate::error::{Error, Result};
+use std::ffi::OsString;
+use std::fs::FileType;
 use std::path::{Path, PathBuf};
 
 /// The inputs that `paths` name, in the order given; a folder's files in the order of their
@@ -43,19 +45,22 @@ fn folder(path: &Path, origins: &mut Vec<Origin>) -> Result<()> {
         path: path.to_owned(),
         cause: source,
     };
-    let mut entries: Vec<PathBuf> = Vec::new();
+    let mut entries: Vec<(OsString, Option<FileType>)> = Vec::new();
     for entry in std::fs::read_dir(path).map_err(error)? {
         let entry = entry.map_err(error)?;
-        if !entry.file_name().as_encoded_bytes().starts_with(b".") {
-            entries.push(entry.path());
+        let name = entry.file_name();
+        if !name.as_encoded_bytes().starts_with(b".") {
+            entries.push((name, entry.file_type().ok()));
         }
     }
-    entries.sort();
-    for entry in entries {
-        // A link to a folder is not followed: it may lead back here.
-        if entry.is_dir() && !entry.is_symlink() {
+    entries.sort_by(|a, b| a.0.cmp(&b.0));
+    for (name, kind) in entries {
+        let entry = path.join(name);
+        // A link to a folder is not followed: it may lead back here. The folder itself says what
+        // its entries are; only of a link must be asked what it leads to.
+        if kind.is_some_and(|k| k.is_dir()) {
             folder(&entry, origins)?;
-        } else if entry.is_file() {
+        } else if kind.is_some_and(|k| k.is_file()) || entry.is_file() {
             origins.push(Origin::Path(entry));
         }
     }

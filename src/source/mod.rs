@@ -3,18 +3,22 @@
 //! A plain file is memory-mapped; whatever cannot be mapped (a pipe, gzip, zstd, a file under
 //! `--no-mmap`) is read in blocks of constant size. Chunks end at line ends. What may be done
 //! to a log while we read it: appending is harmless (the map keeps its first length);
-//! truncating kills a map, which `guard` explains; `--no-mmap` is immune.
+//! truncating kills a map, which `guard` explains; `--no-mmap` is immune. Many small files are
+//! read by the workers that walk them (`small`), since to open and map each costs more.
 
 mod chunks;
 mod guard;
 mod list;
+mod small;
 
 pub use chunks::{Chunk, Chunks, QuietAt};
 pub use guard::name_program;
 pub use list::expand;
+pub use small::Small;
 
 use crate::error::{Error, Result};
 use guard::Map;
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
@@ -138,16 +142,16 @@ impl Input {
     }
 
     /// The first bytes, unpacked: enough to recognise what the input is.
-    pub fn head(&self) -> Result<Vec<u8>> {
+    pub fn head(&self) -> Result<Cow<'_, [u8]>> {
         match &self.data {
-            Data::Map(map) => Ok(map.bytes()[..map.bytes().len().min(HEAD)].to_vec()),
-            Data::Once(_, head) => Ok(head.clone()),
+            Data::Map(map) => Ok(Cow::Borrowed(first(map.bytes()))),
+            Data::Once(_, head) => Ok(Cow::Borrowed(head)),
             Data::Again(path) => {
                 let mut head = vec![0; HEAD];
                 let mut reader = reopen(path).map_err(|e| self.origin.error(e))?;
                 let n = fill(&mut *reader, &mut head).map_err(|e| self.origin.error(e))?;
                 head.truncate(n);
-                Ok(head)
+                Ok(Cow::Owned(head))
             }
         }
     }
@@ -225,6 +229,11 @@ impl Input {
             data: Data::Map(Arc::new(map)),
         })
     }
+}
+
+/// The bytes looked at to recognise what begins with `bytes`.
+fn first(bytes: &[u8]) -> &[u8] {
+    &bytes[..bytes.len().min(HEAD)]
 }
 
 struct Shared(Arc<Map>);
@@ -312,12 +321,15 @@ fn binary(head: &[u8]) -> Option<&'static str> {
     if let Some((_, what)) = known.iter().find(|(magic, _)| head.starts_with(magic)) {
         return Some(what);
     }
+    // Asked first: the first line of most logs answers it.
+    if memchr::memmem::find(head, b"NCCL").is_some() {
+        return None;
+    }
     let strange = head
         .iter()
         .filter(|&&b| b < 0x20 && !b"\t\n\r\x0c\x1b\x08".contains(&b))
         .count();
-    let is_log = memchr::memmem::find(head, b"NCCL").is_some();
-    (strange > head.len() / 10 && !is_log).then_some("a binary file")
+    (strange > head.len() / 10).then_some("a binary file")
 }
 
 #[cfg(test)]
