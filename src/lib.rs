@@ -109,6 +109,31 @@
 //! | a stage | a file in [`stages`], a program in `src/bin`, its goldens in `tests/it` |
 //! | what a person is told | [`report`] |
 //!
+//! # Where the time goes
+//!
+//! Of `nccl-hist -j1` over a log of 1 GB (5.5 million calls, 75 ns each) about 55 % is the walk
+//! over the lines, 15 % the counting, 10 % the kernel's mapping of pages, 3 % the interning of
+//! operations, 4 % what each chunk and the merge do once. What brought the walk there, largest
+//! first:
+//!
+//! - **No search in the common line** ([`grammar::hot`]): the closing bracket of the header is
+//!   looked for where it stood on the line before, the header is found by its pid and thread in a
+//!   small table and compared whole, and the operation follows it. A search for `: opCount ` and
+//!   back to the line's start took longer than all of it.
+//! - **Usual lengths first**: a pointer of twelve digits ends where it always ends. Its digits are
+//!   still checked, but the next field is read without waiting for them.
+//! - **What a stage does not ask for is not read**: the call is inlined into each stage's walk, so
+//!   that a stream's address is checked and not converted where no column shows it.
+//! - **Short records**: counting touches the place of a key and its 64-bit sums; 128-bit sums
+//!   come at the merge, or where 64 bits would not do.
+//! - **Chunks of up to 32 MB** of large files: what a chunk learns anew (headers, members, keys)
+//!   was a tenth of the time at 4 MB.
+//! - **`MADV_POPULATE_READ`** for each chunk halves the page faults' time.
+//!
+//! What did not pay: hashing the whole header text for each line; one hash table of all of a
+//! key's fields; converting with a table of hexadecimal digits; mapping small files (reading is
+//! cheaper under 1 MB).
+//!
 //! # Limits
 //!
 //! - A log has no durations: NCCL prints a call when it is enqueued.
