@@ -217,6 +217,7 @@ impl<'o> Collector<'o> {
     }
 
     fn log(&mut self, input: &Input, report: &mut Report, progress: &dyn Progress) -> Result<()> {
+        self.tally.clear();
         let (tally, options) = (&mut self.tally, self.tally_options);
         let log = log::read(
             input,
@@ -241,6 +242,7 @@ impl<'o> Collector<'o> {
         report: &mut Report,
         progress: &dyn Progress,
     ) -> Result<()> {
+        self.tally.clear();
         let tally = &mut self.tally;
         let log = log.merge(
             name,
@@ -270,15 +272,15 @@ impl<'o> Collector<'o> {
         } else {
             Timeline::default()
         };
-        for ((gap, key), value) in std::mem::take(&mut self.tally.calls).into_sorted() {
-            let step = timeline.step_of(gap).map(|s| s.step);
-            if let Some(window) = &self.options.window
-                && !step.is_some_and(|s| window.contains(s))
-            {
-                continue;
-            }
-            self.logged.push((step, key), value);
-        }
+        let step_of = |gap: usize| timeline.step_of(gap).map(|s| s.step);
+        let wanted = |gap: usize| match &self.options.window {
+            Some(window) => step_of(gap).is_some_and(|s| window.contains(s)),
+            None => true,
+        };
+        let logged = &mut self.logged;
+        self.tally.drain(wanted, |gap, key, value| {
+            logged.push((step_of(gap), key), value);
+        });
     }
 
     fn table(

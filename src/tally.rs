@@ -486,8 +486,38 @@ pub struct Tally {
     options: Options,
     /// Operations by number.
     pub ops: Ops,
-    /// By gap of the input and key; one gap (0) where steps are not told apart.
-    pub calls: Bag<(usize, Key)>,
+    /// Where steps are not told apart, by gap 0 and key; else the calls that were joined.
+    calls: Bag<(usize, Key)>,
+    /// Where steps are told apart: what each gap of a chunk holds, in the chunk's own numbers.
+    /// Most gaps of a window are never looked at again.
+    pieces: Vec<Piece>,
+    /// What the chunks' numbers mean.
+    meanings: Vec<Meaning>,
+}
+
+#[derive(Debug)]
+struct Piece {
+    gap: usize,
+    meaning: usize,
+    cells: Vec<(Key, Value)>,
+}
+
+/// A chunk's members and operations as merged.
+#[derive(Debug)]
+struct Meaning {
+    members: Vec<u32>,
+    ops: Vec<u32>,
+}
+
+impl Meaning {
+    fn of(&self, key: Key) -> Key {
+        let member = self.members.get(key.member as usize).copied().unwrap_or(0);
+        Key {
+            member,
+            op: self.ops[key.op as usize],
+            ..key
+        }
+    }
 }
 
 impl Tally {
@@ -497,7 +527,35 @@ impl Tally {
             options,
             ops: Ops::default(),
             calls: Bag::default(),
+            pieces: Vec::new(),
+            meanings: Vec::new(),
         }
+    }
+
+    /// Begins the next input.
+    pub fn clear(&mut self) {
+        self.calls = Bag::default();
+        self.pieces.clear();
+        self.meanings.clear();
+    }
+
+    /// Gives the input's calls to `sink`, those of the gaps that are wanted.
+    pub fn drain(
+        &mut self,
+        wanted: impl Fn(usize) -> bool,
+        mut sink: impl FnMut(usize, Key, Value),
+    ) {
+        for ((gap, key), value) in std::mem::take(&mut self.calls).into_sorted() {
+            if wanted(gap) {
+                sink(gap, key, value);
+            }
+        }
+        for piece in self.pieces.drain(..).filter(|piece| wanted(piece.gap)) {
+            for (key, value) in piece.cells {
+                sink(piece.gap, self.meanings[piece.meaning].of(key), value);
+            }
+        }
+        self.meanings.clear();
     }
 
     /// Adds a chunk whose first gap is `gap` of the input, with the calls that were joined.
@@ -517,23 +575,33 @@ impl Tally {
             ..
         } = partial;
         pieces.push((last, counts.take()));
-        let ops_to: Vec<u32> = ops
+        let ops = ops
             .names
             .iter()
             .map(|(_, n, _)| self.ops.intern(n).0)
             .collect();
+        let meaning = Meaning {
+            members: to.members.clone(),
+            ops,
+        };
         let steps = self.options.steps;
         let at = |local: u32| if steps { gap + local as usize } else { 0 };
-        for (local, table) in pieces {
-            for (key, value) in table {
-                let member = to.members.get(key.member as usize).copied().unwrap_or(0);
-                let key = Key {
-                    member,
-                    op: ops_to[key.op as usize],
-                    ..key
-                };
-                self.calls.push((at(local), key), value);
+        if steps {
+            let meaning = self.meanings.len();
+            let piece = |(local, cells)| Piece {
+                gap: at(local),
+                meaning,
+                cells,
+            };
+            pieces.retain(|(_, cells)| !cells.is_empty());
+            self.pieces.extend(pieces.into_iter().map(piece));
+        } else {
+            for (key, value) in pieces.into_iter().flat_map(|(_, cells)| cells) {
+                self.calls.push((0, meaning.of(key)), value);
             }
+        }
+        if steps {
+            self.meanings.push(meaning);
         }
         for call in joined {
             let Some((coll, ..)) = call.call() else {
