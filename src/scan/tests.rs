@@ -136,7 +136,11 @@ fn piece() -> impl Strategy<Value = String> {
             r / 4,
             100 + u32::from(r)
         )),
-        1 => whole.clone().prop_map(|w| format!("[2026-04-28 14:14:49] {w}")),
+        2 => (whole.clone(), 0..3_u8)
+            .prop_map(|(w, n)| format!("[2026-04-28 14:14:4{n}] {w}")),
+        2 => (whole.clone(), 0..3_u8).prop_map(|(w, n)| format!("{n}: {w}")),
+        1 => (whole.clone(), 0..3_u8)
+            .prop_map(|(w, n)| format!("{n}: [2026-04-28 14:14:49] {w}")),
         1 => whole.clone().prop_map(|w| format!("  2097152  float  sum  -1{w}")),
         1 => whole.clone().prop_map(|w| w.replacen("NCCL INFO ", "NCCL INFO [2] ", 1)),
         1 => whole.prop_map(|w| w.split_once("INFO ").map_or(String::new(), |p| p.1.to_owned())),
