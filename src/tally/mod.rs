@@ -3,9 +3,16 @@
 
 use crate::grammar::coll::Coll;
 use crate::origin::Renumbered;
-use crate::records::{Basis, Datatype, Kind, kind};
+use crate::records::{Basis, Datatype, Kind};
 use crate::scan::{Call, Visit};
-use rustc_hash::FxHashMap;
+use counts::Counts;
+
+mod bag;
+mod counts;
+mod ops;
+
+pub use bag::Bag;
+pub use ops::Ops;
 
 /// What of a call's size tells it apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -148,232 +155,6 @@ impl Value {
     }
 }
 
-/// The operations met, numbered.
-#[derive(Debug, Clone, Default)]
-pub struct Ops {
-    names: Vec<(Tag, Box<[u8]>, Kind)>,
-}
-
-/// A name's length, its first eight bytes and its last: of up to 16 bytes, all of it.
-type Tag = (usize, u64, u64);
-
-#[inline]
-fn tag(name: &[u8]) -> Tag {
-    let word = |bytes: &[u8]| {
-        let mut word = [0; 8];
-        word[..bytes.len()].copy_from_slice(bytes);
-        u64::from_le_bytes(word)
-    };
-    let n = name.len();
-    match (name.first_chunk(), name.last_chunk()) {
-        (Some(first), Some(last)) => (n, u64::from_le_bytes(*first), u64::from_le_bytes(*last)),
-        _ => (n, word(name), 0),
-    }
-}
-
-impl Ops {
-    /// The number and kind of `name`. There are a handful of operations, so a walk through them
-    /// beats a hash.
-    #[inline]
-    pub fn intern(&mut self, name: &[u8]) -> (u32, Kind) {
-        let tag = tag(name);
-        for (at, (known, text, kind)) in (0_u32..).zip(&self.names) {
-            if *known == tag && (name.len() <= 16 || **text == *name) {
-                return (at, *kind);
-            }
-        }
-        let kind = kind(name);
-        self.names.push((tag, name.into(), kind));
-        (self.names.len() as u32 - 1, kind)
-    }
-
-    /// The name of a number.
-    pub fn name(&self, op: u32) -> &[u8] {
-        &self.names[op as usize].1
-    }
-}
-
-/// Values by key, gathered in any order and read sorted. What a key adds up to does not depend
-/// on the order, so equal keys may lie about until the next sorting.
-#[derive(Debug, Clone)]
-pub struct Bag<K> {
-    list: Vec<(K, Value)>,
-    /// How many there were after the last sorting.
-    distinct: usize,
-}
-
-impl<K> Default for Bag<K> {
-    fn default() -> Self {
-        Bag {
-            list: Vec::new(),
-            distinct: 0,
-        }
-    }
-}
-
-impl<K: Ord> Bag<K> {
-    /// Adds a value to a key's.
-    pub fn push(&mut self, key: K, value: Value) {
-        // Memory stays within a few times the number of distinct keys.
-        if self.list.len() >= 2 * self.distinct + (1 << 16) {
-            self.sort();
-        }
-        self.list.push((key, value));
-    }
-
-    fn sort(&mut self) {
-        self.list.sort_unstable_by(|a, b| a.0.cmp(&b.0));
-        self.list.dedup_by(|next, kept| {
-            let same = next.0 == kept.0;
-            if same {
-                kept.1.merge(&next.1);
-            }
-            same
-        });
-        self.distinct = self.list.len();
-    }
-
-    /// Each key once, in order.
-    pub fn into_sorted(mut self) -> Vec<(K, Value)> {
-        self.sort();
-        self.list
-    }
-}
-
-/// How many keys a chunk finds again without a hash table: few at first, since a small file has
-/// few, and clearing places costs more than using them.
-const RECENT: std::ops::RangeInclusive<usize> = 256..=4096;
-
-/// Calls by key, for many calls of few keys. A call touches two short records: the place of its
-/// key, and the key's sums while they fit 64 bits.
-#[derive(Debug)]
-struct Counts {
-    cells: Vec<(Key, Value)>,
-    /// What is not yet in `cells`, by the same index.
-    sums: Vec<Sums>,
-    index: FxHashMap<Key, u32>,
-    /// The key met last at each place; a power of two of them.
-    recent: Vec<Recent>,
-}
-
-#[derive(Debug, Clone, Copy, Default)]
-struct Sums {
-    calls: u64,
-    bytes: u64,
-    min: u64,
-    max: u64,
-}
-
-/// A key's words and its index; two words tell keys apart where only members, operations and
-/// sizes are told apart.
-#[derive(Debug, Clone, Copy)]
-struct Recent {
-    who: u64,
-    size: u64,
-    at: u32,
-}
-
-/// No key: the place of none.
-const NOT_MET: Recent = Recent {
-    who: 0,
-    size: 0,
-    at: u32::MAX,
-};
-
-impl Counts {
-    fn new() -> Counts {
-        Counts {
-            cells: Vec::new(),
-            sums: Vec::new(),
-            index: FxHashMap::default(),
-            recent: vec![NOT_MET; *RECENT.start()],
-        }
-    }
-
-    /// Counts one call; `short` says that the key has only the fields of [`Recent`].
-    #[inline]
-    fn add(&mut self, key: Key, bytes: Option<u128>, short: bool) {
-        let who = u64::from(key.member) << 32 | u64::from(key.op);
-        let mixed =
-            who.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ key.size.wrapping_mul(0xc2b2_ae3d_27d4_eb4f);
-        let place = (mixed >> 40) as usize & (self.recent.len() - 1);
-        let recent = &self.recent[place];
-        let known = recent.who == who
-            && recent.size == key.size
-            && match self.cells.get(recent.at as usize) {
-                Some((known, _)) => short || *known == key,
-                None => false,
-            };
-        let at = if known {
-            recent.at as usize
-        } else {
-            self.find(key, place, who)
-        };
-        let sums = &mut self.sums[at];
-        match bytes.map(u64::try_from) {
-            Some(Ok(bytes)) if sums.bytes.checked_add(bytes).is_some() => {
-                sums.min = if sums.calls == 0 {
-                    bytes
-                } else {
-                    sums.min.min(bytes)
-                };
-                sums.max = sums.max.max(bytes);
-                sums.bytes += bytes;
-                sums.calls += 1;
-            }
-            _ => {
-                self.settle(at);
-                self.cells[at].1.add(1, bytes);
-            }
-        }
-    }
-
-    #[cold]
-    fn find(&mut self, key: Key, place: usize, who: u64) -> usize {
-        let next = self.cells.len() as u32;
-        let at = *self.index.entry(key).or_insert(next);
-        if at == next {
-            self.cells.push((key, Value::default()));
-            self.sums.push(Sums::default());
-        }
-        self.recent[place] = Recent {
-            who,
-            size: key.size,
-            at,
-        };
-        // Keys find their new places as they come again.
-        if self.cells.len() > self.recent.len() / 4 && self.recent.len() < *RECENT.end() {
-            self.recent = vec![NOT_MET; 4 * self.recent.len()];
-        }
-        at as usize
-    }
-
-    /// Moves a key's sums to where they are exact.
-    fn settle(&mut self, at: usize) {
-        let Sums {
-            calls,
-            bytes,
-            min,
-            max,
-        } = std::mem::take(&mut self.sums[at]);
-        let (bytes, min, max) = (bytes.into(), min.into(), max.into());
-        self.cells[at].1.merge(&Value {
-            calls,
-            bytes,
-            min,
-            max,
-        });
-    }
-
-    fn take(&mut self) -> Vec<(Key, Value)> {
-        (0..self.cells.len()).for_each(|at| self.settle(at));
-        self.sums.clear();
-        self.index.clear();
-        self.recent.fill(NOT_MET);
-        std::mem::take(&mut self.cells)
-    }
-}
-
 /// What one chunk adds.
 #[derive(Debug)]
 pub struct Partial<'o> {
@@ -414,7 +195,7 @@ impl Visit for Partial<'_> {
     }
 
     fn mark(&mut self) {
-        if self.options.steps && !self.counts.cells.is_empty() {
+        if self.options.steps && !self.counts.is_empty() {
             self.pieces.push((self.gap, self.counts.take()));
         }
         self.gap += 1;
@@ -575,11 +356,7 @@ impl Tally {
             ..
         } = partial;
         pieces.push((last, counts.take()));
-        let ops = ops
-            .names
-            .iter()
-            .map(|(_, n, _)| self.ops.intern(n).0)
-            .collect();
+        let ops = ops.names().map(|n| self.ops.intern(n).0).collect();
         let meaning = Meaning {
             members: to.members.clone(),
             ops,

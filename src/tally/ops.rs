@@ -1,0 +1,53 @@
+//! Operations by number.
+
+use crate::records::{Kind, kind};
+
+/// The operations met, numbered.
+#[derive(Debug, Clone, Default)]
+pub struct Ops {
+    names: Vec<(Tag, Box<[u8]>, Kind)>,
+}
+
+/// A name's length, its first eight bytes and its last: of up to 16 bytes, all of it.
+type Tag = (usize, u64, u64);
+
+#[inline]
+fn tag(name: &[u8]) -> Tag {
+    let word = |bytes: &[u8]| {
+        let mut word = [0; 8];
+        word[..bytes.len()].copy_from_slice(bytes);
+        u64::from_le_bytes(word)
+    };
+    let n = name.len();
+    match (name.first_chunk(), name.last_chunk()) {
+        (Some(first), Some(last)) => (n, u64::from_le_bytes(*first), u64::from_le_bytes(*last)),
+        _ => (n, word(name), 0),
+    }
+}
+
+impl Ops {
+    /// The number and kind of `name`. There are a handful of operations, so a walk through them
+    /// beats a hash.
+    #[inline]
+    pub fn intern(&mut self, name: &[u8]) -> (u32, Kind) {
+        let tag = tag(name);
+        for (at, (known, text, kind)) in (0_u32..).zip(&self.names) {
+            if *known == tag && (name.len() <= 16 || **text == *name) {
+                return (at, *kind);
+            }
+        }
+        let kind = kind(name);
+        self.names.push((tag, name.into(), kind));
+        (self.names.len() as u32 - 1, kind)
+    }
+
+    /// All names, by number.
+    pub(super) fn names(&self) -> impl Iterator<Item = &[u8]> {
+        self.names.iter().map(|(_, name, _)| &**name)
+    }
+
+    /// The name of a number.
+    pub fn name(&self, op: u32) -> &[u8] {
+        &self.names[op as usize].1
+    }
+}
