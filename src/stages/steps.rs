@@ -232,7 +232,7 @@ fn stretches(log: &Surveyed, options: &Options) -> Vec<Stretch> {
         }
     }
     out.retain(|s| match (s.kind, &options.window) {
-        (Gap::Step(_), _) if log.timeline.lags && s.sum.calls == 0 => false,
+        (Gap::Step(i), _) if s.sum.calls == 0 && log.timeline.is_only_announced(i) => false,
         (Gap::Step(i), Some(w)) => w.contains(log.timeline.steps[i as usize].step),
         (Gap::Step(_), None) => true,
         (_, Some(_)) => false,

@@ -90,6 +90,13 @@ impl Timeline {
         }
     }
 
+    /// True for a step that no line tells of: where lines lag behind, one more step begins
+    /// before the last line than there are lines for, unless the job ended.
+    pub fn is_only_announced(&self, step: u32) -> bool {
+        let of = |at: u32| self.steps.get(at as usize).map(|s| s.segment);
+        self.lags && of(step) != of(step + 1)
+    }
+
     /// How many steps apart the lines are, mostly.
     pub fn interval(&self) -> u64 {
         let mut often: BTreeMap<u64, u64> = BTreeMap::new();

@@ -327,3 +327,13 @@ fn another_trainers_name_finds_other_steps_or_none() {
     out.says(&["torchtitan", "--step-regex"]);
     assert_eq!(list(&text, &["--trainer", "nemo2"]), ["0 1", "1 1"]);
 }
+
+#[test]
+fn a_log_with_step_lines_alone_has_its_steps() {
+    let text: String = (0..4)
+        .map(|s| format!("completed step: {s}, seconds: 5.0, TFLOP/s/device: 100.0, loss: 1.0\n"))
+        .collect();
+    let table = Csv::of(&feed("nccl-steps", &["--list"], text).ends(0));
+    assert_eq!(table.column("step"), ["1", "2", "3"]);
+    assert_eq!(table.column("steps"), ["2", "1", "1"]);
+}
