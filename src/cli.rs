@@ -9,7 +9,7 @@ use crate::grammar::trainer::{Recogniser, Trainer};
 use crate::progress::Bar;
 use crate::records::Basis;
 use crate::render::Grid;
-use crate::report::Report;
+use crate::report::{Escaped, Report};
 use crate::source::{self, Origin, expand};
 use crate::timeline::{self, Marker, Window};
 use anyhow::{Context, bail};
@@ -359,12 +359,17 @@ pub fn print(
 }
 
 /// Gives standard output, buffered, to `write`, and flushes it: a full disk must not pass
-/// unnoticed.
+/// unnoticed. On a terminal the log's control bytes are escaped.
 ///
 /// # Errors
 /// Those of `write`; the output cannot be flushed.
 pub fn with_stdout(write: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>) -> anyhow::Result<()> {
-    let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
+    let stdout = io::stdout().lock();
+    let mut out: Box<dyn Write> = if stdout.is_terminal() {
+        Box::new(BufWriter::new(Escaped(stdout)))
+    } else {
+        Box::new(BufWriter::with_capacity(1 << 16, stdout))
+    };
     write(&mut out)?;
     out.flush().context("cannot write the output")
 }

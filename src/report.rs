@@ -178,9 +178,42 @@ pub fn printable(text: &str, multiline: bool) -> String {
     out
 }
 
+/// Writes to a terminal with control bytes escaped, but for line ends and tabs: rows and lines
+/// of a log carry whatever the job printed.
+#[derive(Debug)]
+pub struct Escaped<W>(pub W);
+
+impl<W: Write> Write for Escaped<W> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        for part in bytes.chunk_by(|a, b| is_control(*a) == is_control(*b)) {
+            if part.iter().any(|b| is_control(*b)) {
+                write!(self.0, "{}", part.escape_ascii())?;
+            } else {
+                self.0.write_all(part)?;
+            }
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.0.flush()
+    }
+}
+
+fn is_control(b: u8) -> bool {
+    b.is_ascii_control() && b != b'\n' && b != b'\t'
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_written_to_a_terminal_is_escaped() {
+        let mut out = Escaped(Vec::new());
+        out.write_all("a\x1b[2Jb\r\n█\t".as_bytes()).unwrap();
+        assert_eq!(out.0, "a\\x1b[2Jb\\r\n█\t".as_bytes());
+    }
 
     #[test]
     fn escapes_cannot_reach_a_terminal() {

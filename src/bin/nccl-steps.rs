@@ -18,7 +18,8 @@ use std::process::ExitCode;
 /// epoch). `steps` is how many steps a row stands for, more than 1 where the trainer prints every
 /// k-th. Rows `between` and `after` hold the calls that belong to no step.
 ///
-/// A log from a pipe is first copied to a temporary file (see TMPDIR).
+/// A log from a pipe is first copied to a temporary file (see TMPDIR). On a terminal control bytes
+/// of the log are shown escaped; in a pipe or a file its bytes are as they were.
 #[derive(Debug, Parser)]
 #[command(name = "nccl-steps", version, max_term_width = 100, after_long_help = AFTER)]
 struct Cli {

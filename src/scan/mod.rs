@@ -304,6 +304,10 @@ impl<'a, V: Visit> Scan<'a, V> {
         let Some(slot) = hot::slot(line, bracket, SLOTS) else {
             return;
         };
+        // Old RCCL's header has no such bracket: the one found is the next line's.
+        if line[..bracket].contains(&b'\n') {
+            return;
+        }
         let slot = slot & (self.slots.len() - 1);
         let is_free = |slot: usize| self.slots[slot].text.is_empty();
         let slot = if !is_free(slot) && is_free(slot ^ 1) {

@@ -46,15 +46,9 @@ fn all(
     progress.finish();
     let mut present = Present::default();
     logs.iter().for_each(|log| present.add(&log.timeline));
-    if present.is_empty() {
-        return Err(Error::Content(format!(
-            "no step is in the input; {}",
-            present.describe()
-        )));
-    }
-    if let Some(window) = &options.window {
-        present.check(window).map_err(Error::Content)?;
-    }
+    present
+        .demand(options.window.as_ref())
+        .map_err(Error::Content)?;
     Ok(logs)
 }
 

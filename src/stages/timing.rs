@@ -45,14 +45,10 @@ pub fn steps(
         Ok(())
     })?;
     progress.finish();
-    if present.is_empty() {
-        return Err(Error::Content(format!(
-            "no step is in the input; {}",
-            present.describe()
-        )));
-    }
+    present
+        .demand(options.window.as_ref())
+        .map_err(Error::Content)?;
     if let Some(window) = &options.window {
-        present.check(window).map_err(Error::Content)?;
         steps.retain(|s| window.contains(s.step));
     }
     Ok(steps)

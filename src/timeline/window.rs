@@ -80,6 +80,17 @@ impl Present {
         self.steps.is_empty()
     }
 
+    /// Checks that there are steps, and those of `window` if one is asked for.
+    ///
+    /// # Errors
+    /// What is missing, with the steps that are there.
+    pub fn demand(&self, window: Option<&Window>) -> Result<(), String> {
+        if self.is_empty() {
+            return Err(format!("no step is in the input; {}", self.describe()));
+        }
+        window.map_or(Ok(()), |window| self.check(window))
+    }
+
     /// Checks that every step of `window` is there.
     ///
     /// # Errors
