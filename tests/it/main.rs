@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr)]
 
 mod bad;
+mod captured;
 mod chain;
 mod comms;
 mod ends;
