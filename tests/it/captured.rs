@@ -54,7 +54,7 @@ const CASES: &[Case] = &[
     case("graph", 1, 0, 16, 0),
     case("hf", 1, 0, 0, 60),
     case("hf-buffered", 1, 39, 5, 243),
-    case("lightning", 1, 0, 0, 0),
+    case("lightning", 1, 0, 0, 63),
     case("megatron", 1, 0, 0, 1408),
     case("pp", 0, 0, 0, 0),
     case("torchtitan", 1, 0, 0, 31),

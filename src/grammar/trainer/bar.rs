@@ -37,7 +37,8 @@ pub(super) struct Right<'a> {
     pub(super) postfix: &'a [u8],
     /// Just after the bar.
     pub(super) end: usize,
-    rate: bool,
+    /// Whether a rate stands among the times.
+    pub(super) rate: bool,
 }
 
 impl<'a> Right<'a> {

@@ -1,4 +1,4 @@
-//! Bars with a description of a trainer's: NeMo 1's `Epoch 0: `, torchtune's `1|2|Loss: 1.25`,
+//! Bars with a description of a trainer's: NeMo 1's and Lightning's `Epoch 0: `, torchtune's `1|2|Loss: 1.25`,
 //! ColossalAI's `Step`.
 
 use nom::bytes::complete::tag;
@@ -34,7 +34,12 @@ pub(super) fn of_a_trainer(
     let epoch = text.strip_suffix(b": ").unwrap_or(text);
     let name = &epoch[..epoch.len() - run_back(epoch, digit)];
     if name.len() < epoch.len() && name.ends_with(b"Epoch ") {
-        return nemo(low + name.len() - 6, right);
+        let start = low + name.len() - 6;
+        return nemo(start, right).or_else(|| {
+            (epoch.len() == text.len())
+                .then(|| lightning(start, right))
+                .flatten()
+        });
     }
     // `1|2|Loss: 1.25`: the description's step, because the bar is drawn once more with the
     // description of the step before (@bd2a0fc).
@@ -70,6 +75,17 @@ fn nemo(start: usize, right: &Right<'_>) -> Option<Found> {
         ..StepLine::bare(Trainer::Nemo1, right.n.checked_sub(1)?)
     };
     Piece::step(start, right.end, line)
+}
+
+/// Lightning's own bar: it is drawn when a batch is over and counts from 1 in each epoch.
+fn lightning(start: usize, right: &Right<'_>) -> Option<Found> {
+    let line = StepLine {
+        total: Some(right.total),
+        ..StepLine::bare(Trainer::Lightning, right.n)
+    };
+    (right.n > 0 && right.rate)
+        .then(|| Piece::step(start, right.end, line))
+        .flatten()
 }
 
 /// `Epoch 1: : 57it [00:04, train_step_timing in s=4.36]`, a bar that does not know its total.
@@ -135,6 +151,26 @@ mod tests {
         );
         let (line, _) = one("Epoch 1: : 1it [00:04, 4.36s/it, train_step_timing in s=nan.0]");
         assert_eq!((line.step, line.total, line.time_s), (0, None, None));
+    }
+
+    #[test]
+    fn lightnings_bar_counts_in_its_epoch() {
+        let bar = "Epoch 0:   5%|▌         | 2/40 [00:00<00:07,  5.39it/s, train_loss=0.00235]";
+        let (line, text) = one(&format!(
+            "{bar}host1:7:7 [1] NCCL INFO Broadcast: opCount 0"
+        ));
+        assert_eq!(
+            (line.trainer, line.step, line.total, line.time_s),
+            (Trainer::Lightning, 2, Some(40), None)
+        );
+        assert_eq!(text, bar);
+        for other in [
+            "Epoch 0:   0%|          | 0/40 [00:00<?, ?it/s]",
+            "Validation DataLoader 0:  50%|█| 1/2 [00:00<00:00, 9.1it/s]",
+            "Epoch 0: :   5%|▌| 2/40 [00:00<00:07,  5.39it/s]",
+        ] {
+            assert_eq!(steps(other), 0, "{other}");
+        }
     }
 
     #[test]

@@ -74,6 +74,8 @@ pub enum Trainer {
     Torchtune,
     /// DeepSpeed's engine, `step=40, skipped=2` (`engine.py` @edaa722).
     DeepSpeed,
+    /// Lightning, `Epoch 0:   2%|▎| 1/40 [..., 3.04it/s]` (`tqdm_progress.py`, 2.6).
+    Lightning,
     /// The Hugging Face trainer and its kin, a bare tqdm bar (`trainer_callback.py`, 5.23.0).
     Hf,
     /// The user's own pattern.
@@ -101,6 +103,7 @@ impl Trainer {
         Trainer::ColossalAi,
         Trainer::Torchtune,
         Trainer::DeepSpeed,
+        Trainer::Lightning,
         Trainer::Hf,
     ];
 
@@ -125,6 +128,7 @@ impl Trainer {
             Trainer::ColossalAi => "colossalai",
             Trainer::Torchtune => "torchtune",
             Trainer::DeepSpeed => "deepspeed",
+            Trainer::Lightning => "lightning",
             Trainer::Hf => "hf",
             Trainer::Custom => "regex",
         }
@@ -138,6 +142,7 @@ impl Trainer {
             "nemo" => Trainer::Nemo2,
             "megatron-lm" | "megatron-bridge" => Trainer::Megatron,
             "neox" => Trainer::GptNeox,
+            "pytorch-lightning" => Trainer::Lightning,
             "accelerate" | "axolotl" | "tqdm" => Trainer::Hf,
             _ => return Trainer::ALL.iter().copied().find(|t| t.name() == name),
         })

@@ -70,6 +70,7 @@ fn only_one_trainers_steps_are_kept_where_asked() {
 const LINES: &[&str] = &[
     "0: Training epoch 0, iteration 45/99 | global_step: 45 | train_step_timing in s: 6.08",
     "Epoch 0: :   3%|▎ | 9000/3015 [1:42<55:37, global_step=9e+3, train_step_timing in s=0.6]x",
+    "Epoch 0:   5%|▌         | 2/40 [00:00<00:07,  5.39it/s, train_loss=0.00235]",
     "Epoch 1: : 1it [00:04, 4.36s/it, global_step=0.0, train_step_timing in s=4.3]",
     " [2024-04-06 02:59:36.123456] iteration 43/ 100 | consumed samples: 5 | elapsed time per \
      iteration (ms): 5444.9 | TFLOPs: 2.1 |",
