@@ -8,7 +8,8 @@
 
 use crate::account::{Account, Class};
 use crate::grammar::coll::{self, Coll};
-use crate::grammar::{header, init};
+use crate::grammar::header;
+use crate::grammar::message::init;
 use crate::origin::Merged;
 use crate::scan::{Fragment, Piece, TEAR};
 use std::collections::{BTreeMap, VecDeque};

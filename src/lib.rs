@@ -81,7 +81,7 @@
 //! *The walk.* [`scan::scan`] goes through a chunk from one COLL body to the next
 //! ([`grammar::coll::ANCHOR`]). A line that is a header met before and one whole body takes the
 //! short way; every other line is looked at from all sides: step lines ([`grammar::trainer`]),
-//! INIT lines ([`grammar::init`]), bodies glued behind other text, pieces of torn lines. Each
+//! INIT lines ([`grammar::message::init`]), bodies glued behind other text, pieces of torn lines. Each
 //! line is put into one class of the [`account`], so that the classes add up to the lines. What
 //! a stage keeps of the calls is its [`scan::Visit`]; three stages share one, [`tally`].
 //!
@@ -101,7 +101,7 @@
 //! | to add | change |
 //! |---|---|
 //! | a trainer's step line | a file in `grammar/trainer`, its anchors, its [`grammar::trainer::Trainer`] |
-//! | a shape of NCCL's lines | [`grammar::coll`], [`grammar::header`] or [`grammar::init`], and the same in [`synth`] |
+//! | a shape of NCCL's lines | [`grammar::coll`], [`grammar::header`] or [`grammar::message::init`], and the same in [`synth`] |
 //! | a kind of damage | `scan/line.rs` to see it, [`join`] to mend it, [`synth`] to make it |
 //! | an input format | a file in [`formats`] that gives [`table::Row`]s, and its mark in [`formats::recognise`] |
 //! | a column | [`table`], where it goes last |

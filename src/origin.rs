@@ -1,7 +1,7 @@
 //! Who printed a line: hosts, processes, devices and the members of communicators, interned so
 //! that a call carries one small number.
 
-use crate::grammar::init::{Event, Init};
+use crate::grammar::message::init::{Event, Init};
 use rustc_hash::FxHashMap;
 
 /// Which process: a host and a pid. `None` where the header is missing.

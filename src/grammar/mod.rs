@@ -4,6 +4,6 @@
 pub mod coll;
 pub mod header;
 pub mod hot;
-pub mod init;
+pub mod message;
 pub mod token;
 pub mod trainer;

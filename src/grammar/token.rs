@@ -99,6 +99,36 @@ pub fn dec_i64(input: &[u8]) -> PResult<'_, i64> {
     }
 }
 
+/// A decimal number that may be negative and must fit 32 bits.
+pub fn dec_i32(input: &[u8]) -> PResult<'_, i32> {
+    let (rest, value) = dec_i64(input)?;
+    match i32::try_from(value) {
+        Ok(v) => Ok((rest, v)),
+        Err(_) => fail(input, "a number of 32 bits"),
+    }
+}
+
+/// The longest text taken for a decimal fraction.
+const LONGEST_FRACTION: usize = 40;
+
+/// A decimal number with or without a fraction, as C's `%f` prints it.
+pub fn fraction(input: &[u8]) -> PResult<'_, f64> {
+    let sign = usize::from(input.first() == Some(&b'-'));
+    let digits = |from: usize| {
+        let rest = input.get(from..).unwrap_or_default();
+        from + rest.iter().take_while(|b| b.is_ascii_digit()).count()
+    };
+    let mut end = digits(sign);
+    if end > sign && input.get(end) == Some(&b'.') && digits(end + 1) > end + 1 {
+        end = digits(end + 1);
+    }
+    let text = std::str::from_utf8(&input[..end]).unwrap_or_default();
+    match text.parse() {
+        Ok(value) if end > sign && end <= LONGEST_FRACTION => Ok((&input[end..], value)),
+        _ => fail(input, "a number"),
+    }
+}
+
 const HEX: [u8; 256] = {
     let mut table = [0xff_u8; 256];
     let mut b = 0;
@@ -188,6 +218,33 @@ pub fn digits(input: &[u8]) -> PResult<'_, &[u8]> {
     take_while1(|b: u8| b.is_ascii_digit()).parse(input)
 }
 
+/// One or more bytes up to the next blank or the end.
+pub fn blank_free(input: &[u8]) -> PResult<'_, &[u8]> {
+    match take_while1::<_, _, Expected>(|b: u8| b != b' ' && b != b'\t').parse(input) {
+        Ok(ok) => Ok(ok),
+        Err(_) => fail(input, "a word"),
+    }
+}
+
+/// `text` in front of the next `end`, and what follows that; never empty.
+pub fn until<'a>(
+    end: &'static str,
+    what: &'static str,
+) -> impl FnMut(&'a [u8]) -> PResult<'a, &'a [u8]> {
+    move |input: &'a [u8]| match memchr::memmem::find(input, end.as_bytes()) {
+        Some(at) if at > 0 => Ok((&input[at + end.len()..], &input[..at])),
+        _ => fail(input, what),
+    }
+}
+
+/// The value of a parser that took its whole input.
+pub fn whole<T>(result: PResult<'_, T>) -> Option<T> {
+    match result {
+        Ok(([], value)) => Some(value),
+        _ => None,
+    }
+}
+
 /// Any number of blanks.
 pub fn blanks(input: &[u8]) -> PResult<'_, &[u8]> {
     take_while(|b| b == b' ' || b == b'\t').parse(input)
@@ -210,6 +267,17 @@ mod tests {
         assert_eq!(hex_u64(b"ffffffffffffffff "), Ok((&b" "[..], u64::MAX)));
         assert!(hex_u64(b"10000000000000000").is_err());
         assert_eq!(dec_i64(b"-1 "), Ok((&b" "[..], -1)));
+    }
+
+    #[test]
+    fn a_fraction_is_read_as_printed_and_half_of_one_to_its_last_digit() {
+        assert_eq!(fraction(b"3.45 ("), Ok((&b" ("[..], 3.45)));
+        assert_eq!(fraction(b"-1.5"), Ok((&b""[..], -1.5)));
+        assert_eq!(fraction(b"12."), Ok((&b"."[..], 12.0)));
+        for none in [&b""[..], b"-", b".5", b"nan", b"inf", &[b'9'; 50]] {
+            assert!(fraction(none).is_err(), "{}", String::from_utf8_lossy(none));
+        }
+        assert!(dec_i32(b"2147483648").is_err());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use super::{Fragment, MarkAt, Piece, Scan, Speaker, Visit};
 use crate::account::Class;
 use crate::grammar::coll::{self, Coll};
 use crate::grammar::header::{self, Header, Level};
-use crate::grammar::init;
+use crate::grammar::message::init;
 use crate::grammar::trainer::{Found, Recogniser};
 use crate::records::is_known;
 use memchr::{memchr, memmem, memrchr};

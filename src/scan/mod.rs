@@ -16,7 +16,7 @@ use crate::account::{Account, Class};
 use crate::grammar::coll::{self, Coll};
 use crate::grammar::header::{self, Header};
 use crate::grammar::hot;
-use crate::grammar::init::{Event, Init};
+use crate::grammar::message::init::{Event, Init};
 use crate::grammar::trainer::{Found, Mark, Recogniser};
 use crate::origin::{InitAt, Member, Origins};
 use crate::records::Datatype;

@@ -1,0 +1,117 @@
+//! How much of real logs is understood. The logs are not part of the package: without them these
+//! tests say so and pass.
+
+use super::{Family, message};
+use crate::grammar::header::{self, Level};
+use memchr::memmem;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// What was understood, weighted.
+#[derive(Default)]
+struct Coverage {
+    by_family: BTreeMap<Family, u64>,
+    missed: BTreeMap<String, u64>,
+}
+
+impl Coverage {
+    /// Counts the first message of a line, if it has one that is no call's.
+    fn add(&mut self, line: &[u8], weight: u64) {
+        let Some(header) = header::find(line, 0) else {
+            return;
+        };
+        let next = header::find(line, header.body);
+        let body = &line[header.body..next.map_or(line.len(), |next| next.start)];
+        if next.is_some() || memmem::find(body, b": opCount ").is_some() {
+            return;
+        }
+        match message(header.level, body) {
+            Some(message) => *self.by_family.entry(message.family()).or_default() += weight,
+            None => {
+                let text: String = String::from_utf8_lossy(body).chars().take(110).collect();
+                let text: String = text
+                    .chars()
+                    .map(|c| if c.is_ascii_digit() { 'N' } else { c })
+                    .collect();
+                let level = if header.level == Level::Info {
+                    ""
+                } else {
+                    "(not INFO) "
+                };
+                *self.missed.entry(format!("{level}{text}")).or_default() += weight;
+            }
+        }
+    }
+
+    /// Prints the table, and gives the share that was understood.
+    fn share(&self, of: &str) -> f64 {
+        let understood: u64 = self.by_family.values().sum();
+        let missed: u64 = self.missed.values().sum();
+        let share = understood as f64 / (understood + missed).max(1) as f64;
+        println!(
+            "{of}: {understood} of {} understood, {:.3} %",
+            understood + missed,
+            share * 100.0
+        );
+        for (family, n) in &self.by_family {
+            println!("  {n:>8} {family:?}");
+        }
+        let mut missed: Vec<_> = self.missed.iter().collect();
+        missed.sort_by_key(|(text, n)| (std::cmp::Reverse(**n), text.as_str()));
+        for (text, n) in missed.iter().take(20) {
+            println!("  missed {n:>6} {text}");
+        }
+        share
+    }
+}
+
+fn logs() -> Option<PathBuf> {
+    let logs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data/nccl-logs");
+    if logs.is_dir() {
+        return Some(logs);
+    }
+    println!("no real logs beside the package: nothing to cover");
+    None
+}
+
+#[test]
+fn of_real_templates_95_in_100_are_understood() {
+    let Some(table) = logs().and_then(|logs| std::fs::read(logs.join("templates.tsv")).ok()) else {
+        return;
+    };
+    let mut coverage = Coverage::default();
+    for row in table.split(|&b| b == b'\n') {
+        // count, files, template, example
+        let mut cells = row.splitn(4, |&b| b == b'\t');
+        let count = cells
+            .next()
+            .and_then(|c| std::str::from_utf8(c).ok()?.parse().ok());
+        if let (Some(count), Some(example)) = (count, cells.nth(2)) {
+            coverage.add(example, count);
+        }
+    }
+    assert!(coverage.share("templates") >= 0.95);
+}
+
+#[test]
+fn of_real_logs_95_in_100_lines_are_understood() {
+    let Some(logs) = logs() else { return };
+    let mut paths = Vec::new();
+    for folder in [logs.clone(), logs.join("excerpts")] {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        paths.extend(
+            entries
+                .map(|e| e.path())
+                .filter(|p| p.extension().is_some_and(|e| e == "log")),
+        );
+    }
+    paths.sort();
+    let mut all = Coverage::default();
+    for path in &paths {
+        let log = std::fs::read(path).unwrap();
+        for line in log.split(|&b| b == b'\n') {
+            all.add(line.strip_suffix(b"\r").unwrap_or(line), 1);
+        }
+    }
+    assert!(all.share("logs") >= 0.95);
+}
