@@ -1,26 +1,19 @@
 //! How a communicator's ranks are arranged in rings and trees.
 //!
 //! ```text
-//! Channel 00/02 :    0   1   2   3            the ring, printed by rank 0; RCCL has no colon
-//! Ring 00 : 7 -> 0 -> 1
-//! Trees [0] 1/-1/-1->0->-1 [1] ...            children -> rank -> parent
-//! Trees [0] 15/-1/-1->12->8|8->12->15/-1/-1   2.5-2.7: up, then down
-//! Trees [0] 0->2->3/-1/-1                     2.4: parent -> rank -> children
-//! Tree 0 : -1 -> 0 -> 1/-1/-1
 //! Connected all rings, use ring PXN 0 GDR 1
 //! 16 coll channels, 16 collnet channels, 16 nvls channels, 16 p2p channels, 2 p2p channels per peer
 //! Pattern 4, crossNic 0, nChannels 8, bw 20.000000/20.000000, type NVL/PIX, sameChannels 1
 //! P2P Chunksize set to 524288
 //! ```
 //!
-//! From `src/init.cc`, `src/graph/{rings,connect,search}.cc` and `src/transport/generic.cc`. NCCL's
-//! own buffer cuts the list of trees at 1,022 bytes, RCCL's at 2,047.
+//! From `src/init.cc`, `src/graph/search.cc` and `src/transport/generic.cc`. The rings are
+//! [`super::ring`]'s, the trees [`super::tree`]'s.
 
-use super::tail::{Tail, untailed};
-use crate::grammar::token::{
-    PResult, blanks, dec_i32, dec_u32, dec_u64, fail, fraction, until, whole, word,
-};
-use memchr::memmem;
+use super::ring::{self, Neighbours, Ring};
+use super::tail::untailed;
+use super::tree::{self, Tree, Trees};
+use crate::grammar::token::{PResult, blanks, dec_u32, dec_u64, fraction, until, whole, word};
 
 /// A line about the arrangement.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -41,56 +34,6 @@ pub enum Graph<'a> {
     Pattern(Pattern<'a>),
     /// Bytes of a piece between two ranks.
     ChunkSize(u64),
-}
-
-/// The ranks around a ring.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ring<'a> {
-    /// The channel.
-    pub channel: u32,
-    /// How many there are; printed since 2.5.
-    pub channels: Option<u32>,
-    list: &'a [u8],
-    /// The line was cut: there may be more ranks.
-    pub cut: bool,
-}
-
-/// A rank's neighbours on a ring.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Neighbours {
-    /// The ring.
-    pub ring: u32,
-    /// The rank before.
-    pub previous: i32,
-    /// The rank.
-    pub rank: u32,
-    /// The rank behind.
-    pub next: i32,
-    /// The communicator; printed by RCCL.
-    pub of: Option<Tail>,
-}
-
-/// A rank's place in the trees.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Trees<'a> {
-    list: &'a [u8],
-    /// The line was cut: there may be more trees.
-    pub cut: bool,
-    /// The communicator; printed by RCCL.
-    pub of: Option<Tail>,
-}
-
-/// A rank's place in one tree.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Tree {
-    /// The tree.
-    pub index: u32,
-    /// The rank.
-    pub rank: u32,
-    /// The rank it hands on to.
-    pub parent: Option<u32>,
-    /// The ranks it takes from.
-    pub children: [Option<u32>; 3],
 }
 
 /// Connections are up.
@@ -140,54 +83,23 @@ pub struct Pattern<'a> {
     pub same_channels: u32,
 }
 
-impl<'a> Ring<'a> {
-    /// The ranks in order.
-    pub fn ranks(&self) -> impl Iterator<Item = u32> + use<'a> {
-        ranks(self.list)
-    }
-}
-
-impl<'a> Trees<'a> {
-    /// The trees in the line's order.
-    pub fn iter(&self) -> impl Iterator<Item = Tree> + use<'a> {
-        let mut rest = self.list;
-        std::iter::from_fn(move || {
-            let (after, tree) = tree(rest).ok()?;
-            rest = after;
-            Some(tree)
-        })
-    }
-}
-
-/// Numbers with blanks between.
-pub(super) fn ranks(text: &[u8]) -> impl Iterator<Item = u32> {
-    let words = text.split(|&b| b == b' ').filter(|word| !word.is_empty());
-    words.map_while(|word| whole(dec_u32(word)))
-}
-
-/// True for nothing but numbers with blanks between, at least one.
-pub(super) fn are_ranks(text: &[u8]) -> bool {
-    let mut words = text.split(|&b| b == b' ').filter(|word| !word.is_empty());
-    !text.trim_ascii().is_empty() && words.all(|word| whole(dec_u32(word)).is_some())
-}
-
 /// Any of the lines above. `cut` says that the line's end is missing: of a list what is whole is
 /// given, of a line that is no list nothing.
 pub fn graph(body: &[u8], cut: bool) -> Option<Graph<'_>> {
     if let Some(rest) = body.strip_prefix(b"Trees") {
-        return trees(rest, cut).map(Graph::Trees);
+        return tree::trees(rest, cut).map(Graph::Trees);
     }
     if let Some(rest) = body.strip_prefix(b"Channel ") {
-        return ring(rest, cut).map(Graph::Ring);
+        return ring::ring(rest, cut).map(Graph::Ring);
     }
     if cut {
         return None;
     }
     if let Some(rest) = body.strip_prefix(b"Ring ") {
-        return neighbours(rest).map(Graph::Neighbours);
+        return ring::neighbours(rest).map(Graph::Neighbours);
     }
     if let Some(rest) = body.strip_prefix(b"Tree ") {
-        return single(rest).map(Graph::Tree);
+        return tree::single(rest).map(Graph::Tree);
     }
     if let Some(rest) = body.strip_prefix(b"Connected ") {
         return connected(rest).map(Graph::Connected);
@@ -199,151 +111,6 @@ pub fn graph(body: &[u8], cut: bool) -> Option<Graph<'_>> {
         return whole(dec_u64(rest)).map(Graph::ChunkSize);
     }
     whole(channels(body)).map(Graph::Channels)
-}
-
-/// Where NCCL's and RCCL's own buffers for the trees end.
-const TREES_CUT: usize = 1018;
-const RCCL_TREES_CUT: usize = 2040;
-
-fn trees(text: &[u8], cut: bool) -> Option<Trees<'_>> {
-    let (list, of) = if cut { (text, None) } else { untailed(text) };
-    let longest = if of.is_some() {
-        RCCL_TREES_CUT
-    } else {
-        TREES_CUT
-    };
-    let mut trees = Trees {
-        list,
-        cut: cut || list.len() >= longest,
-        of,
-    };
-    let mut rest = list;
-    while let Ok((after, _)) = tree(rest) {
-        rest = after;
-    }
-    if trees.cut {
-        // The last one may be half a number.
-        trees.list = &list[..memmem::rfind(list, b" [")?];
-    } else if !rest.is_empty() {
-        return None;
-    }
-    trees.iter().next().map(|_| trees)
-}
-
-/// ` [0] 1/-1/-1->0->-1` and the older shapes.
-fn tree(input: &[u8]) -> PResult<'_, Tree> {
-    let (i, _) = word(" [", "a tree's number")(input)?;
-    let (i, index) = dec_u32(i)?;
-    let (i, _) = word("] ", "the end of a tree's number")(i)?;
-    let (i, tree) = place(i, index, "->")?;
-    // Up and down, which say the same twice.
-    match i.strip_prefix(b"|") {
-        Some(i) => place(i, index, "->"),
-        None => Ok((i, tree)),
-    }
-}
-
-/// `children->rank->parent` or `parent->rank->children`: the children are those with strokes.
-fn place<'a>(input: &'a [u8], index: u32, arrow: &'static str) -> PResult<'a, Tree> {
-    let (i, left) = side(input)?;
-    let (i, _) = word(arrow, "the rank")(i)?;
-    let (i, rank) = dec_u32(i)?;
-    let (i, _) = word(arrow, "the other side")(i)?;
-    let (i, right) = side(i)?;
-    let (children, parent) = match (left, right) {
-        ((children, true), (parent, false)) | ((parent, false), (children, true)) => {
-            (children, parent[0])
-        }
-        _ => return fail(input, "children and a parent"),
-    };
-    Ok((
-        i,
-        Tree {
-            index,
-            rank,
-            parent,
-            children,
-        },
-    ))
-}
-
-/// `1/-1/-1` or `-1`, and whether it is three.
-fn side(input: &[u8]) -> PResult<'_, ([Option<u32>; 3], bool)> {
-    let rank = |input| dec_i32(input).map(|(i, n)| (i, u32::try_from(n).ok()));
-    let (i, first) = rank(input)?;
-    let Some(i) = i.strip_prefix(b"/") else {
-        return Ok((i, ([first, None, None], false)));
-    };
-    let (i, second) = rank(i)?;
-    let (i, _) = word("/", "a third child")(i)?;
-    let (i, third) = rank(i)?;
-    Ok((i, ([first, second, third], true)))
-}
-
-/// `0 : -1 -> 0 -> 1/-1/-1`.
-fn single(text: &[u8]) -> Option<Tree> {
-    let (text, _) = untailed(text);
-    let (i, index) = dec_u32(text).ok()?;
-    let (i, _) = word(" : ", "a colon")(i).ok()?;
-    whole(place(i, index, " -> "))
-}
-
-fn ring(text: &[u8], cut: bool) -> Option<Ring<'_>> {
-    let (list, (channel, channels)) = ring_start(text).ok()?;
-    let (list, _) = if cut { (list, None) } else { untailed(list) };
-    // Of a cut line the last number may be half of one.
-    let list = if cut {
-        &list[..memchr::memrchr(b' ', list)?]
-    } else {
-        list
-    };
-    are_ranks(list).then_some(Ring {
-        channel,
-        channels,
-        list,
-        cut,
-    })
-}
-
-fn ring_start(input: &[u8]) -> PResult<'_, (u32, Option<u32>)> {
-    let (i, channel) = dec_u32(input)?;
-    let (i, channels) = match i.strip_prefix(b"/") {
-        Some(i) => {
-            let (i, n) = dec_u32(i)?;
-            (i, Some(n))
-        }
-        None => (i, None),
-    };
-    match i.strip_prefix(b" :") {
-        Some(i) => Ok((i, (channel, channels))),
-        // RCCL has blanks alone.
-        None if i.starts_with(b"  ") && channels.is_some() => Ok((i, (channel, channels))),
-        None => fail(i, "a colon"),
-    }
-}
-
-fn neighbours(text: &[u8]) -> Option<Neighbours> {
-    let (text, of) = untailed(text);
-    let parse = |input| {
-        let (i, ring) = dec_u32(input)?;
-        let (i, _) = word(" : ", "a colon")(i)?;
-        let (i, previous) = dec_i32(i)?;
-        let (i, _) = word(" -> ", "the rank")(i)?;
-        let (i, rank) = dec_u32(i)?;
-        let (i, _) = word(" -> ", "the next rank")(i)?;
-        let (i, next) = dec_i32(i)?;
-        Ok((
-            i,
-            Neighbours {
-                ring,
-                previous,
-                rank,
-                next,
-                of,
-            },
-        ))
-    };
-    whole(parse(text))
 }
 
 fn connected(text: &[u8]) -> Option<Connected<'_>> {
@@ -445,99 +212,8 @@ mod tests {
         graph(text.as_bytes(), false).unwrap_or_else(|| panic!("{text}"))
     }
 
-    fn trees_of(text: &'static str) -> Vec<Tree> {
-        match of(text) {
-            Graph::Trees(trees) => trees.iter().collect(),
-            other => panic!("{other:?}"),
-        }
-    }
-
-    #[test]
-    fn trees_of_all_versions_say_parent_and_children() {
-        let (index, rank, parent) = (0, 12, Some(8));
-        let children = [Some(15), Some(3), None];
-        let tree = Tree {
-            index,
-            rank,
-            parent,
-            children,
-        };
-        assert_eq!(trees_of("Trees [0] 15/3/-1->12->8"), [tree]);
-        assert_eq!(trees_of("Trees [0] 15/3/-1->12->8|8->12->15/3/-1"), [tree]);
-        assert_eq!(trees_of("Trees [0] 8->12->15/3/-1"), [tree]);
-        assert_eq!(of("Tree 0 : 8 -> 12 -> 15/3/-1"), Graph::Tree(tree));
-        let two = "Trees [0] 1/-1/-1->0->-1 [1] -1/-1/-1->0->1 comm 0x3d nRanks 02 busId 97000";
-        let list = trees_of(two);
-        assert_eq!(
-            (list.len(), list[0].parent, list[1].parent),
-            (2, None, Some(1))
-        );
-    }
-
-    #[test]
-    fn of_cut_trees_only_whole_ones_are_given() {
-        let line = b"Trees [0] 15/-1/-1->12->8 [1] 8/-1/-1->12->15 [2] 15/-1/-1->12->88";
-        let all: Vec<_> = match graph(line, false) {
-            Some(Graph::Trees(trees)) => trees.iter().collect(),
-            other => panic!("{other:?}"),
-        };
-        for cut in 0..line.len() {
-            if let Some(Graph::Trees(trees)) = graph(&line[..cut], true) {
-                let got: Vec<_> = trees.iter().collect();
-                assert!(trees.cut && all.starts_with(&got), "{cut} {got:?}");
-            }
-        }
-        // RCCL's own buffer is full, and a tail follows.
-        let mut long = b"Trees".to_vec();
-        let mut n = 0;
-        while long.len() < 2045 {
-            long.extend_from_slice(format!(" [{n}] -1/-1/-1->0->12").as_bytes());
-            n += 1;
-        }
-        long.extend_from_slice(b" comm 0x3d nRanks 02 busId 97000");
-        match graph(&long, false) {
-            Some(Graph::Trees(trees)) => {
-                assert_eq!((trees.cut, trees.iter().count()), (true, n - 1))
-            }
-            other => panic!("{other:?}"),
-        }
-    }
-
-    #[test]
-    fn a_ring_is_listed_in_order() {
-        for (text, channels) in [
-            ("Channel 01/02 :    0   1  10", Some(2)),
-            ("Channel 01 :    0   1  10", None),
-            ("Channel 01/02      0   1  10 comm 0x3d nRanks 03", Some(2)),
-        ] {
-            match of(text) {
-                Graph::Ring(ring) => {
-                    assert_eq!(
-                        (ring.channel, ring.channels, ring.cut),
-                        (1, channels, false)
-                    );
-                    assert_eq!(ring.ranks().collect::<Vec<_>>(), [0, 1, 10], "{text}");
-                }
-                other => panic!("{other:?}"),
-            }
-        }
-        match graph(b"Channel 01/02 :    0   1  10", true) {
-            Some(Graph::Ring(ring)) => assert_eq!(ring.ranks().collect::<Vec<_>>(), [0, 1]),
-            other => panic!("{other:?}"),
-        }
-        assert_eq!(graph(b"Channel 00/0 : 0[0] -> 1[1]", false), None);
-    }
-
     #[test]
     fn the_other_lines_are_read_by_field() {
-        let near = Neighbours {
-            ring: 0,
-            previous: 7,
-            rank: 0,
-            next: -1,
-            of: None,
-        };
-        assert_eq!(of("Ring 00 : 7 -> 0 -> -1"), Graph::Neighbours(near));
         let (what, pxn, gdr) = (&b"all rings"[..], Some(0), Some(1));
         let rings = Graph::Connected(Connected { what, pxn, gdr });
         assert_eq!(of("Connected all rings, use ring PXN 0 GDR 1"), rings);

@@ -10,7 +10,7 @@
 //! | settings, versions, plugins | [`setting`], [`version`], [`plugin`] | what ran, and how it was set |
 //! | network | [`net`], [`nic`] | which network, its cards, GPUDirect |
 //! | connections | [`channel`] | who reaches whom over what |
-//! | graphs | [`graph`], [`nvls`] | rings, trees, channels; NVLink switches |
+//! | graphs | [`graph`], [`ring`], [`tree`], [`nvls`] | rings, trees, channels; NVLink switches |
 //! | tuning | [`tuning`] | algorithm and protocol by size |
 //! | errors | [`warn`], [`trace`] | causes, and the way of an error |
 //! | API calls | [`call`] | CALL lines |
@@ -30,10 +30,12 @@ pub mod nic;
 pub mod nvls;
 pub mod plugin;
 pub mod rccl;
+pub mod ring;
 pub mod setting;
 pub mod tail;
 pub mod timing;
 pub mod trace;
+pub mod tree;
 pub mod tuning;
 pub mod version;
 pub mod warn;
@@ -71,7 +73,7 @@ pub enum Message<'a> {
     /// NVLink switches.
     Nvls(nvls::Nvls<'a>),
     /// Algorithm and protocol of a call.
-    Tuning(tuning::Choice<'a>),
+    Tuning(tuning::Tuning<'a>),
     /// A WARN.
     Warn(warn::Warn<'a>),
     /// A function that an error left.
@@ -229,22 +231,22 @@ fn connected(text: &[u8]) -> Option<Message<'_>> {
 
 /// `16 coll channels, ...` and `40 Bytes -> Algo ...`.
 fn counts(text: &[u8]) -> Option<Message<'_>> {
-    let tuning = || tuning::choice(text).map(Message::Tuning);
+    let tuning = || tuning::tuning(text).map(Message::Tuning);
     let channels = || graph::graph(text, false).map(Message::Graph);
     tuning().or_else(channels)
 }
 
 /// The families whose lines begin in many ways. Each gives up within the first bytes.
 fn rarer(text: &[u8]) -> Option<Message<'_>> {
-    static ALGO: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b" Bytes -> Algo "));
+    static BYTES: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b" Bytes -> "));
     if text.ends_with(b"COMPLETE") || text.ends_with(b"START") {
         return init::line(text).map(Message::Init);
     }
     if text.starts_with(b"comm 0x") {
         return init::layout(text).map(Message::Layout);
     }
-    if ALGO.find(&text[..text.len().min(100)]).is_some() {
-        return tuning::choice(text).map(Message::Tuning);
+    if BYTES.find(&text[..text.len().min(100)]).is_some() {
+        return tuning::tuning(text).map(Message::Tuning);
     }
     version::version(text)
         .map(Message::Version)

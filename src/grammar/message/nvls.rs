@@ -11,7 +11,7 @@
 //! From `src/transport/nvls.cc` and `src/graph/connect.cc`. `memSize` up to 2.21, `nvlsRanks`
 //! since 2.29. Of more than 20 nodes a head's line names the first 20.
 
-use super::graph::{are_ranks, ranks};
+use super::ring::{are_ranks, ranks};
 use crate::grammar::token::{PResult, blanks, dec_i32, dec_u32, dec_u64, pointer, whole, word};
 
 /// A line about the NVLink switches.

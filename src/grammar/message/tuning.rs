@@ -4,6 +4,8 @@
 //! 40 Bytes -> Algo 1 proto 0 time 8.616000                                             2.20-2.22
 //! AllGather: 37756928 Bytes -> Algo 1 proto 2 time 2860.208008                         2.23
 //! AllReduce: 8589934592 Bytes -> Algo NVLS proto SIMPLE channel{Lo..Hi}={0..15}        2.24+
+//! AllReduce [Symmetric]: 1024 Bytes -> Kernel AllReduce_AGxLL_R nchannels 8 nthreads 512  2.27+
+//! AllGather [Copy Engine]: 1024 Bytes -> cudaMemcpy                                    2.28+
 //! ```
 //!
 //! From `topoGetAlgoInfo` (`getAlgoInfo` before) in `src/enqueue.cc`. Only a communicator's rank 0
@@ -14,7 +16,38 @@ use crate::grammar::token::{
     PResult, blank_free, dec_u32, dec_u64, fail, fraction, is_name_byte, until, whole, word,
 };
 
-/// One choice.
+/// How NCCL does a call.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Tuning<'a> {
+    /// By an algorithm and a protocol.
+    Choice(Choice<'a>),
+    /// By a kernel on memory that all ranks can reach at the same address.
+    Symmetric(Kernel<'a>),
+    /// By the copy engines, without a kernel.
+    CopyEngine {
+        /// The operation.
+        op: &'a [u8],
+        /// The size.
+        bytes: u64,
+    },
+}
+
+/// A kernel on symmetric memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kernel<'a> {
+    /// The operation.
+    pub op: &'a [u8],
+    /// The size it was chosen for.
+    pub bytes: u64,
+    /// The kernel.
+    pub kernel: &'a [u8],
+    /// Channels.
+    pub channels: u32,
+    /// Threads of each.
+    pub threads: u32,
+}
+
+/// One choice of algorithm and protocol.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Choice<'a> {
     /// The operation; printed since 2.23.
@@ -119,8 +152,40 @@ fn name<T: PartialEq>(table: &[(&'static str, T)], value: T) -> &'static str {
 }
 
 /// Any of the lines above.
-pub fn choice(body: &[u8]) -> Option<Choice<'_>> {
+pub fn tuning(body: &[u8]) -> Option<Tuning<'_>> {
     whole(line(body))
+        .map(Tuning::Choice)
+        .or_else(|| whole(special(body)))
+}
+
+/// `AllReduce [Symmetric]: 1024 Bytes -> Kernel ...` and those without a kernel.
+fn special(input: &[u8]) -> PResult<'_, Tuning<'_>> {
+    let (i, op) = until(" [", "an operation")(input)?;
+    let (i, how) = until("]: ", "how it is done")(i)?;
+    let (i, bytes) = dec_u64(i)?;
+    let (i, _) = word(" Bytes -> ", "Bytes")(i)?;
+    if how == b"Copy Engine" || how == b"Hierarchical CE" {
+        let (_, _) = word("cudaMemcpy", "the copy")(i).or_else(|_| word("RMA ", "the copy")(i))?;
+        return Ok((&[], Tuning::CopyEngine { op, bytes }));
+    }
+    let (i, _) = word("Kernel ", "a kernel")(i)?;
+    let (i, kernel) = blank_free(i)?;
+    let (i, _) = word(" nchannels ", "nchannels")(i)?;
+    let (i, channels) = dec_u32(i)?;
+    let (i, _) = word(" nthreads ", "nthreads")(i)?;
+    let (i, threads) = dec_u32(i)?;
+    let i = match i.strip_prefix(b" nWorks ") {
+        Some(i) => dec_u32(i)?.0,
+        None => i,
+    };
+    let kernel = Kernel {
+        op,
+        bytes,
+        kernel,
+        channels,
+        threads,
+    };
+    Ok((i, Tuning::Symmetric(kernel)))
 }
 
 fn line(input: &[u8]) -> PResult<'_, Choice<'_>> {
@@ -176,7 +241,10 @@ mod tests {
 
     #[test]
     fn the_shapes_of_each_version() {
-        let of = |text: &'static str| choice(text.as_bytes()).unwrap();
+        let of = |text: &'static str| match tuning(text.as_bytes()) {
+            Some(Tuning::Choice(choice)) => choice,
+            other => panic!("{other:?}"),
+        };
         let old = of("40 Bytes -> Algo 1 proto 0 time 8.616000");
         assert_eq!((old.op, old.bytes, old.time_us), (None, 40, Some(8.616)));
         assert_eq!(
@@ -203,13 +271,31 @@ mod tests {
     }
 
     #[test]
+    fn symmetric_kernels_and_copies_have_shapes_of_their_own() {
+        let line = b"AllReduce [Symmetric]: 1024 Bytes -> Kernel AGxLL_R nchannels 8 nthreads 512";
+        let (op, bytes, kernel) = (&b"AllReduce"[..], 1024, &b"AGxLL_R"[..]);
+        let (channels, threads) = (8, 512);
+        let expected = Kernel {
+            op,
+            bytes,
+            kernel,
+            channels,
+            threads,
+        };
+        assert_eq!(tuning(line), Some(Tuning::Symmetric(expected)));
+        let copy = tuning(b"AllGather [Copy Engine]: 1024 Bytes -> cudaMemcpyBatchAsync");
+        let op = b"AllGather";
+        assert_eq!(copy, Some(Tuning::CopyEngine { op, bytes }));
+    }
+
+    #[test]
     fn a_cut_line_is_none() {
         for line in [
             &b"AllReduce: 85 Bytes -> Algo NVLS proto SIMPLE channel{Lo..Hi}={0..15}"[..],
             b"40 Bytes -> Algo 1 proto 0 time 8.616000",
         ] {
             for cut in 0..line.len() {
-                assert_eq!(choice(&line[..cut]), None, "{cut}");
+                assert_eq!(tuning(&line[..cut]), None, "{cut}");
             }
         }
     }
