@@ -10,11 +10,12 @@
 //! Channel 00/0 : 16[17000] -> 18[21000] via P2P/IPC comm 0x5609 nRanks 32     RCCL
 //! ```
 //!
-//! From `src/transport/{p2p,shm,net,coll_net}.cc`. The bracket is a PCI bus id in hex up to 2.16 and
-//! in RCCL, and NVML's number of the device since 2.18. `GDRDMA(PCI)` since 2.27.
+//! From `src/transport/{p2p,shm,net,coll_net}.cc`; [`super::transport`] is what is behind `via`. The bracket is a PCI bus id in hex up to 2.16 and
+//! in RCCL, and NVML's number of the device since 2.18.
 
 use super::tail::{Tail, tail};
-use crate::grammar::token::{PResult, dec_u32, fail, until, whole, word};
+use super::transport::{Transport, transport};
+use crate::grammar::token::{PResult, dec_u32, fail, hex_u64, until, whole, word};
 
 /// One connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,54 +72,6 @@ pub enum Side {
     Send,
     /// `[receive]`.
     Receive,
-}
-
-/// What a connection goes over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Transport<'a> {
-    /// From GPU to GPU.
-    P2p {
-        /// `IPC`, `CUMEM`, `MNNVL`, `direct pointer` (one process), `indirect/2[4000]` (through
-        /// that rank).
-        how: &'a [u8],
-        /// The receiver reads, instead of the sender writing.
-        read: bool,
-    },
-    /// Through the host's memory.
-    Shm,
-    /// Over the network.
-    Net {
-        /// The plugin, `IB`, `Socket`, `AWS Libfabric`.
-        plugin: &'a [u8],
-        /// The number of the network device.
-        nic: u32,
-        /// The rank whose proxy sends, if that is another one's (PXN).
-        proxy: Option<u32>,
-        /// Whether the network card reaches the GPU's memory.
-        gdr: Gdr,
-        /// The buffers are shared among connections.
-        shared: bool,
-    },
-    /// Through the network's switches, which reduce.
-    CollNet {
-        /// The plugin, `SHARP`.
-        plugin: &'a [u8],
-        /// The number of the network device.
-        nic: u32,
-        /// Whether the network card reaches the GPU's memory.
-        gdr: Gdr,
-    },
-}
-
-/// Whether the network card reaches the GPU's memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Gdr {
-    /// No: data goes through the host's memory.
-    No,
-    /// `GDRDMA`.
-    Yes,
-    /// `GDRDMA(PCI)`: over PCI, where the host has a faster way.
-    Pci,
 }
 
 /// Any of the lines above.
@@ -179,7 +132,7 @@ fn line(input: &[u8]) -> PResult<'_, Connection<'_>> {
 }
 
 /// `4[4]`, `26[2]`, `1[200000]`, `63`.
-fn end(input: &[u8]) -> PResult<'_, End<'_>> {
+pub(super) fn end(input: &[u8]) -> PResult<'_, End<'_>> {
     let (i, rank) = dec_u32(input)?;
     let Some(i) = i.strip_prefix(b"[") else {
         return Ok((i, End { rank, gpu: None }));
@@ -200,7 +153,7 @@ fn end(input: &[u8]) -> PResult<'_, End<'_>> {
 /// A bus id has a bus, which is no 0 where a GPU is, and two digits behind it; two digits may
 /// still be one, for a virtual machine's first bus (`40` is 00:04.0).
 fn gpu(text: &[u8]) -> Option<Gpu<'_>> {
-    let hex = whole(crate::grammar::token::hex_u64(text))?;
+    let hex = whole(hex_u64(text))?;
     let is = match (text.len(), whole(dec_u32(text))) {
         (1, Some(device)) => GpuIs::Device(device),
         (2, Some(_)) => GpuIs::Either,
@@ -209,88 +162,9 @@ fn gpu(text: &[u8]) -> Option<Gpu<'_>> {
     Some(Gpu { text, is })
 }
 
-fn transport(input: &[u8]) -> PResult<'_, Transport<'_>> {
-    if let Some(i) = input.strip_prefix(b"P2P/") {
-        return p2p(i);
-    }
-    for shm in [
-        &b"SHM/direct/direct"[..],
-        b"SHM/direct",
-        b"direct shared memory",
-    ] {
-        if let Some(i) = input.strip_prefix(shm) {
-            return Ok((i, Transport::Shm));
-        }
-    }
-    if let Some(i) = input.strip_prefix(b"NET/") {
-        let (i, (plugin, nic)) = device(i)?;
-        let (i, proxy) = match i.strip_prefix(b"(") {
-            Some(i) => {
-                let (i, proxy) = dec_u32(i)?;
-                let (i, _) = word(")", "the end of the proxy's rank")(i)?;
-                (i, Some(proxy))
-            }
-            None => (i, None),
-        };
-        let (i, gdr) = direct(i);
-        let (i, shared) = optional(i, b"/Shared");
-        return Ok((
-            i,
-            Transport::Net {
-                plugin,
-                nic,
-                proxy,
-                gdr,
-                shared,
-            },
-        ));
-    }
-    let (i, _) = word("COLLNET/", "P2P, SHM, NET or COLLNET")(input)?;
-    let (i, (plugin, nic)) = device(i)?;
-    let (i, gdr) = direct(i);
-    Ok((i, Transport::CollNet { plugin, nic, gdr }))
-}
-
-fn p2p(input: &[u8]) -> PResult<'_, Transport<'_>> {
-    let known = [&b"IPC"[..], b"CUMEM", b"MNNVL", b"direct pointer"];
-    let len = if let Some(how) = known.iter().find(|how| input.starts_with(how)) {
-        how.len()
-    } else {
-        let (i, _) = word("indirect/", "a way from GPU to GPU")(input)?;
-        let (i, _) = end(i)?;
-        input.len() - i.len()
-    };
-    let (how, i) = input.split_at(len);
-    let (i, read) = optional(i, b"/read");
-    Ok((i, Transport::P2p { how, read }))
-}
-
-/// A plugin's name and the number of its device: `IB/0`, `AWS Libfabric/7`.
-fn device(input: &[u8]) -> PResult<'_, (&[u8], u32)> {
-    let (i, plugin) = until("/", "a plugin's name")(input)?;
-    let (i, nic) = dec_u32(i)?;
-    Ok((i, (plugin, nic)))
-}
-
-fn direct(input: &[u8]) -> (&[u8], Gdr) {
-    match input.strip_prefix(b"/GDRDMA") {
-        Some(i) => match i.strip_prefix(b"(PCI)") {
-            Some(i) => (i, Gdr::Pci),
-            None => (i, Gdr::Yes),
-        },
-        None => (input, Gdr::No),
-    }
-}
-
-fn optional<'a>(input: &'a [u8], word: &[u8]) -> (&'a [u8], bool) {
-    match input.strip_prefix(word) {
-        Some(i) => (i, true),
-        None => (input, false),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::transport::Gdr;
     use super::*;
 
     fn of(text: &'static str) -> Connection<'static> {
@@ -298,66 +172,32 @@ mod tests {
     }
 
     #[test]
-    fn a_network_connection_has_its_card_and_its_proxy() {
+    fn a_connection_has_two_ends() {
         let c = of("Channel 03/1 : 4[4] -> 11[3] [send] via NET/IBext_v10/3(7)/GDRDMA/Shared");
         assert_eq!((c.channel, c.index, c.side), (3, Some(1), Some(Side::Send)));
         assert_eq!((c.from.rank, c.to.unwrap().rank), (4, 11));
-        assert_eq!(c.from.gpu.unwrap().is, GpuIs::Device(4));
-        let (plugin, nic, proxy) = (&b"IBext_v10"[..], 3, Some(7));
-        let (gdr, shared) = (Gdr::Yes, true);
-        assert_eq!(
-            c.via,
-            Transport::Net {
-                plugin,
-                nic,
-                proxy,
-                gdr,
-                shared
-            }
-        );
-        let c = of("Channel 14/0 : 7[7] -> 15[7] [receive] via NET/AWS Libfabric/12/GDRDMA(PCI)");
-        let (plugin, nic, proxy) = (&b"AWS Libfabric"[..], 12, None);
-        let (gdr, shared) = (Gdr::Pci, false);
-        assert_eq!(
-            c.via,
-            Transport::Net {
-                plugin,
-                nic,
-                proxy,
-                gdr,
-                shared
-            }
-        );
+        let c = of("Channel 14/0 : 7[7] -> 15[7] [receive] via NET/IB/1");
+        assert_eq!(c.side, Some(Side::Receive));
         assert_eq!(
             of("Ring 00 : 35 -> 34 [send] via NET/Socket/0").from.gpu,
             None
         );
+        let c = of("Channel 31 : 1[200000] -> 0[1000c0] via P2P/direct pointer/read");
+        assert_eq!((c.index, c.side), (None, None));
     }
 
     #[test]
-    fn a_local_connection_says_how() {
-        let p2p = |how: &'static str, read| Transport::P2p {
-            how: how.as_bytes(),
-            read,
-        };
-        let c = of("Channel 14/0 : 15[7] -> 14[6] via P2P/CUMEM/read");
-        assert_eq!((c.via, c.side), (p2p("CUMEM", true), None));
-        let c = of("Channel 31 : 1[200000] -> 0[1000c0] via P2P/direct pointer");
-        assert_eq!((c.via, c.index), (p2p("direct pointer", false), None));
-        assert_eq!(c.to.unwrap().gpu.unwrap().is, GpuIs::BusId(0x1000c0));
-        let c = of("Channel 01/0 : 3[40] -> 0[10] via P2P/indirect/2[20]");
-        assert_eq!(
-            (c.via, c.from.gpu.unwrap().is),
-            (p2p("indirect/2[20]", false), GpuIs::Either)
-        );
-        assert_eq!(
-            of("Channel 00 : 0[0] -> 1[1] via SHM/direct/direct").via,
-            Transport::Shm
-        );
-        assert_eq!(
-            of("Ring 01 : 6[c1000] -> 5[8b000] via direct shared memory").via,
-            Transport::Shm
-        );
+    fn a_gpu_is_a_device_or_a_bus_id_or_either() {
+        for (text, is) in [
+            ("4", GpuIs::Device(4)),
+            ("10", GpuIs::Either),
+            ("c0", GpuIs::BusId(0xc0)),
+            ("1000", GpuIs::BusId(0x1000)),
+            ("1000c0", GpuIs::BusId(0x1000c0)),
+        ] {
+            assert_eq!(gpu(text.as_bytes()).map(|gpu| gpu.is), Some(is), "{text}");
+        }
+        assert_eq!(gpu(b"x"), None);
     }
 
     #[test]

@@ -9,7 +9,7 @@
 //! | initialisation | [`init`], [`timing`] | which communicator, where its ranks are, how long it took |
 //! | settings, versions, plugins | [`setting`], [`version`], [`plugin`] | what ran, and how it was set |
 //! | network | [`net`], [`nic`] | which network, its cards, GPUDirect |
-//! | connections | [`channel`] | who reaches whom over what |
+//! | connections | [`channel`], [`transport`] | who reaches whom over what |
 //! | graphs | [`graph`], [`ring`], [`tree`], [`nvls`] | rings, trees, channels; NVLink switches |
 //! | tuning | [`tuning`] | algorithm and protocol by size |
 //! | errors | [`warn`], [`trace`] | causes, and the way of an error |
@@ -35,6 +35,7 @@ pub mod setting;
 pub mod tail;
 pub mod timing;
 pub mod trace;
+pub mod transport;
 pub mod tree;
 pub mod tuning;
 pub mod version;

@@ -209,7 +209,7 @@ fn line(input: &[u8]) -> PResult<'_, Choice<'_>> {
         }
     };
     // `%f` has six digits behind the point: fewer are a cut line's.
-    if time_us.is_some() && !input.iter().rev().nth(6).is_some_and(|&b| b == b'.') {
+    if time_us.is_some() && input.iter().rev().nth(6) != Some(&b'.') {
         return fail(i, "a time with six digits");
     }
     Ok((
