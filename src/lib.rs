@@ -101,7 +101,8 @@
 //! | to add | change |
 //! |---|---|
 //! | a trainer's step line | a file in `grammar/trainer`, its anchors, its [`grammar::trainer::Trainer`] |
-//! | a shape of NCCL's lines | [`grammar::coll`], [`grammar::header`] or [`grammar::message::init`], and the same in [`synth`] |
+//! | a shape of NCCL's calls | [`grammar::coll`] or [`grammar::header`], and the same in [`synth`] |
+//! | a shape of NCCL's other lines | its family's file in [`grammar::message`] |
 //! | a kind of damage | `scan/line.rs` to see it, [`join`] to mend it, [`synth`] to make it |
 //! | an input format | a file in [`formats`] that gives [`table::Row`]s, and its mark in [`formats::recognise`] |
 //! | a column | [`table`], where it goes last |

@@ -213,6 +213,10 @@ fn info(text: &[u8]) -> Option<Message<'_>> {
         b'B' if text.starts_with(b"Bootstrap") => net::net(text, false).map(Message::Net),
         b'N' if text.starts_with(b"NCCL_") => setting::setting(text).map(Message::Setting),
         b'N' if text.starts_with(b"NVLS ") => nvls::nvls(text, false).map(Message::Nvls),
+        b'N' if text.starts_with(b"NET/") && !text.starts_with(b"NET/Plugin") => {
+            net::net(text, false).map(Message::Net)
+        }
+        b'G' if text.starts_with(b"GPU Direct RDMA ") => net::net(text, false).map(Message::Net),
         b'#' => rccl::kernel(text).map(Message::Kernel),
         b'0'..=b'9' => counts(text),
         _ => None,

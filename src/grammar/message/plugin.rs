@@ -25,7 +25,7 @@ pub struct Plugin<'a> {
     pub kind: &'a [u8],
     /// What became of it.
     pub event: Event,
-    /// Its name, file or symbol; the whole text where it is neither.
+    /// Its name, file or symbol; the whole text where it is neither, and empty where none is said.
     pub name: &'a [u8],
     /// The version of the interface.
     pub api: Option<u32>,
@@ -160,9 +160,13 @@ fn said<'a>(kind: &'a [u8], text: &'a [u8]) -> Plugin<'a> {
         let names = memmem::find(names, b". Using ").map_or(names, |at| &names[..at]);
         return plugin(Event::NotFound, names.strip_suffix(b".").unwrap_or(names));
     }
-    if let Some(rest) = behind(b"No plugin found (") {
-        let end = memchr::memchr(b')', rest).unwrap_or(rest.len());
-        return plugin(Event::NotFound, &rest[..end]);
+    // `dlerror=... No plugin found (x), using internal implementation` says so at its end.
+    if let Some(at) = memmem::find(text, b"No plugin found") {
+        let rest = &text[at + b"No plugin found".len()..];
+        return plugin(Event::NotFound, parenthesised(rest).unwrap_or_default());
+    }
+    if let Some(rest) = behind(b"Plugin load") {
+        return plugin(Event::OpenFailed, parenthesised(rest).unwrap_or_default());
     }
     for start in [&b"Failed to find "[..], b"Could not find "] {
         if let Some(rest) = behind(start) {
@@ -205,6 +209,12 @@ fn said<'a>(kind: &'a [u8], text: &'a [u8]) -> Plugin<'a> {
     }
 }
 
+/// The text in parentheses at the start, behind a blank: ` (libnccl-net.so) returned 2`.
+fn parenthesised(text: &[u8]) -> Option<&[u8]> {
+    let inner = text.trim_ascii_start().strip_prefix(b"(")?;
+    Some(&inner[..memchr::memchr(b')', inner)?])
+}
+
 /// A name without the interface behind it, `(v11)`.
 fn interface(name: &[u8]) -> (&[u8], Option<u32>) {
     let inner = name.strip_suffix(b")").and_then(|text| {
@@ -242,6 +252,9 @@ mod tests {
             "NET/Plugin: Could not find: a.so. Using internal x = NET NotFound a.so",
             "PROFILER/Plugin: Could not find: p.so. = PROFILER NotFound p.so",
             "NET/Plugin : No plugin found (a.so), using x = NET NotFound a.so",
+            "NET/Plugin : No plugin found, using internal implementation = NET NotFound ",
+            "NET/Plugin : dlerror=a No plugin found (b.so), using x = NET NotFound b.so",
+            "NET/Plugin : Plugin load (b.so) returned 2 : b.so: cannot open = NET OpenFailed b.so",
             "NET/Plugin: Failed to find x_v5 symbol. = NET NoSymbol x_v5",
             "NET/Plugin: Loaded net plugin AWS L (v6) = NET Loaded AWS L 6",
             "PROFILER/Plugin: Loaded Inspector (v5) = PROFILER Loaded Inspector 5",
