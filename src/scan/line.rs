@@ -1,11 +1,11 @@
 //! The long way: a line that is not simply one header and one body.
 
 use super::fragment::TEAR;
-use super::{Fragment, MarkAt, Piece, Scan, Speaker, Visit};
+use super::{Fragment, MarkAt, Piece, Said, Scan, Speaker, Visit};
 use crate::account::Class;
 use crate::grammar::coll::{self, Coll};
 use crate::grammar::header::{self, Header, Level};
-use crate::grammar::message::init;
+use crate::grammar::message::{self, Message, init, version};
 use crate::grammar::trainer::{Found, Recogniser};
 use crate::records::is_known;
 use memchr::{memchr, memmem, memrchr};
@@ -69,6 +69,7 @@ enum Thing<'a> {
     Mark(Found),
     Call(Coll<'a>, Speaker, &'a [u8]),
     Init(init::Init, Speaker),
+    Message(Message<'a>, Speaker, &'a [u8]),
     Fragment(Piece),
 }
 
@@ -161,6 +162,17 @@ impl<'a, V: Visit> Scan<'a, V> {
                         let range = (self.offset + start as u64, self.offset + next as u64);
                         self.out.init_lines.push(range);
                     }
+                }
+                &(at, Thing::Message(message, speaker, time)) => {
+                    self.out.visit.message(&Said {
+                        message,
+                        process: speaker.process,
+                        place: speaker.place,
+                        tid: speaker.tid,
+                        time,
+                        at: self.offset + (start + at) as u64,
+                        line: number,
+                    });
                 }
                 (at, Thing::Fragment(piece)) => {
                     self.fragment(piece.clone(), number, *at, start + at);
@@ -408,6 +420,9 @@ impl<'a, V: Visit> Scan<'a, V> {
 
     /// A message that is not a call.
     fn message(&mut self, of: &Of<'a, '_>, message: &'a [u8], last: bool, v: &mut Verdict<'a>) {
+        if V::MESSAGES {
+            self.said(of, message, last, v);
+        }
         if let Some(init) = init::message(message) {
             v.things.push((of.start, Thing::Init(init, of.speaker)));
             return;
@@ -420,6 +435,21 @@ impl<'a, V: Visit> Scan<'a, V> {
             v.damaged(of.end, "the rest of a NCCL line");
         } else if !last && of.header.level == Level::Call && !message.ends_with(b")") {
             v.damaged(of.end, "the rest of a CALL line");
+        }
+    }
+
+    /// What the message says, for a stage that asks; of one whose end is missing what is sure.
+    fn said(&mut self, of: &Of<'a, '_>, message: &'a [u8], last: bool, v: &mut Verdict<'a>) {
+        let level = of.header.level;
+        let whole = last && of.end - of.start != OWN_CUT;
+        let said = if whole {
+            message::message(level, message)
+        } else {
+            message::cut(level, message)
+        };
+        if let Some(said) = said {
+            v.things
+                .push((of.start, Thing::Message(said, of.speaker, of.time)));
         }
     }
 
@@ -465,6 +495,11 @@ impl<'a, V: Visit> Scan<'a, V> {
                 .any(|level| memmem::find(line, level).is_some())
         {
             v.class = Class::Other;
+            if let Some(version) = version::headerless(line).filter(|_| V::MESSAGES) {
+                let nobody = self.nobody();
+                v.things
+                    .push((0, Thing::Message(Message::Version(version), nobody, b"")));
+            }
         }
     }
 }

@@ -16,6 +16,7 @@ use crate::account::{Account, Class};
 use crate::grammar::coll::{self, Coll};
 use crate::grammar::header::{self, Header};
 use crate::grammar::hot;
+use crate::grammar::message::Message;
 use crate::grammar::message::init::{Event, Init};
 use crate::grammar::trainer::{Found, Mark, Recogniser};
 use crate::origin::{InitAt, Member, Origins};
@@ -36,8 +37,31 @@ pub struct Call<'a> {
     pub time: &'a [u8],
 }
 
+/// A line of NCCL's that is no call.
+#[derive(Debug, Clone, Copy)]
+pub struct Said<'a> {
+    /// What it says.
+    pub message: Message<'a>,
+    /// Who says it: index of the process in the chunk; nobody's where the line has no header.
+    pub process: u32,
+    /// The same with the device that was current.
+    pub place: u32,
+    /// The thread, where the header is there.
+    pub tid: Option<u64>,
+    /// The time stamp as printed; empty if there is none.
+    pub time: &'a [u8],
+    /// Where it begins, in bytes of the input.
+    pub at: u64,
+    /// Its line, from 0 in the chunk.
+    pub line: u64,
+}
+
 /// What a stage keeps of a chunk.
 pub trait Visit {
+    /// Whether messages are wanted; those who want none do not pay for reading them.
+    const MESSAGES: bool = false;
+    /// A message, in line order.
+    fn message(&mut self, _said: &Said<'_>) {}
     /// A call, in line order.
     fn call(&mut self, call: &Call<'_>);
     /// A mark: what follows lies in the next gap.
