@@ -4,7 +4,7 @@
 use crate::error::{Error, Result};
 use crate::fold;
 use crate::formats::{self, Format, log, rows};
-use crate::origin::{Interner, Merged};
+use crate::origin::{Interner, Member, Merged};
 use crate::records;
 use crate::report::Report;
 use crate::source::{self, Input, Origin, Small};
@@ -401,11 +401,20 @@ fn ahead<'o>(
 }
 
 /// A merged member as its columns.
-pub fn who(merged: &Merged, aliases: &[u32], member: &crate::origin::Member) -> Who {
+pub fn who(merged: &Merged, aliases: &[u32], member: &Member) -> Who {
+    who_as(merged, merged, aliases, member)
+}
+
+/// The same where more is known than was merged so far: `all` is what a walk before this one
+/// merged, and `aliases` are its.
+pub fn who_as(merged: &Merged, all: &Merged, aliases: &[u32], member: &Member) -> Who {
     let place = merged.origins.places.get(member.place);
-    let real = aliases[place.process as usize];
-    let process = merged.origins.processes.get(real);
-    let identity = merged.identity_as(member, real);
+    let process = place.process;
+    let real = aliases.get(process as usize).copied().unwrap_or(process);
+    let identity = merged
+        .identity_of(member)
+        .or_else(|| all.sole_identity(process, real, member.comm));
+    let process = all.origins.processes.get(real);
     Who {
         host: process.host.clone(),
         pid: process.pid,

@@ -18,70 +18,105 @@ pub fn default_jobs() -> usize {
 /// The first error of `sink`; no further task is begun then.
 pub fn ordered<T: Send, R: Send>(
     jobs: usize,
-    tasks: impl Iterator<Item = T> + Send,
+    mut tasks: impl Iterator<Item = T> + Send,
     map: impl Fn(T) -> R + Sync,
-    mut sink: impl FnMut(R) -> Result<()>,
+    sink: impl FnMut(R) -> Result<()>,
 ) -> Result<()> {
-    let mut tasks = tasks;
     // One task needs no threads: a small file among thousands.
     let (first, second) = if jobs > 1 {
         (tasks.next(), tasks.next())
     } else {
         (None, None)
     };
-    let several = second.is_some();
-    let tasks = first.into_iter().chain(second).chain(tasks);
-    if !several {
+    let jobs = if second.is_some() { jobs } else { 1 };
+    fed(
+        jobs,
+        first.into_iter().chain(second).chain(tasks),
+        map,
+        sink,
+    )
+}
+
+/// As [`ordered`], but no task is taken before a thread is there to do it: for tasks that `sink`
+/// makes of results, where the iterator may wait for it.
+///
+/// # Errors
+/// As [`ordered`].
+pub fn fed<T: Send, R: Send>(
+    jobs: usize,
+    tasks: impl Iterator<Item = T> + Send,
+    map: impl Fn(T) -> R + Sync,
+    mut sink: impl FnMut(R) -> Result<()>,
+) -> Result<()> {
+    if jobs <= 1 {
         return tasks.map(map).try_for_each(sink);
     }
     let ahead = 4 * jobs;
     let tasks = Mutex::new(tasks.enumerate());
     let done = (Mutex::new(0_usize), Condvar::new());
     let (send, receive) = sync_channel::<(usize, R)>(ahead);
-    rayon_pool(jobs).in_place_scope(|scope| {
-        for _ in 0..jobs {
-            let (send, tasks, done, map) = (send.clone(), &tasks, &done, &map);
-            scope.spawn(move |_| {
-                loop {
-                    let next = lock(tasks).next();
-                    let Some((index, task)) = next else { break };
-                    let mut finished = lock(&done.0);
-                    while index >= finished.saturating_add(ahead) {
-                        finished = done.1.wait(finished).unwrap_or_else(|e| e.into_inner());
+    with_pool(jobs, |pool| {
+        pool.in_place_scope(|scope| {
+            for _ in 0..jobs {
+                let (send, tasks, done, map) = (send.clone(), &tasks, &done, &map);
+                scope.spawn(move |_| {
+                    loop {
+                        let next = lock(tasks).next();
+                        let Some((index, task)) = next else { break };
+                        let mut finished = lock(&done.0);
+                        while index >= finished.saturating_add(ahead) {
+                            finished = done.1.wait(finished).unwrap_or_else(|e| e.into_inner());
+                        }
+                        drop(finished);
+                        // The receiver is gone once the sink failed.
+                        if send.send((index, map(task))).is_err() {
+                            break;
+                        }
                     }
-                    drop(finished);
-                    // The receiver is gone once the sink failed.
-                    if send.send((index, map(task))).is_err() {
-                        break;
-                    }
-                }
-            });
-        }
-        drop(send);
-        let mut waiting = BTreeMap::new();
-        let mut next = 0;
-        for (index, result) in &receive {
-            waiting.insert(index, result);
-            while let Some(result) = waiting.remove(&next) {
-                next += 1;
-                if let Err(e) = sink(result) {
-                    // Let the workers run out: nobody waits, and every send fails.
-                    *lock(&done.0) = usize::MAX;
-                    done.1.notify_all();
-                    drop(receive);
-                    return Err(e);
-                }
-                *lock(&done.0) = next;
-                done.1.notify_all();
+                });
             }
-        }
-        Ok(())
+            drop(send);
+            let mut waiting = BTreeMap::new();
+            let mut next = 0;
+            for (index, result) in &receive {
+                waiting.insert(index, result);
+                while let Some(result) = waiting.remove(&next) {
+                    next += 1;
+                    if let Err(e) = sink(result) {
+                        // Let the workers run out: nobody waits, and every send fails.
+                        *lock(&done.0) = usize::MAX;
+                        done.1.notify_all();
+                        drop(receive);
+                        return Err(e);
+                    }
+                    *lock(&done.0) = next;
+                    done.1.notify_all();
+                }
+            }
+            Ok(())
+        })
     })
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     // A worker that panicked has already ended the program (panic = abort) or the test.
     mutex.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+/// Pools at rest, by how many threads were asked for: a run shares out work many times. A run
+/// within a run (a large file among small ones) finds none here and gets its own.
+static AT_REST: Mutex<Vec<(usize, rayon::ThreadPool)>> = Mutex::new(Vec::new());
+
+/// Gives a pool of `jobs` threads to `work`.
+fn with_pool<R>(jobs: usize, work: impl FnOnce(&rayon::ThreadPool) -> R) -> R {
+    let mut at_rest = lock(&AT_REST);
+    let found = at_rest.iter().position(|(n, _)| *n == jobs);
+    let found = found.map(|at| at_rest.swap_remove(at).1);
+    drop(at_rest);
+    let pool = found.unwrap_or_else(|| rayon_pool(jobs));
+    let result = work(&pool);
+    lock(&AT_REST).push((jobs, pool));
+    result
 }
 
 /// The pool of `jobs` threads; the machine may refuse threads, then fewer do the work.

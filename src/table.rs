@@ -65,6 +65,37 @@ pub struct Row<'a> {
     pub quality: &'a [u8],
 }
 
+/// Columns that stand together and change together from row to row, in their order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// `step`, `time`.
+    When,
+    /// `host`, `pid`.
+    Process,
+    /// `tid`.
+    Thread,
+    /// `dev`, `rank`, `nranks`, `comm`, `comm_id`.
+    Member,
+    /// `seq`, `op_count`.
+    Order,
+    /// `op`, `count`, `datatype`, `redop`, `root`, `bytes`.
+    What,
+    /// `stream` and all behind it.
+    Rest,
+}
+
+impl Part {
+    const ALL: [Part; 7] = [
+        Part::When,
+        Part::Process,
+        Part::Thread,
+        Part::Member,
+        Part::Order,
+        Part::What,
+        Part::Rest,
+    ];
+}
+
 impl Row<'_> {
     /// Bytes on the API basis: count × element size.
     pub fn bytes(&self) -> Option<u128> {
@@ -74,32 +105,55 @@ impl Row<'_> {
 
     /// Appends the row as CSV.
     pub fn csv(&self, out: &mut Vec<u8>) {
-        let mut w = Csv { out, first: true };
-        w.number(self.step);
-        w.text(self.time);
-        w.text(self.host);
-        w.number(self.pid);
-        w.number(self.tid);
-        w.number(self.dev);
-        w.number(self.rank);
-        w.number(self.nranks);
-        w.pointer(self.comm);
-        w.pointer(self.comm_id);
-        w.number(self.seq);
-        w.number(self.op_count);
-        w.text(self.op);
-        w.number(Some(self.count));
-        w.word(self.datatype, Datatype::name);
-        w.word(self.redop, RedOp::name);
-        w.number(self.root);
-        w.number(self.bytes());
-        w.pointer(self.stream);
-        w.number(Some(self.calls));
-        w.text(self.src);
-        w.number(self.dur_ns);
-        w.text(self.clock);
-        w.text(self.quality);
-        out.push(b'\n');
+        for part in Part::ALL {
+            self.csv_part(part, out);
+        }
+    }
+
+    /// Appends some columns of the row as CSV, each with the comma or the line end behind it.
+    #[inline(always)]
+    pub fn csv_part(&self, part: Part, out: &mut Vec<u8>) {
+        let mut w = Csv { out };
+        match part {
+            Part::When => {
+                w.number(self.step);
+                w.text(self.time);
+            }
+            Part::Process => {
+                w.text(self.host);
+                w.number(self.pid);
+            }
+            Part::Thread => w.number(self.tid),
+            Part::Member => {
+                w.number(self.dev);
+                w.number(self.rank);
+                w.number(self.nranks);
+                w.pointer(self.comm);
+                w.pointer(self.comm_id);
+            }
+            Part::Order => {
+                w.number(self.seq);
+                w.number(self.op_count);
+            }
+            Part::What => {
+                w.text(self.op);
+                w.number(Some(self.count));
+                w.word(self.datatype, Datatype::name);
+                w.word(self.redop, RedOp::name);
+                w.number(self.root);
+                w.number(self.bytes());
+            }
+            Part::Rest => {
+                w.pointer(self.stream);
+                w.number(Some(self.calls));
+                w.text(self.src);
+                w.number(self.dur_ns);
+                w.text(self.clock);
+                w.text(self.quality);
+                w.out.pop();
+                w.out.push(b'\n');
+            }
+        }
     }
 
     /// Appends the row as a line of JSON; what is not known is left out.
@@ -173,31 +227,25 @@ fn hex(value: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&text[at..]);
 }
 
+/// Fields, each with a comma behind it.
 struct Csv<'o> {
     out: &'o mut Vec<u8>,
-    first: bool,
 }
 
 impl Csv<'_> {
-    fn next(&mut self) -> &mut Vec<u8> {
-        if !std::mem::take(&mut self.first) {
-            self.out.push(b',');
-        }
-        self.out
-    }
-
     fn number(&mut self, value: Option<impl itoa::Integer>) {
-        let out = self.next();
         if let Some(value) = value {
-            out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+            let mut text = itoa::Buffer::new();
+            self.out.extend_from_slice(text.format(value).as_bytes());
         }
+        self.out.push(b',');
     }
 
     fn pointer(&mut self, value: Option<u64>) {
-        let out = self.next();
         if let Some(value) = value {
-            hex(value, out);
+            hex(value, self.out);
         }
+        self.out.push(b',');
     }
 
     /// A value that mostly has a name, which is copied and not formatted.
@@ -206,16 +254,16 @@ impl Csv<'_> {
         value: Option<T>,
         name: fn(T) -> Option<&'static str>,
     ) {
-        let out = self.next();
         match value.map(|value| (name(value), value)) {
-            Some((Some(name), _)) => out.extend_from_slice(name.as_bytes()),
-            Some((None, value)) => show(value, out),
+            Some((Some(name), _)) => self.out.extend_from_slice(name.as_bytes()),
+            Some((None, value)) => show(value, self.out),
             None => {}
         }
+        self.out.push(b',');
     }
 
     fn text(&mut self, text: &[u8]) {
-        let out = self.next();
+        let out = &mut *self.out;
         if text
             .iter()
             .any(|b| matches!(b, b',' | b'"' | b'\n' | b'\r'))
@@ -231,6 +279,7 @@ impl Csv<'_> {
         } else {
             out.extend_from_slice(text);
         }
+        out.push(b',');
     }
 }
 

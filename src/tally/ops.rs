@@ -46,6 +46,16 @@ impl Ops {
         self.names.iter().map(|(_, name, _)| &**name)
     }
 
+    /// How many there are.
+    pub fn len(&self) -> u32 {
+        self.names.len() as u32
+    }
+
+    /// True where none was met.
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
     /// The name of a number.
     pub fn name(&self, op: u32) -> &[u8] {
         &self.names[op as usize].1

@@ -1,30 +1,27 @@
 //! nccl-comms: the call table, a row for every call or for every distinct one.
 //!
 //! A call's step is known only when its step line comes, later in the log. So a log is walked
-//! twice: once for its steps, once for its rows. Rows are made in rounds of a few chunks: walked
-//! on all cores, numbered in order, written out as text on all cores.
+//! twice: once for its steps, once for its rows (`log`).
 
 use super::survey::survey;
 use crate::calls::{self, Options as Read, Progress, Who};
 use crate::error::{Error, Result};
-use crate::fold;
-use crate::formats::{self, Format, log, rows};
-use crate::origin::{Merged, Renumbered};
+use crate::formats::{self, Format, rows};
+use crate::origin::Merged;
 use crate::records::{Datatype, RedOp, has_redop, has_root};
 use crate::report::Report;
-use crate::scan::{self, Scanned};
-use crate::source::{Chunk, Input, Origin};
+use crate::source::{Input, Origin};
 use crate::table::{Row, csv_header};
 use crate::tally::{self, Key, NO_ROOT, NONE, Sizing, Value};
 use crate::timeline::{self, Present, Timeline, Window};
-use records::{Records, Seqs};
+use records::Seqs;
 use std::io::Write;
 
+mod log;
 mod look;
 mod records;
-
-/// Bytes of a chunk whose rows are made at a time: its calls and its text are in memory.
-const ROUND_CHUNK: usize = 2 << 20;
+mod text;
+mod work;
 
 /// What is asked for.
 #[derive(Debug, Clone, Default)]
@@ -322,63 +319,5 @@ impl Run<'_> {
         )?;
         report.input(&input.name(), &account);
         out.write_all(&text).map_err(Error::Output)
-    }
-
-    /// A log's rows.
-    fn log(
-        &mut self,
-        input: &Input,
-        timeline: &Timeline,
-        aliases: &[u32],
-        out: &mut dyn Write,
-    ) -> Result<()> {
-        self.merged.next_input();
-        let jobs = self.read.log.jobs;
-        let mut chunks = input.chunks(ROUND_CHUNK, scan::quiet)?;
-        let mut log = log::Log::default();
-        let (options, read) = (self.options, self.read);
-        loop {
-            let round: Vec<Result<Chunk>> = chunks.by_ref().take(4 * jobs).collect();
-            if round.is_empty() {
-                return Ok(());
-            }
-            let mut parts = Vec::with_capacity(round.len());
-            let walk = |chunk: Result<Chunk>| -> Result<(Chunk, Scanned<Records>)> {
-                let chunk = chunk?;
-                let scanned = log::scan(&chunk, &read.log, Records::new(chunk.bytes()));
-                Ok((chunk, scanned))
-            };
-            fold::ordered(jobs, round.into_iter(), walk, |walked| {
-                let (chunk, scanned) = walked?;
-                let (mut to, mut joined) = (Renumbered::default(), Vec::new());
-                let part = log.add(scanned, &mut self.merged, &mut to, &mut joined);
-                let (gap, mut records) = (part.gap, part.visit);
-                records.put_in(&joined, &to, &self.merged, &mut self.seqs);
-                parts.push((chunk, records, gap));
-                Ok(())
-            })?;
-            let (merged, surveyed) = (&self.merged, &self.surveyed);
-            let texts = |(chunk, records, gap): (Chunk, Records, usize)| {
-                let mut text = Vec::new();
-                records.write(
-                    chunk.bytes(),
-                    gap,
-                    merged,
-                    (surveyed, aliases),
-                    timeline,
-                    |row| {
-                        let in_window = |w: &Window| row.step.is_some_and(|s| w.contains(s));
-                        if read.window.as_ref().is_none_or(in_window) && options.filter.passes(row)
-                        {
-                            options.form.row(row, &mut text);
-                        }
-                    },
-                );
-                text
-            };
-            fold::ordered(jobs, parts.into_iter(), texts, |text| {
-                out.write_all(&text).map_err(Error::Output)
-            })?;
-        }
     }
 }

@@ -2,12 +2,13 @@
 
 use crate::join::Joined;
 use crate::origin::{Merged, Renumbered};
-use crate::records::{Datatype, RedOp, has_redop, has_root};
+use crate::records::{Datatype, Kind, RedOp, has_redop, has_root};
 use crate::scan::{Call, Visit};
 use crate::table::Row;
 use crate::tally::Ops;
 use crate::timeline::Timeline;
 use rustc_hash::FxHashMap;
+use std::ops::Range;
 
 /// How many calls each (process, communicator) made so far; Send and Recv apart, per peer.
 pub(super) type Seqs = FxHashMap<SeqKey, Seq>;
@@ -57,6 +58,8 @@ pub(super) struct Records {
     /// peer. How many calls each has here; once merged, how many it had before.
     sequences: Vec<((u32, Peer), u64)>,
     sequence_of: FxHashMap<(u32, Peer), u32>,
+    /// The same for collectives, by member: most calls. `u32::MAX` where there is none yet.
+    collectives: Vec<u32>,
     /// Merged member by the chunk's; joined calls' members stand behind.
     members: Vec<u32>,
     /// For each slot: its place in `list` and its gap.
@@ -69,8 +72,8 @@ pub(super) struct Records {
 impl Visit for Records {
     #[inline]
     fn call(&mut self, call: &Call<'_>) {
-        let mut record = self.record(call, self.gap);
-        self.number(&mut record);
+        let (mut record, kind) = self.record(call, self.gap);
+        self.number(&mut record, kind);
         self.list.push(record);
     }
 
@@ -92,6 +95,7 @@ impl Records {
             list: Vec::with_capacity(bytes.len() / 256),
             sequences: Vec::new(),
             sequence_of: FxHashMap::default(),
+            collectives: Vec::new(),
             members: Vec::new(),
             slots: Vec::new(),
             times: Vec::new(),
@@ -99,8 +103,9 @@ impl Records {
         }
     }
 
-    fn record(&mut self, call: &Call<'_>, gap: u32) -> Record {
-        let (op, _) = self.ops.intern(call.coll.op);
+    #[inline]
+    fn record(&mut self, call: &Call<'_>, gap: u32) -> (Record, Kind) {
+        let (op, kind) = self.ops.intern(call.coll.op);
         // A chunk is far below 4 GiB, but for one line of that length: then the stamp is lost.
         let from = (call.time.as_ptr() as usize).wrapping_sub(self.base);
         let time = match (u32::try_from(from), call.time.len()) {
@@ -108,7 +113,7 @@ impl Records {
             _ => (0, 0),
         };
         let coll = &call.coll;
-        Record {
+        let record = Record {
             member: call.member,
             op,
             gap,
@@ -122,12 +127,26 @@ impl Records {
             time,
             seq: 0,
             sequence: 0,
-        }
+        };
+        (record, kind)
     }
 
     /// Gives a call its number in its sequence.
     #[inline]
-    fn number(&mut self, record: &mut Record) {
+    fn number(&mut self, record: &mut Record, kind: Kind) {
+        let known = match kind {
+            Kind::PointToPoint => None,
+            _ => self.collectives.get(record.member as usize).copied(),
+        };
+        let at = known
+            .filter(|&at| at != u32::MAX)
+            .unwrap_or_else(|| self.sequence(record));
+        let (_, calls) = &mut self.sequences[at as usize];
+        (record.sequence, record.seq) = (at, *calls);
+        *calls += 1;
+    }
+
+    fn sequence(&mut self, record: &Record) -> u32 {
         let peer = match self.ops.name(record.op) {
             b"Send" => Some((true, record.root)),
             b"Recv" => Some((false, record.root)),
@@ -139,9 +158,14 @@ impl Records {
         if at == next {
             self.sequences.push((key, 0));
         }
-        let (_, calls) = &mut self.sequences[at as usize];
-        (record.sequence, record.seq) = (at, *calls);
-        *calls += 1;
+        let member = record.member as usize;
+        if peer.is_none() {
+            if self.collectives.len() <= member {
+                self.collectives.resize(member + 1, u32::MAX);
+            }
+            self.collectives[member] = at;
+        }
+        at
     }
 
     /// Puts the joined calls in at their slots, and turns each sequence's number of calls into
@@ -155,46 +179,50 @@ impl Records {
     ) {
         self.members.clone_from(&to.members);
         self.put_joined(joined);
-        let key = |(member, peer): (u32, Peer), members: &[u32]| {
-            let member = merged.origins.members.get(members[member as usize]);
+        let key = |(member, peer): (u32, Peer)| {
+            let member = self.members[member as usize];
+            let member = merged.origins.members.get(member);
             let process = merged.origins.places.get(member.place).process;
             (process, member.comm, member.identity, peer)
         };
         // A process whose device changed has two members for one communicator, and a joined
         // call comes in between others: then the numbers of this chunk are counted anew.
-        let mut keys: Vec<SeqKey> = self
-            .sequences
-            .iter()
-            .map(|(k, _)| key(*k, &self.members))
-            .collect();
-        let distinct: rustc_hash::FxHashSet<&SeqKey> = keys.iter().collect();
-        if distinct.len() < keys.len() || !joined.is_empty() {
-            let mut counts: FxHashMap<SeqKey, u64> = FxHashMap::default();
+        let mut numbers: FxHashMap<SeqKey, usize> = FxHashMap::default();
+        let mut keys = Vec::with_capacity(self.sequences.len());
+        let mut counts = Vec::with_capacity(self.sequences.len());
+        for (of, _) in &self.sequences {
+            let next = numbers.len();
+            let key = key(*of);
+            let number = *numbers.entry(key).or_insert(next);
+            keys.push((key, number));
+            counts.push(0_u64);
+        }
+        if numbers.len() < keys.len() || !joined.is_empty() {
             for record in &mut self.list {
-                let (of, _) = self.sequences[record.sequence as usize];
-                let count = counts.entry(key(of, &self.members)).or_default();
+                let count = &mut counts[keys[record.sequence as usize].1];
                 record.seq = *count;
                 *count += 1;
             }
-            for (key, (_, calls)) in keys.iter().zip(&mut self.sequences) {
-                *calls = counts.get(key).copied().unwrap_or(0);
+            for ((_, number), (_, calls)) in keys.iter().zip(&mut self.sequences) {
+                *calls = counts[*number];
             }
         }
         // Sequences of one key have one number before, and advance it once.
-        for (key, (_, calls)) in keys.drain(..).zip(&mut self.sequences) {
-            let before = seqs.entry(key).or_default();
+        for ((key, _), (_, calls)) in keys.iter().zip(&mut self.sequences) {
+            let before = seqs.entry(*key).or_default();
             let here = std::mem::replace(calls, before.now);
             before.next = before.now + here;
         }
-        for (of, _) in &self.sequences {
-            if let Some(seq) = seqs.get_mut(&key(*of, &self.members)) {
+        for (key, _) in &keys {
+            if let Some(seq) = seqs.get_mut(key) {
                 seq.now = seq.next;
             }
         }
     }
 
     fn put_joined(&mut self, joined: &[Joined]) {
-        for call in joined.iter().rev() {
+        let mut late = Vec::with_capacity(joined.len());
+        for call in joined {
             let Some((coll, tid, time)) = call.call() else {
                 continue;
             };
@@ -202,7 +230,7 @@ impl Records {
             let (at, gap) = slot.copied().unwrap_or((0, 0));
             let member = self.members.len() as u32;
             self.members.push(call.member);
-            let mut record = self.record(
+            let (mut record, kind) = self.record(
                 &Call {
                     coll,
                     member,
@@ -211,68 +239,83 @@ impl Records {
                 },
                 gap,
             );
-            self.number(&mut record);
+            self.number(&mut record, kind);
             if !time.is_empty() {
                 let from = (self.len + self.times.len()) as u32;
                 self.times.extend_from_slice(time);
                 record.time = (from, from + time.len() as u32);
             }
-            self.list.insert(at, record);
+            late.push((at, record));
         }
+        if late.is_empty() {
+            return;
+        }
+        late.sort_by_key(|(at, _)| *at);
+        let mut list = Vec::with_capacity(self.list.len() + late.len());
+        let mut from = 0;
+        for (at, record) in late {
+            list.extend_from_slice(&self.list[from..at]);
+            list.push(record);
+            from = at;
+        }
+        list.extend_from_slice(&self.list[from..]);
+        self.list = list;
     }
 
-    pub(super) fn write(
-        &self,
-        bytes: &[u8],
+    /// How many calls.
+    pub(super) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Merged member by the chunk's.
+    pub(super) fn members(&self) -> &[u32] {
+        &self.members
+    }
+
+    /// The rows of the calls `range`, with the chunk's number of who speaks: what the row says of
+    /// that is left to be filled in. `bytes` are the chunk's, `gap` is its first.
+    pub(super) fn rows<'a>(
+        &'a self,
+        range: Range<usize>,
+        bytes: &'a [u8],
         gap: usize,
-        merged: &Merged,
-        who: (&Merged, &[u32]),
-        timeline: &Timeline,
-        mut sink: impl FnMut(&Row<'_>),
-    ) {
-        for r in &self.list {
-            let member = self.members[r.member as usize];
-            let member = merged.origins.members.get(member);
-            let place = merged.origins.places.get(member.place);
-            let real = who
-                .1
-                .get(place.process as usize)
-                .copied()
-                .unwrap_or(place.process);
-            let process = merged.origins.processes.get(real);
-            let identity = merged
-                .identity_of(member)
-                .or_else(|| who.0.sole_identity(place.process, real, member.comm));
-            let op = self.ops.name(r.op);
+        timeline: &'a Timeline,
+    ) -> impl Iterator<Item = (usize, Row<'a>)> {
+        let op = |op: u32| {
+            let name = self.ops.name(op);
+            (name, has_redop(name), has_root(name))
+        };
+        let ops: Vec<_> = (0..self.ops.len()).map(op).collect();
+        let mut step = (u32::MAX, None);
+        self.list[range].iter().map(move |r| {
+            let (op, has_redop, has_root) = ops[r.op as usize];
+            if step.0 != r.gap {
+                let of = timeline.step_of(gap + r.gap as usize);
+                step = (r.gap, of.map(|s| s.step));
+            }
             let (from, until) = (r.time.0 as usize, r.time.1 as usize);
             let time = if from >= self.len {
                 &self.times[from - self.len..until - self.len]
             } else {
                 &bytes[from..until]
             };
-            sink(&Row {
-                step: timeline.step_of(gap + r.gap as usize).map(|s| s.step),
+            let row = Row {
+                step: step.1,
                 time,
-                host: &process.host,
-                pid: process.pid,
                 tid: r.tid,
-                dev: place.dev,
-                rank: identity.map(|i| i.rank),
-                nranks: member.nranks,
-                comm: Some(member.comm),
-                comm_id: identity.and_then(|i| i.comm_id),
                 seq: Some(self.sequences[r.sequence as usize].1 + r.seq),
                 op_count: Some(r.op_count),
                 op,
                 count: r.count,
                 datatype: Some(Datatype(r.datatype)),
-                redop: has_redop(op).then_some(RedOp(r.redop)),
-                root: has_root(op).then_some(r.root),
+                redop: has_redop.then_some(RedOp(r.redop)),
+                root: has_root.then_some(r.root),
                 stream: Some(r.stream),
                 calls: 1,
                 src: b"log",
                 ..Row::default()
-            });
-        }
+            };
+            (r.member as usize, row)
+        })
     }
 }

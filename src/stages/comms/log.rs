@@ -1,0 +1,157 @@
+//! The second walk of a log: its rows.
+//!
+//! Chunks are walked on all cores, their calls numbered in order, and their rows made as text on
+//! all cores again, a block at a time: [`Work`] hands out both.
+
+use super::Run;
+use super::records::{Records, Seqs};
+use super::text::{Speaker, Text};
+use super::work::{Task, Work};
+use crate::calls;
+use crate::error::{Error, Result};
+use crate::fold;
+use crate::formats::log;
+use crate::origin::{Merged, Renumbered};
+use crate::scan::{self, Scanned};
+use crate::source::{Chunk, Input};
+use crate::timeline::{Timeline, Window};
+use std::io::Write;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Bytes of a chunk whose rows are made at a time: its calls are in memory.
+const CHUNK: usize = 2 << 20;
+
+/// Rows that are written at a time: their text is still in a core's own cache when the kernel
+/// copies it. Writing 1 MB at a time took four times as long.
+const BLOCK: usize = 1024;
+
+/// A chunk whose calls are numbered.
+struct Numbered {
+    chunk: Chunk,
+    records: Records,
+    /// The log's number of its first gap.
+    gap: usize,
+    /// Who speaks, by the chunk's members.
+    speakers: Vec<Arc<Speaker>>,
+}
+
+/// Rows of a chunk.
+type Block = (Arc<Numbered>, Range<usize>);
+
+enum Done {
+    Walked(Box<Result<(Chunk, Scanned<Records>)>>),
+    Made(Vec<u8>),
+}
+
+impl Run<'_> {
+    /// A log's rows.
+    pub(super) fn log(
+        &mut self,
+        input: &Input,
+        timeline: &Timeline,
+        aliases: &[u32],
+        out: &mut dyn Write,
+    ) -> Result<()> {
+        self.merged.next_input();
+        let (options, read) = (self.options, self.read);
+        let in_window = |step: Option<u64>| {
+            let inside = |w: &Window| step.is_some_and(|s| w.contains(s));
+            read.window.as_ref().is_none_or(inside)
+        };
+        // Texts that were written, whose memory is used again.
+        let spare = Mutex::new(Vec::<Vec<u8>>::new());
+        let spare = || spare.lock().unwrap_or_else(PoisonError::into_inner);
+        let make = |task: Task<Result<Chunk>, Block>| match task {
+            Task::Walk(chunk) => Done::Walked(Box::new(chunk.map(|chunk| {
+                let scanned = log::scan(&chunk, &read.log, Records::new(chunk.bytes()));
+                (chunk, scanned)
+            }))),
+            Task::Make((part, range)) => {
+                let mut text = Text::new(options.form, spare().pop().unwrap_or_default());
+                let Numbered {
+                    chunk,
+                    records,
+                    gap,
+                    speakers,
+                } = &*part;
+                for (member, row) in records.rows(range, chunk.bytes(), *gap, timeline) {
+                    let speaker = &speakers[member];
+                    let row = speaker.says(row);
+                    if in_window(row.step) && options.filter.passes(&row) {
+                        text.row(&row, speaker);
+                    }
+                }
+                Done::Made(text.out)
+            }
+        };
+        let work = Work::new(input.chunks(CHUNK, scan::quiet)?);
+        let mut log = log::Log::default();
+        let mut numbering = Numbering {
+            merged: &mut self.merged,
+            surveyed: &self.surveyed,
+            aliases,
+            seqs: &mut self.seqs,
+            speakers: Vec::new(),
+        };
+        fold::fed(read.log.jobs, &work, make, |done| {
+            let result = match done {
+                Done::Walked(walked) => walked.map(|(chunk, scanned)| {
+                    let part = Arc::new(numbering.number(&mut log, chunk, scanned));
+                    let rows = part.records.len();
+                    let block = |from| (Arc::clone(&part), from..rows.min(from + BLOCK));
+                    work.walked((0..rows).step_by(BLOCK).map(block));
+                }),
+                Done::Made(mut text) => {
+                    let written = out.write_all(&text).map_err(Error::Output);
+                    text.clear();
+                    spare().push(text);
+                    written
+                }
+            };
+            if result.is_err() {
+                work.stop();
+            }
+            result
+        })
+    }
+}
+
+/// What numbers the calls of one chunk after another.
+struct Numbering<'r> {
+    merged: &'r mut Merged,
+    surveyed: &'r Merged,
+    aliases: &'r [u32],
+    seqs: &'r mut Seqs,
+    /// Those met so far, by merged member.
+    speakers: Vec<Option<Arc<Speaker>>>,
+}
+
+impl Numbering<'_> {
+    fn number(&mut self, log: &mut log::Log, chunk: Chunk, scanned: Scanned<Records>) -> Numbered {
+        let (mut to, mut joined) = (Renumbered::default(), Vec::new());
+        let part = log.add(scanned, self.merged, &mut to, &mut joined);
+        let (gap, mut records) = (part.gap, part.visit);
+        records.put_in(&joined, &to, self.merged, self.seqs);
+        let speakers = records.members().iter().map(|&m| self.speaker(m)).collect();
+        Numbered {
+            chunk,
+            records,
+            gap,
+            speakers,
+        }
+    }
+
+    fn speaker(&mut self, member: u32) -> Arc<Speaker> {
+        let at = member as usize;
+        if self.speakers.len() <= at {
+            self.speakers.resize(at + 1, None);
+        }
+        let new = || {
+            let member = self.merged.origins.members.get(member);
+            let who = calls::who_as(self.merged, self.surveyed, self.aliases, member);
+            Arc::new(Speaker::new(who, member.nranks))
+        };
+        Arc::clone(self.speakers[at].get_or_insert_with(new))
+    }
+}

@@ -1,0 +1,136 @@
+//! Rows as text, of pieces that come again: who speaks, and what a call is, are written out once
+//! and then copied.
+
+use super::Form;
+use crate::calls::Who;
+use crate::table::{Part, Row};
+
+/// Who speaks: a member, with the columns that are the same for all its calls.
+pub(super) struct Speaker {
+    who: Who,
+    nranks: Option<u32>,
+    process: Vec<u8>,
+    member: Vec<u8>,
+}
+
+impl Speaker {
+    pub(super) fn new(who: Who, nranks: Option<u32>) -> Speaker {
+        let mut speaker = Speaker {
+            who,
+            nranks,
+            process: Vec::new(),
+            member: Vec::new(),
+        };
+        let (mut process, mut member) = (Vec::new(), Vec::new());
+        let row = speaker.says(Row::default());
+        row.csv_part(Part::Process, &mut process);
+        row.csv_part(Part::Member, &mut member);
+        (speaker.process, speaker.member) = (process, member);
+        speaker
+    }
+
+    /// `row` with the columns that say who speaks.
+    #[inline(always)]
+    pub(super) fn says<'a>(&'a self, row: Row<'a>) -> Row<'a> {
+        let Who {
+            host,
+            pid,
+            dev,
+            comm,
+            comm_id,
+            rank,
+        } = &self.who;
+        Row {
+            host,
+            pid: *pid,
+            dev: *dev,
+            rank: *rank,
+            nranks: self.nranks,
+            comm: *comm,
+            comm_id: *comm_id,
+            ..row
+        }
+    }
+}
+
+/// Pieces of text, each at the place its key points to: a row's is mostly there already.
+struct Memo<K> {
+    places: Vec<(Option<K>, Vec<u8>)>,
+}
+
+impl<K: PartialEq + Copy> Memo<K> {
+    /// `places` is a power of two.
+    fn new(places: usize) -> Memo<K> {
+        Memo {
+            places: vec![(None, Vec::new()); places],
+        }
+    }
+
+    #[inline(always)]
+    fn copy(&mut self, key: K, mixed: u64, out: &mut Vec<u8>, make: impl FnOnce(&mut Vec<u8>)) {
+        let place = (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as usize;
+        let last = self.places.len() - 1;
+        let (known, text) = &mut self.places[place & last];
+        if *known != Some(key) {
+            *known = Some(key);
+            text.clear();
+            make(text);
+        }
+        out.extend_from_slice(text);
+    }
+}
+
+/// What a call is: operation, count, datatype, reduction, root. The operation by its address:
+/// the names of a block's chunk do not move.
+type What = (usize, u64, u32, u64, i64);
+
+/// The text of rows of one chunk.
+pub(super) struct Text {
+    form: Form,
+    what: Memo<What>,
+    rest: Memo<u64>,
+    /// The text so far.
+    pub(super) out: Vec<u8>,
+}
+
+impl Text {
+    /// Rows to be written behind `out`.
+    pub(super) fn new(form: Form, out: Vec<u8>) -> Text {
+        let places = if form == Form::Csv { 256 } else { 1 };
+        Text {
+            form,
+            what: Memo::new(places),
+            rest: Memo::new(places),
+            out,
+        }
+    }
+
+    /// Appends a row that `speaker` says.
+    #[inline]
+    pub(super) fn row(&mut self, row: &Row<'_>, speaker: &Speaker) {
+        if self.form != Form::Csv {
+            return self.form.row(row, &mut self.out);
+        }
+        let out = &mut self.out;
+        row.csv_part(Part::When, out);
+        out.extend_from_slice(&speaker.process);
+        row.csv_part(Part::Thread, out);
+        out.extend_from_slice(&speaker.member);
+        row.csv_part(Part::Order, out);
+        let number = |n: Option<u64>| n.unwrap_or(u64::MAX);
+        let what = (
+            row.op.as_ptr() as usize,
+            row.count,
+            row.datatype.map_or(u32::MAX, |d| d.0),
+            number(row.redop.map(|r| r.0)),
+            row.root.unwrap_or(i64::MIN),
+        );
+        let mixed =
+            row.count ^ (row.root.unwrap_or(0).cast_unsigned() << 48) ^ (what.0 as u64) << 32;
+        self.what
+            .copy(what, mixed, out, |text| row.csv_part(Part::What, text));
+        let stream = number(row.stream);
+        self.rest
+            .copy(stream, stream, out, |text| row.csv_part(Part::Rest, text));
+    }
+}
