@@ -13,6 +13,7 @@ use crate::grammar::message::init;
 use crate::origin::Merged;
 use crate::scan::{Fragment, Piece, TEAR};
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 
 /// A call whose line was not simply whole.
 #[derive(Debug, Clone)]
@@ -20,21 +21,40 @@ pub struct Joined {
     /// The slot of the chunk at which it comes in.
     pub slot: u32,
     /// The line, joined.
-    text: Vec<u8>,
+    text: Box<[u8]>,
+    /// What it says, but for the operation's name, which stands in the line.
+    says: Coll<'static>,
+    op: Range<usize>,
     /// Who said it: a merged member's number.
     pub member: u32,
 }
 
 impl Joined {
-    /// What the line says, with its thread and time stamp.
-    pub fn call(&self) -> Option<(Coll<'_>, Option<u64>, &[u8])> {
-        let (coll, _) = whole(&self.text)?;
-        let header = header::find(&self.text, 0)?;
-        Some((
-            coll,
-            Some(header.tid),
-            header::time(&self.text[..header.start]),
-        ))
+    /// The line `text`, whose body begins at `start` and says `coll`.
+    fn of(text: &[u8], slot: u32, member: u32, (start, coll): (usize, &Coll<'_>)) -> Joined {
+        Joined {
+            slot,
+            text: text.into(),
+            says: Coll { op: b"", ..*coll },
+            op: start..start + coll.op.len(),
+            member,
+        }
+    }
+
+    /// What the line says.
+    pub fn coll(&self) -> Coll<'_> {
+        Coll {
+            op: &self.text[self.op.clone()],
+            ..self.says
+        }
+    }
+
+    /// The thread that said it, and the time stamp.
+    pub fn header(&self) -> (Option<u64>, &[u8]) {
+        match header::find(&self.text, 0) {
+            Some(header) => (Some(header.tid), header::time(&self.text[..header.start])),
+            None => (None, b""),
+        }
     }
 }
 
@@ -108,7 +128,7 @@ impl Joiner {
             },
             Piece::Doubtful { place, text } => {
                 let process = merged.origins.places.get(place).process;
-                let Some((coll, _)) = whole(&text) else {
+                let Some((start, coll, _)) = whole(&text) else {
                     return self.settle(line, true, false, account);
                 };
                 let known = |p: u32| merged.users_before(coll.comm, at).any(|user| user == p);
@@ -129,11 +149,7 @@ impl Joiner {
                     None => {
                         let member = merged.joined(place, coll.comm, coll.nranks, at);
                         account.calls += 1;
-                        out.push(Joined {
-                            slot,
-                            text: text.into(),
-                            member,
-                        });
+                        out.push(Joined::of(&text, slot, member, (start, &coll)));
                         self.settle(line, false, false, account);
                     }
                 }
@@ -179,7 +195,7 @@ impl Joiner {
     /// The one beginning that `tail` can belong to.
     fn owner(&self, tail: &[u8], at: u64, merged: &Merged) -> Option<usize> {
         let Some(comm) = coll::tail_comm(tail) else {
-            return self.only(|head| init_of(&head.text, tail).is_some());
+            return self.only(|head| init_in(&[&head.text, tail].concat()).is_some());
         };
         let mut users = merged.users_before(comm, at).peekable();
         if users.peek().is_none() {
@@ -216,18 +232,14 @@ impl Joiner {
             return;
         };
         self.settle(head.line, false, true, account);
-        if let Some(init) = init_of(&head.text, tail) {
+        head.text.extend_from_slice(tail);
+        if let Some(init) = init_in(&head.text) {
             return merged.joined_init(head.process, &init, at);
         }
-        head.text.extend_from_slice(tail);
-        if let Some((coll, _)) = whole(&head.text) {
+        if let Some((start, coll, _)) = whole(&head.text) {
             let member = merged.joined(head.place, coll.comm, coll.nranks, at);
             account.calls += 1;
-            out.push(Joined {
-                slot,
-                text: head.text,
-                member,
-            });
+            out.push(Joined::of(&head.text, slot, member, (start, &coll)));
         }
     }
 
@@ -263,21 +275,22 @@ impl Joiner {
     }
 }
 
-/// The call of a whole line.
-fn whole(text: &[u8]) -> Option<(Coll<'_>, usize)> {
+/// The call of a whole line, with where its body begins and ends.
+fn whole(text: &[u8]) -> Option<(usize, Coll<'_>, usize)> {
     let anchor = coll::FINDER.find(text)?;
-    let (_, coll, end) = coll::at(text, anchor).ok()?;
-    Some((coll, end))
+    coll::at(text, anchor).ok()
 }
 
 /// True where `head` and `tail` make one whole COLL line that goes through the joint.
 fn fits(head: &[u8], tail: &[u8]) -> bool {
     let joined = [head, tail].concat();
-    whole(&joined).is_some_and(|(_, end)| end > head.len() && joined[end..].trim_ascii().is_empty())
+    whole(&joined)
+        .is_some_and(|(_, _, end)| end > head.len() && joined[end..].trim_ascii().is_empty())
 }
 
-fn init_of(head: &[u8], tail: &[u8]) -> Option<init::Init> {
-    let joined = [head, tail].concat();
-    let header = header::find(&joined, 0)?;
+fn init_in(joined: &[u8]) -> Option<init::Init> {
+    // Nearly every joined line is a call's: the end says so before a header is looked for.
+    init::event(joined)?;
+    let header = header::find(joined, 0)?;
     init::message(&joined[header.body..])
 }

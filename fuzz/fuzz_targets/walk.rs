@@ -73,7 +73,7 @@ fn read(bytes: &[u8], cuts: &[usize]) -> Answer {
             ..
         } = part.visit;
         for call in part.joined.iter().rev() {
-            let (coll, tid, time) = call.call().expect("a joined call");
+            let (coll, (tid, time)) = (call.coll(), call.header());
             let (at, gap) = slots[call.slot as usize];
             kept.insert(at, (gap, told(&coll, tid, time)));
         }

@@ -9,20 +9,21 @@ use crate::grammar::message::{self, Message, init, version};
 use crate::grammar::trainer::{Found, Recogniser};
 use crate::records::is_known;
 use memchr::{memchr, memmem, memrchr};
+use std::sync::LazyLock;
 
 /// NCCL before 2.29.2 cuts a line here (`char buffer[1024]` in `src/debug.cc`).
 const OWN_CUT: usize = 1023;
 
-/// For how many lines behind a torn one the short way is not taken: the end of the torn line
-/// may follow another line's first 128 bytes, and that looks like a whole line.
+/// For how many lines behind a torn one a line is not taken for what it looks like: the end of
+/// the torn line may follow another line's first 128 bytes, and that looks like a whole line.
 const WAIT: u32 = 64;
 
 /// True where a cut before the byte behind `before` separates nothing that may be joined: no
 /// line of the last ones is torn, the last has no step line in a line of NCCL's.
 pub fn quiet(before: &[u8]) -> bool {
-    static NCCL: std::sync::LazyLock<memmem::Finder<'static>> =
-        std::sync::LazyLock::new(|| memmem::Finder::new(b" NCCL "));
-    static ALL: std::sync::LazyLock<Recogniser> = std::sync::LazyLock::new(Recogniser::all);
+    static NCCL: LazyLock<memmem::Finder<'static>> =
+        LazyLock::new(|| memmem::Finder::new(b" NCCL "));
+    static ALL: LazyLock<Recogniser> = LazyLock::new(Recogniser::all);
     let text = before.strip_suffix(b"\n").unwrap_or(before);
     // The first line of what we see may have lost its beginning: that is no tear.
     let text = memchr(b'\n', text).map_or(text, |i| &text[i + 1..]);
@@ -120,7 +121,9 @@ impl<'a, V: Visit> Scan<'a, V> {
         };
         v.things
             .extend(found.iter().map(|f| (f.start, Thing::Mark(*f))));
-        if memmem::find(line, b"NCCL ").is_some() || coll::FINDER.find(line).is_some() {
+        static NCCL: LazyLock<memmem::Finder<'static>> =
+            LazyLock::new(|| memmem::Finder::new(b"NCCL "));
+        if NCCL.find(line).is_some() || coll::FINDER.find(line).is_some() {
             self.pieces(line, found, &mut v);
         } else if is_rccl_block(line) {
             v.class = Class::Other;
@@ -220,11 +223,12 @@ impl<'a, V: Visit> Scan<'a, V> {
         }
     }
 
-    fn fragment(&mut self, piece: Piece, line: u64, column: usize, at: usize) {
-        self.torn = match piece {
-            Piece::Head { .. } => WAIT,
-            _ => self.torn,
-        };
+    pub(super) fn fragment(&mut self, piece: Piece, line: u64, column: usize, at: usize) {
+        match &piece {
+            Piece::Head { .. } => self.torn = WAIT,
+            Piece::Tail { text } => self.init_torn |= coll::tail_comm(text).is_none(),
+            Piece::Doubtful { .. } | Piece::Close => {}
+        }
         let slot = self.out.fragments.len() as u32;
         self.out.visit.slot();
         let at = self.offset + at as u64;
@@ -607,7 +611,9 @@ fn is_init_tail(line: &[u8]) -> bool {
 
 /// How many lines of other workers Ray left out for this one.
 fn ray_repeats(line: &[u8]) -> Option<u64> {
-    let end = memmem::find(line, b"x across cluster]")?;
+    static ACROSS: LazyLock<memmem::Finder<'static>> =
+        LazyLock::new(|| memmem::Finder::new(b"x across cluster]"));
+    let end = ACROSS.find(line)?;
     let start = memmem::rfind(&line[..end], b"[repeated ")? + b"[repeated ".len();
     match crate::grammar::token::dec_u64(&line[start..end]) {
         Ok((b"", n)) => Some(n.saturating_sub(1)),

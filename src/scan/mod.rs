@@ -146,6 +146,8 @@ struct Scan<'a, V> {
     members: Box<[(Member, u32)]>,
     /// Lines for which a torn line's end may still come.
     torn: u32,
+    /// The end of a torn INIT line was met: what it says is known at the merge only.
+    init_torn: bool,
     /// Never take the short way: the twin it is held against.
     #[cfg(test)]
     long_only: bool,
@@ -214,6 +216,7 @@ impl<'a, V: Visit> Scan<'a, V> {
             prefix: (b"", b""),
             members: vec![(NO_MEMBER, 0); places(bytes.len(), MEMBERS)].into(),
             torn: 0,
+            init_torn: false,
             #[cfg(test)]
             long_only: false,
             out: Scanned {
@@ -292,7 +295,7 @@ impl<'a, V: Visit> Scan<'a, V> {
                 fits(known)?
             }
         };
-        if known.text.is_empty() || self.torn > 0 {
+        if known.text.is_empty() {
             return None;
         }
         // A launcher's label comes again with its rank, a stamp with the lines next to it.
@@ -314,9 +317,58 @@ impl<'a, V: Visit> Scan<'a, V> {
         }
         let next = self.bytes.len() - body.len() + end + 1;
         let speaker = known.speaker;
+        // The merge sees a stamp only where it is NCCL's own.
+        let stamped = time.is_empty() || line[..host].ends_with(b"] ");
+        if self.torn > 0 && !(stamped && self.is_certain(&coll, speaker)) {
+            // Behind a launcher's label it is not settled here where the piece begins.
+            let len = next - 1 - start;
+            return (host == 0 && len > TEAR && self.torn > 1).then(|| {
+                self.torn -= 1;
+                self.doubtful(start, &line[..len], speaker.place);
+                next
+            });
+        }
+        self.torn = self.torn.saturating_sub(1);
         self.call(coll, speaker, time, start);
         self.out.account.line(Class::Call);
         Some(next)
+    }
+
+    /// Leaves a whole line that begins with its header to the merge.
+    #[cold]
+    fn doubtful(&mut self, start: usize, line: &[u8], place: u32) {
+        let text = line.into();
+        let number = self.out.account.lines;
+        self.fragment(Piece::Doubtful { place, text }, number, 0, start);
+        self.out.account.lines += 1;
+    }
+
+    /// True for a call that the merge would leave to its speaker although a torn line's end may
+    /// stand in it ([`Piece::Doubtful`]): its process was seen to use this communicator, in this
+    /// chunk and for certain. Of a torn INIT line or an unknown datatype the merge knows more.
+    fn is_certain(&self, coll: &Coll<'_>, speaker: Speaker) -> bool {
+        let (member, at) = self.member(coll, speaker);
+        !self.init_torn && self.members[at].0 == member && Datatype(coll.datatype).size().is_some()
+    }
+
+    /// Who makes a call, and the place in `members` of that.
+    #[inline(always)]
+    fn member(&self, coll: &Coll<'_>, speaker: Speaker) -> (Member, usize) {
+        let generation = if self.generations.is_empty() {
+            0
+        } else {
+            self.generations
+                .get(&(speaker.process, coll.comm))
+                .map_or(0, |g| g.0)
+        };
+        let member = Member {
+            place: speaker.place,
+            comm: coll.comm,
+            nranks: coll.nranks,
+            identity: generation,
+        };
+        let mixed = (coll.comm ^ u64::from(speaker.place)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (member, (mixed >> 40) as usize & (self.members.len() - 1))
     }
 
     /// Remembers the speaker of a clean header, for [`Scan::hot`].
@@ -423,21 +475,8 @@ impl<'a, V: Visit> Scan<'a, V> {
     // Inlined whole: a stage that does not ask for a field does not pay for reading it.
     #[inline(always)]
     fn call(&mut self, coll: Coll<'_>, speaker: Speaker, time: &[u8], at: usize) {
-        let generation = if self.generations.is_empty() {
-            0
-        } else {
-            self.generations
-                .get(&(speaker.process, coll.comm))
-                .map_or(0, |g| g.0)
-        };
-        let member = Member {
-            place: speaker.place,
-            comm: coll.comm,
-            nranks: coll.nranks,
-            identity: generation,
-        };
-        let mixed = (coll.comm ^ u64::from(speaker.place)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let slot = &mut self.members[(mixed >> 40) as usize & (self.members.len() - 1)];
+        let (member, place) = self.member(&coll, speaker);
+        let slot = &mut self.members[place];
         if slot.0 != member {
             *slot = (
                 member,

@@ -52,7 +52,7 @@ fn read(bytes: &[u8], cuts: &[usize], long_only: bool) -> (Vec<String>, Account,
             .map(|(g, member, text)| (g + gap, renumbered.members[member as usize], text))
             .collect();
         for call in joined.iter().rev() {
-            let (coll, tid, time) = call.call().unwrap();
+            let (coll, (tid, time)) = (call.coll(), call.header());
             let (at, g) = keep.slots[call.slot as usize];
             let time = String::from_utf8_lossy(time).into_owned();
             calls.insert(
@@ -151,9 +151,37 @@ fn piece() -> impl Strategy<Value = String> {
     ]
 }
 
+/// An INIT line torn around a call's: what it says is known at the merge.
+fn torn_init() -> impl Strategy<Value = String> {
+    (0..6_u8, 1..9_u32).prop_map(|(r, id)| {
+        let init = format!(
+            "node0{}:{}:7 [{r}] NCCL INFO ncclCommInitRank comm 0x55d{r}a0000000 rank {r} nranks 4 \
+             cudaDev {r} nvmlDev {r} busId 1b000 commId 0x9f2c81d2f4a5b6c{id} - Init COMPLETE",
+            r / 4,
+            100 + u32::from(r)
+        );
+        let call = coll_line(r, "AllReduce", 7, "");
+        format!("{}{call}\n{}\n", &init[..128], &init[128..])
+    })
+}
+
+/// A torn line whose end comes some lines later, behind another line's first 128 bytes.
+fn torn_late() -> impl Strategy<Value = String> {
+    let coll = || (0..6_u8, 0..5000_u64).prop_map(|(r, n)| coll_line(r, "AllGather", n, ""));
+    let between = proptest::collection::vec(coll().prop_map(|line| line + "\n"), 0..9);
+    (coll(), coll(), between).prop_map(|(l, m, between)| {
+        let (between, end) = (between.concat(), &m[128..]);
+        format!("{}{between}{}{}\n{end}\n", &l[..128], &m[..128], &l[128..])
+    })
+}
+
 fn text() -> impl Strategy<Value = Vec<u8>> {
+    text_of(piece(), 40)
+}
+
+fn text_of(piece: impl Strategy<Value = String>, n: usize) -> impl Strategy<Value = Vec<u8>> {
     let damage = proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..3);
-    (proptest::collection::vec(piece(), 0..40), damage).prop_map(|(pieces, damage)| {
+    (proptest::collection::vec(piece, 0..n), damage).prop_map(|(pieces, damage)| {
         let mut bytes = pieces.concat().into_bytes();
         for (at, byte) in damage {
             if !bytes.is_empty() {
@@ -165,11 +193,18 @@ fn text() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
+/// Texts with more of what the merge decides; also with a collector's stamp in front of lines.
+fn log() -> impl Strategy<Value = Vec<u8>> {
+    let piece = || prop_oneof![12 => piece(), 1 => torn_init(), 2 => torn_late()];
+    let stamped = piece().prop_map(|piece| piece.replace("node0", "2026-04-28T14:14:49 node0"));
+    prop_oneof![2 => text_of(piece(), 60), 1 => text_of(stamped, 60)]
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_short_way_gives_what_the_long_one_gives(bytes in text()) {
+    fn the_short_way_gives_what_the_long_one_gives(bytes in log()) {
         let shown = String::from_utf8_lossy(&bytes);
         prop_assert_eq!(read(&bytes, &[], false), read(&bytes, &[], true), "{}", shown);
     }

@@ -105,16 +105,11 @@ pub fn survey(
             add(part.gap + gap, sum);
         }
         for joined in part.joined {
-            if let Some((coll, ..)) = joined.call() {
-                let gap = partial
-                    .slots
-                    .get(joined.slot as usize)
-                    .copied()
-                    .unwrap_or(partial.gap);
-                let mut one = Sum::default();
-                one.add(coll.datatype, coll.count);
-                add(part.gap + gap, one);
-            }
+            let coll = joined.coll();
+            let slot = partial.slots.get(joined.slot as usize).copied();
+            let mut one = Sum::default();
+            one.add(coll.datatype, coll.count);
+            add(part.gap + slot.unwrap_or(partial.gap), one);
         }
         Ok(())
     })?;

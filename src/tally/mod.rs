@@ -381,9 +381,7 @@ impl Tally {
             self.meanings.push(meaning);
         }
         for call in joined {
-            let Some((coll, ..)) = call.call() else {
-                continue;
-            };
+            let coll = call.coll();
             let (op, kind) = self.ops.intern(coll.op);
             let (key, bytes) = self.options.key(op, kind, call.member, &coll);
             let gap = at(slots.get(call.slot as usize).copied().unwrap_or(last));

@@ -199,11 +199,20 @@ const STAGES: [(&[u8], Stage, Event); 4] = [
     (b"Abort COMPLETE", Stage::AbortComplete, Event::End),
 ];
 
+/// What a line that ends as an INIT line does is about.
+pub fn event(text: &[u8]) -> Option<Event> {
+    ending(text.trim_ascii_end()).map(|(_, _, event)| event)
+}
+
+fn ending(end: &[u8]) -> Option<(&[u8], Stage, Event)> {
+    STAGES
+        .iter()
+        .find_map(|(word, stage, event)| Some((end.strip_suffix(*word)?, *stage, *event)))
+}
+
 fn parts(body: &[u8]) -> Option<Parts<'_>> {
     let end = body.trim_ascii_end();
-    let (text, stage, event) = STAGES
-        .iter()
-        .find_map(|(word, stage, event)| Some((end.strip_suffix(*word)?, *stage, *event)))?;
+    let (text, stage, event) = ending(end)?;
     // The call's name and `[Rank 0]` may stand in front.
     let at = memmem::find(&end[..end.len().min(120)], b"comm 0x")?;
     let (rest, (comm, rank, nranks)) = member(text.get(at..)?).ok()?;

@@ -223,9 +223,7 @@ impl Records {
     fn put_joined(&mut self, joined: &[Joined]) {
         let mut late = Vec::with_capacity(joined.len());
         for call in joined {
-            let Some((coll, tid, time)) = call.call() else {
-                continue;
-            };
+            let (coll, (tid, time)) = (call.coll(), call.header());
             let slot = self.slots.get(call.slot as usize);
             let (at, gap) = slot.copied().unwrap_or((0, 0));
             let member = self.members.len() as u32;
