@@ -8,9 +8,10 @@ mod common;
 
 use common::{Made, Unwatched, job, jobs, make, size};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use nccl_pipe::calls::{self, By, Calls};
+use nccl_pipe::calls::{self, Calls};
 use nccl_pipe::formats::log;
 use nccl_pipe::grammar::trainer::Recogniser;
+use nccl_pipe::groups::By;
 use nccl_pipe::origin::Merged;
 use nccl_pipe::render::{Cell, Grid};
 use nccl_pipe::report::Report;
@@ -109,25 +110,25 @@ fn table(c: &mut Criterion, name: &str, grid: impl Fn(&[Origin], usize) -> Grid)
 fn hists(c: &mut Criterion) {
     let plain = hist::Options::default();
     table(c, "nccl-hist", |origins, jobs| {
-        hist::grid(&count(origins, jobs, &plain.tally()), &plain, false)
+        hist::sheet(&count(origins, jobs, &plain.tally()), &plain, false).grid()
     });
     let grouped = hist::Options {
         by: vec![By::Step, By::Comm],
         ..hist::Options::default()
     };
     table(c, "nccl-hist --by step,comm", |origins, jobs| {
-        hist::grid(&count(origins, jobs, &grouped.tally()), &grouped, false)
+        hist::sheet(&count(origins, jobs, &grouped.tally()), &grouped, false).grid()
     });
 }
 
 fn others(c: &mut Criterion) {
     let plain = ops::Options::default();
     table(c, "nccl-ops", |origins, jobs| {
-        ops::grid(&count(origins, jobs, &plain.tally()), &plain)
+        ops::sheet(&count(origins, jobs, &plain.tally()), &plain).grid()
     });
     let plain = agg::Options::default();
     table(c, "nccl-agg", |origins, jobs| {
-        agg::grid(&count(origins, jobs, &plain.tally()), &plain)
+        agg::sheet(&count(origins, jobs, &plain.tally()), &plain).grid()
     });
 }
 
@@ -191,7 +192,7 @@ fn calls_of(csv: &NamedTempFile) -> u128 {
     let origins = [Origin::Path(csv.path().to_owned())];
     let plain = agg::Options::default();
     sum(
-        &agg::grid(&count(&origins, 1, &plain.tally()), &plain),
+        &agg::sheet(&count(&origins, 1, &plain.tally()), &plain).grid(),
         "calls",
     )
 }
@@ -203,7 +204,7 @@ fn back(c: &mut Criterion, bench: &Bench) {
     let file = file(&csv);
     let origins = [Origin::Path(file.path().to_owned())];
     let plain = hist::Options::default();
-    let grid = || hist::grid(&count(&origins, 1, &plain.tally()), &plain, false);
+    let grid = || hist::sheet(&count(&origins, 1, &plain.tally()), &plain, false).grid();
     assert_eq!(sum(&grid(), "calls"), u128::from(bench.made.truth.calls));
     let mut group = c.benchmark_group("nccl-hist calls.csv");
     group

@@ -5,7 +5,6 @@ use crate::error::{Error, Result};
 use crate::fold;
 use crate::formats::{self, Format, log, rows};
 use crate::origin::{Interner, Member, Merged};
-use crate::records;
 use crate::report::Report;
 use crate::source::{self, Input, Origin, Small};
 use crate::table::Row;
@@ -154,7 +153,7 @@ struct Collector<'o> {
     tally_options: &'o tally::Options,
     merged: Merged,
     /// By merged member.
-    logged: Bag<(Option<u64>, Key)>,
+    logged: Bag<Option<u64>, Key>,
     /// By `who`.
     rows: FxHashMap<(Option<u64>, Key), Value>,
     who: Interner<Who>,
@@ -279,7 +278,7 @@ impl<'o> Collector<'o> {
         };
         let logged = &mut self.logged;
         self.tally.drain(wanted, |gap, key, value| {
-            logged.push((step_of(gap), key), value);
+            logged.push(step_of(gap), key, value);
         });
     }
 
@@ -371,21 +370,35 @@ impl<'o> Collector<'o> {
                 to.push(self.who.intern(who(&self.merged, &aliases, member)));
             }
         }
-        let mut cells = Bag::default();
-        self.rows
-            .into_iter()
-            .for_each(|(key, value)| cells.push(key, value));
-        for ((step, key), value) in self.logged.into_sorted() {
+        // Whoever was met in whatever order: rows come by host, process and communicator.
+        let (who, ranks) = sorted(self.who.items());
+        let rank = |member: u32| ranks.get(member as usize).copied().unwrap_or(0);
+        let mut cells = self.logged;
+        cells.change(|key| {
             let member = to.get(key.member as usize).copied().unwrap_or(0);
-            cells.push((step, Key { member, ..key }), value);
+            key.member = rank(member);
+        });
+        for ((step, mut key), value) in self.rows {
+            key.member = rank(key.member);
+            cells.push(step, key, value);
         }
-        let cells = cells.into_sorted();
         Calls {
             ops: self.tally.ops,
-            who: self.who.items().to_vec(),
-            cells,
+            who,
+            cells: cells.into_sorted(),
         }
     }
+}
+
+/// The items in their order, and the place of each there.
+fn sorted<T: Ord + Clone>(items: &[T]) -> (Vec<T>, Vec<u32>) {
+    let mut order: Vec<usize> = (0..items.len()).collect();
+    order.sort_by_key(|&at| &items[at]);
+    let mut ranks = vec![0; items.len()];
+    for (rank, &at) in (0_u32..).zip(&order) {
+        ranks[at] = rank;
+    }
+    (order.iter().map(|&at| items[at].clone()).collect(), ranks)
 }
 
 /// Walks `origin` before it is its turn, if it is a small log.
@@ -465,94 +478,6 @@ pub fn said(name: &str, timeline: &Timeline, report: &Report) {
             falls + 1
         ));
     }
-}
-
-/// What groups rows further.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum By {
-    /// The step.
-    Step,
-    /// The communicator as a process names it: host, pid and address.
-    Comm,
-    /// The communicator's id.
-    CommId,
-    /// The rank in the communicator.
-    Rank,
-    /// The host.
-    Host,
-    /// The datatype.
-    Datatype,
-}
-
-impl By {
-    /// The columns it puts in front.
-    pub fn columns(self) -> &'static [&'static str] {
-        match self {
-            By::Step => &["step"],
-            By::Comm => &["host", "pid", "comm"],
-            By::CommId => &["comm_id"],
-            By::Rank => &["rank"],
-            By::Host => &["host"],
-            By::Datatype => &["datatype"],
-        }
-    }
-
-    /// True where members must be told apart for it.
-    pub fn needs_members(self) -> bool {
-        !matches!(self, By::Step | By::Datatype)
-    }
-}
-
-/// A value of a group's column. Numbers come in their order, then texts, then the unknown.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Field {
-    /// A number.
-    Number(u64),
-    /// A text.
-    Text(Vec<u8>),
-    /// Not known.
-    Unknown,
-}
-
-impl Calls {
-    /// The values of the group columns of a cell.
-    pub fn group(&self, by: &[By], step: Option<u64>, key: &Key) -> Vec<Field> {
-        let number = |n: Option<u64>| n.map_or(Field::Unknown, Field::Number);
-        let pointer = |p: Option<u64>| p.map_or(Field::Unknown, |p| text(format!("0x{p:x}")));
-        let host = |who: &Who| {
-            if who.host.is_empty() {
-                Field::Unknown
-            } else {
-                Field::Text(who.host.to_vec())
-            }
-        };
-        let nobody = Who::default();
-        let who = self.who.get(key.member as usize).unwrap_or(&nobody);
-        let mut fields = Vec::new();
-        for by in by {
-            match by {
-                By::Step => fields.push(number(step)),
-                By::Comm => fields.extend([host(who), number(who.pid), pointer(who.comm)]),
-                By::CommId => fields.push(pointer(who.comm_id)),
-                By::Rank => fields.push(number(who.rank.map(u64::from))),
-                By::Host => fields.push(host(who)),
-                By::Datatype => fields.push(datatype(key.datatype)),
-            }
-        }
-        fields
-    }
-}
-
-/// A datatype's code as a field.
-pub fn datatype(code: u64) -> Field {
-    match records::Datatype::from_code(code) {
-        Some(datatype) => text(datatype.to_string()),
-        None => Field::Unknown,
-    }
-}
-
-fn text(text: String) -> Field {
-    Field::Text(text.into_bytes())
 }
 
 #[cfg(test)]

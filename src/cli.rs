@@ -1,14 +1,15 @@
 //! What all programs share on the command line: inputs, steps, formats. A flag means the same
 //! everywhere.
 
-use crate::calls::{self, By, Progress};
+use crate::calls::{self, Progress};
 use crate::exit::Exit;
 use crate::fold;
 use crate::formats::log;
 use crate::grammar::trainer::{Recogniser, Trainer};
+use crate::groups::By;
 use crate::progress::Bar;
 use crate::records::Basis;
-use crate::render::Grid;
+use crate::render::Sheet;
 use crate::report::{Escaped, Report};
 use crate::source::{self, Origin, expand};
 use crate::timeline::{self, Marker, Window};
@@ -337,20 +338,22 @@ pub fn generated<C: CommandFactory>(what: Option<Generate>) -> anyhow::Result<bo
     Ok(true)
 }
 
-/// Writes a grid in `format` to standard output; `chain` gives it as the AWK chain prints it.
+/// Writes a sheet in `format` to standard output, its rows made on `jobs` threads; `chain` gives
+/// it as the AWK chain prints it.
 ///
 /// # Errors
-/// The output cannot be written; the grid has no AWK form.
-pub fn print(
-    grid: impl FnOnce() -> Grid,
+/// The output cannot be written; the sheet has no AWK form.
+pub fn print<'s>(
+    sheet: impl FnOnce() -> Sheet<'s>,
     chain: Option<impl FnOnce() -> Vec<u8>>,
     format: Format,
+    jobs: usize,
 ) -> anyhow::Result<()> {
     with_stdout(|out| {
         match (format, chain) {
-            (Format::Csv, _) => grid().csv(out)?,
-            (Format::Jsonl, _) => grid().jsonl(out)?,
-            (Format::Table, _) => grid().table(out)?,
+            (Format::Csv, _) => sheet().csv(jobs, out)?,
+            (Format::Jsonl, _) => sheet().jsonl(jobs, out)?,
+            (Format::Table, _) => sheet().table(out)?,
             (Format::Awk, Some(chain)) => out.write_all(&chain())?,
             (Format::Awk, None) => bail!("the AWK chain has no such table: use --format csv"),
         }

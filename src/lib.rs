@@ -106,7 +106,7 @@
 //! | a kind of damage | `scan/line.rs` to see it, [`join`] to mend it, [`synth`] to make it |
 //! | an input format | a file in [`formats`] that gives [`table::Row`]s, and its mark in [`formats::recognise`] |
 //! | a column | [`table`], where it goes last |
-//! | a grouping | [`calls::By`] and its flag in [`cli`] |
+//! | a grouping | [`groups::By`] and its flag in [`cli`] |
 //! | a stage | a file in [`stages`], a program in `src/bin`, its goldens in `tests/it` |
 //! | what a person is told | [`report`] |
 //!
@@ -158,6 +158,7 @@ pub mod exit;
 pub mod fold;
 pub mod formats;
 pub mod grammar;
+pub mod groups;
 pub mod join;
 pub mod origin;
 pub mod progress;

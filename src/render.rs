@@ -1,60 +1,65 @@
 //! Rows as bytes: CSV, JSON lines, or a table drawn for a terminal. What is drawn never depends
 //! on whether someone looks, only on the format asked for.
 
-use crate::calls::Field;
 use crate::error::{Error, Result};
+use crate::fold;
 use crate::report::printable;
+use crate::table::csv_text;
+use std::borrow::Cow;
 use std::io::Write;
+use std::ops::Range;
 
 /// One value of a row.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Cell {
+pub enum Cell<'a> {
     /// A whole number.
     Int(u128),
     /// A number with a fraction, in its shortest form.
     Float(f64),
     /// A text.
-    Text(Vec<u8>),
+    Text(Cow<'a, [u8]>),
     /// Not known.
     Empty,
 }
 
-impl From<Field> for Cell {
-    fn from(field: Field) -> Cell {
-        match field {
-            Field::Number(n) => Cell::Int(n.into()),
-            Field::Text(t) => Cell::Text(t),
-            Field::Unknown => Cell::Empty,
-        }
+impl<'a> From<&'a str> for Cell<'a> {
+    fn from(text: &'a str) -> Cell<'a> {
+        text.as_bytes().into()
     }
 }
 
-impl From<&str> for Cell {
-    fn from(text: &str) -> Cell {
-        Cell::Text(text.as_bytes().to_vec())
+impl<'a> From<&'a [u8]> for Cell<'a> {
+    fn from(text: &'a [u8]) -> Cell<'a> {
+        Cell::Text(Cow::Borrowed(text))
     }
 }
 
-impl<T: Into<Cell>> From<Option<T>> for Cell {
-    fn from(value: Option<T>) -> Cell {
+impl From<String> for Cell<'_> {
+    fn from(text: String) -> Self {
+        Cell::Text(Cow::Owned(text.into_bytes()))
+    }
+}
+
+impl<'a, T: Into<Cell<'a>>> From<Option<T>> for Cell<'a> {
+    fn from(value: Option<T>) -> Cell<'a> {
         value.map_or(Cell::Empty, Into::into)
     }
 }
 
-impl From<u64> for Cell {
-    fn from(n: u64) -> Cell {
+impl From<u64> for Cell<'_> {
+    fn from(n: u64) -> Self {
         Cell::Int(n.into())
     }
 }
 
-impl From<u128> for Cell {
-    fn from(n: u128) -> Cell {
+impl From<u128> for Cell<'_> {
+    fn from(n: u128) -> Self {
         Cell::Int(n)
     }
 }
 
-impl From<f64> for Cell {
-    fn from(x: f64) -> Cell {
+impl From<f64> for Cell<'_> {
+    fn from(x: f64) -> Self {
         if x.is_finite() {
             Cell::Float(x)
         } else {
@@ -63,74 +68,131 @@ impl From<f64> for Cell {
     }
 }
 
-impl Cell {
-    fn text(&self) -> Vec<u8> {
+impl Cell<'_> {
+    fn into_owned(self) -> Cell<'static> {
         match self {
-            Cell::Int(n) => n.to_string().into_bytes(),
-            Cell::Float(x) => x.to_string().into_bytes(),
-            Cell::Text(t) => t.clone(),
-            Cell::Empty => Vec::new(),
+            Cell::Int(n) => Cell::Int(n),
+            Cell::Float(x) => Cell::Float(x),
+            Cell::Text(text) => Cell::Text(Cow::Owned(text.into_owned())),
+            Cell::Empty => Cell::Empty,
         }
     }
 }
 
-/// Rows under named columns.
+/// Rows under named columns, kept.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Grid {
     /// The columns' names.
     pub columns: Vec<String>,
     /// The rows, each as long as `columns`.
-    pub rows: Vec<Vec<Cell>>,
+    pub rows: Vec<Vec<Cell<'static>>>,
 }
 
-impl Grid {
+impl From<Grid> for Sheet<'_> {
+    fn from(grid: Grid) -> Self {
+        let Grid { columns, rows } = grid;
+        Sheet {
+            columns,
+            parts: std::iter::once(0..rows.len()).collect(),
+            rows: Box::new(move |part, sink| rows[part].iter().for_each(|row| sink(row))),
+        }
+    }
+}
+
+/// Gives each row of a part to what it is handed.
+type Rows<'a> = dyn Fn(Range<usize>, &mut dyn FnMut(&[Cell<'_>])) + Sync + 'a;
+
+/// Rows under named columns, made a part at a time when they are written: there may be millions.
+pub struct Sheet<'a> {
+    /// The columns' names.
+    pub columns: Vec<String>,
+    /// The parts, in order.
+    pub parts: Vec<Range<usize>>,
+    /// The rows of a part.
+    pub rows: Box<Rows<'a>>,
+}
+
+impl Sheet<'_> {
+    /// All rows.
+    pub fn grid(&self) -> Grid {
+        let mut rows = Vec::new();
+        for part in &self.parts {
+            (self.rows)(part.clone(), &mut |row| {
+                rows.push(row.iter().cloned().map(Cell::into_owned).collect());
+            });
+        }
+        Grid {
+            columns: self.columns.clone(),
+            rows,
+        }
+    }
+
     /// Writes the rows as CSV with a header.
     ///
     /// # Errors
     /// The output cannot be written.
-    pub fn csv(&self, out: &mut dyn Write) -> Result<()> {
-        let mut writer = csv::WriterBuilder::new().from_writer(out);
-        let write = |e: csv::Error| match e.into_kind() {
-            csv::ErrorKind::Io(e) => Error::Output(e),
-            kind => Error::Output(std::io::Error::other(format!("{kind:?}"))),
-        };
-        writer.write_record(&self.columns).map_err(write)?;
-        for row in &self.rows {
-            writer
-                .write_byte_record(&row.iter().map(Cell::text).collect())
-                .map_err(write)?;
-        }
-        writer.flush().map_err(Error::Output)
+    pub fn csv(&self, jobs: usize, out: &mut dyn Write) -> Result<()> {
+        let header = self.columns.join(",") + "\n";
+        out.write_all(header.as_bytes()).map_err(Error::Output)?;
+        self.write(jobs, out, |row, numbers, text| {
+            for cell in row {
+                match cell {
+                    Cell::Text(t) => csv_text(t, text),
+                    cell => numbers.show(cell, text),
+                }
+                text.push(b',');
+            }
+            text.pop();
+            text.push(b'\n');
+        })
     }
 
     /// Writes each row as a line of JSON; what is not known is left out.
     ///
     /// # Errors
     /// The output cannot be written.
-    pub fn jsonl(&self, out: &mut dyn Write) -> Result<()> {
-        for row in &self.rows {
-            let mut line = Vec::from(*b"{");
+    pub fn jsonl(&self, jobs: usize, out: &mut dyn Write) -> Result<()> {
+        self.write(jobs, out, |row, numbers, line| {
+            line.push(b'{');
+            let mut first = true;
             for (name, cell) in self.columns.iter().zip(row) {
                 if *cell == Cell::Empty {
                     continue;
                 }
-                if line.len() > 1 {
+                if !std::mem::take(&mut first) {
                     line.push(b',');
                 }
-                line.extend_from_slice(format!("\"{name}\":").as_bytes());
+                line.push(b'"');
+                line.extend_from_slice(name.as_bytes());
+                line.extend_from_slice(b"\":");
                 match cell {
                     Cell::Text(t) => {
                         let text = String::from_utf8_lossy(t);
                         // A string into a buffer: neither can fail.
-                        let _ = serde_json::to_writer(&mut line, &*text);
+                        let _ = serde_json::to_writer(&mut *line, &*text);
                     }
-                    number => line.extend_from_slice(&number.text()),
+                    cell => numbers.show(cell, line),
                 }
             }
             line.extend_from_slice(b"}\n");
-            out.write_all(&line).map_err(Error::Output)?;
-        }
-        Ok(())
+        })
+    }
+
+    /// Makes parts into text on `jobs` threads and writes them in order.
+    fn write(
+        &self,
+        jobs: usize,
+        out: &mut dyn Write,
+        show: impl Fn(&[Cell<'_>], &mut Numbers, &mut Vec<u8>) + Sync,
+    ) -> Result<()> {
+        let text = |part: Range<usize>| {
+            let (mut numbers, mut text) = (Numbers::new(), Vec::new());
+            (self.rows)(part, &mut |row| show(row, &mut numbers, &mut text));
+            text
+        };
+        fold::ordered(jobs, self.parts.iter().cloned(), text, |text| {
+            out.write_all(&text).map_err(Error::Output)
+        })
     }
 
     /// Draws the rows as a table, numbers to the right, large ones in groups of three.
@@ -141,17 +203,56 @@ impl Grid {
         let mut table = comfy_table::Table::new();
         table.load_style(comfy_table::presets::NOTHING);
         table.set_header(&self.columns);
-        for row in &self.rows {
-            table.add_row(row.iter().map(|cell| match cell {
-                Cell::Int(n) => right(grouped(*n)),
-                Cell::Float(x) => right(short(*x)),
-                Cell::Text(t) => {
-                    comfy_table::Cell::new(printable(&String::from_utf8_lossy(t), false))
-                }
-                Cell::Empty => comfy_table::Cell::new(""),
-            }));
+        for part in &self.parts {
+            (self.rows)(part.clone(), &mut |row| {
+                table.add_row(row.iter().map(|cell| match cell {
+                    Cell::Int(n) => right(grouped(*n)),
+                    Cell::Float(x) => right(short(*x)),
+                    Cell::Text(t) => {
+                        comfy_table::Cell::new(printable(&String::from_utf8_lossy(t), false))
+                    }
+                    Cell::Empty => comfy_table::Cell::new(""),
+                }));
+            });
         }
         writeln!(out, "{table}").map_err(Error::Output)
+    }
+}
+
+/// Fractions as text. The steps of a job are alike and so are their shares: to look one up is
+/// cheaper than to find its shortest form again.
+struct Numbers {
+    known: Vec<(u64, String)>,
+}
+
+impl Numbers {
+    const PLACES: usize = 256;
+
+    fn new() -> Numbers {
+        // No finite number has these bits.
+        Numbers {
+            known: vec![(u64::MAX, String::new()); Numbers::PLACES],
+        }
+    }
+
+    /// Appends a number; nothing for what is none.
+    fn show(&mut self, cell: &Cell<'_>, out: &mut Vec<u8>) {
+        match cell {
+            Cell::Int(n) => match u64::try_from(*n) {
+                Ok(n) => out.extend_from_slice(itoa::Buffer::new().format(n).as_bytes()),
+                Err(_) => out.extend_from_slice(itoa::Buffer::new().format(*n).as_bytes()),
+            },
+            Cell::Float(x) => {
+                let bits = x.to_bits();
+                let place = bits.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;
+                let (known, text) = &mut self.known[place as usize];
+                if *known != bits {
+                    (*known, *text) = (bits, x.to_string());
+                }
+                out.extend_from_slice(text.as_bytes());
+            }
+            Cell::Text(_) | Cell::Empty => {}
+        }
     }
 }
 
@@ -251,17 +352,19 @@ mod tests {
 
     #[test]
     fn the_three_forms_of_one_row() {
-        let grid = Grid {
+        let sheet = Sheet::from(Grid {
             columns: vec!["op".into(), "calls".into(), "rank".into()],
             rows: vec![vec!["a,b".into(), 1_234_567_u64.into(), Cell::Empty]],
-        };
-        let text = |f: fn(&Grid, &mut dyn Write) -> Result<()>| {
+        });
+        let text = |f: &dyn Fn(&mut dyn Write) -> Result<()>| {
             let mut out = Vec::new();
-            f(&grid, &mut out).unwrap();
+            f(&mut out).unwrap();
             String::from_utf8(out).unwrap()
         };
-        assert_eq!(text(Grid::csv), "op,calls,rank\n\"a,b\",1234567,\n");
-        assert_eq!(text(Grid::jsonl), "{\"op\":\"a,b\",\"calls\":1234567}\n");
-        assert!(text(Grid::table).contains("1 234 567"));
+        let csv = text(&|out| sheet.csv(2, out));
+        assert_eq!(csv, "op,calls,rank\n\"a,b\",1234567,\n");
+        let jsonl = text(&|out| sheet.jsonl(1, out));
+        assert_eq!(jsonl, "{\"op\":\"a,b\",\"calls\":1234567}\n");
+        assert!(text(&|out| sheet.table(out)).contains("1 234 567"));
     }
 }

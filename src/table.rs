@@ -263,23 +263,27 @@ impl Csv<'_> {
     }
 
     fn text(&mut self, text: &[u8]) {
-        let out = &mut *self.out;
-        if text
-            .iter()
-            .any(|b| matches!(b, b',' | b'"' | b'\n' | b'\r'))
-        {
-            out.push(b'"');
-            for &b in text {
-                if b == b'"' {
-                    out.push(b'"');
-                }
-                out.push(b);
+        csv_text(text, self.out);
+        self.out.push(b',');
+    }
+}
+
+/// Appends a field of CSV, in quotes where it needs them.
+pub(crate) fn csv_text(text: &[u8], out: &mut Vec<u8>) {
+    if text
+        .iter()
+        .any(|b| matches!(b, b',' | b'"' | b'\n' | b'\r'))
+    {
+        out.push(b'"');
+        for &b in text {
+            if b == b'"' {
+                out.push(b'"');
             }
-            out.push(b'"');
-        } else {
-            out.extend_from_slice(text);
+            out.push(b);
         }
-        out.push(b',');
+        out.push(b'"');
+    } else {
+        out.extend_from_slice(text);
     }
 }
 

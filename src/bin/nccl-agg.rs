@@ -3,6 +3,7 @@
 use clap::Parser;
 use nccl_pipe::cli::{self, FormatArgs, GroupArgs, InputArgs, Run, StepArgs};
 use nccl_pipe::exit::{self, Exit};
+use nccl_pipe::groups::By;
 use nccl_pipe::{calls, stages::agg};
 use std::process::ExitCode;
 
@@ -45,7 +46,7 @@ fn main() -> ExitCode {
         let window = run.options.window.is_some();
         let mut by = cli.group.by();
         // Its own column says it.
-        by.retain(|column| *column != calls::By::Datatype);
+        by.retain(|column| *column != By::Datatype);
         let options = agg::Options {
             by,
             basis: cli.group.basis(),
@@ -60,7 +61,12 @@ fn main() -> ExitCode {
             &run.bar,
         )?;
         let chain = || agg::chain(&all, &options);
-        cli::print(|| agg::grid(&all, &options), Some(chain), cli.format.get())?;
+        cli::print(
+            || agg::sheet(&all, &options),
+            Some(chain),
+            cli.format.get(),
+            run.options.log.jobs,
+        )?;
         Ok(run.finish())
     })
 }

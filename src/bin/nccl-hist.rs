@@ -73,9 +73,10 @@ fn main() -> ExitCode {
         let format = cli.format.get();
         let chain = || hist::chain(&all, &options);
         cli::print(
-            || hist::grid(&all, &options, format == Format::Table),
+            || hist::sheet(&all, &options, format == Format::Table),
             Some(chain),
             format,
+            run.options.log.jobs,
         )?;
         Ok(run.finish())
     })

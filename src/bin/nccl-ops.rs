@@ -58,7 +58,12 @@ fn main() -> ExitCode {
             &run.bar,
         )?;
         let chain = || ops::chain(&all, &options);
-        cli::print(|| ops::grid(&all, &options), Some(chain), cli.format.get())?;
+        cli::print(
+            || ops::sheet(&all, &options),
+            Some(chain),
+            cli.format.get(),
+            run.options.log.jobs,
+        )?;
         Ok(run.finish())
     })
 }

@@ -62,7 +62,7 @@ fn main() -> ExitCode {
         } = &mut run;
         if cli.list {
             let grid = steps::list(origins, options, report, bar)?;
-            cli::print(|| grid, None::<fn() -> Vec<u8>>, cli.format.get())?;
+            cli::print(|| grid.into(), None::<fn() -> Vec<u8>>, cli.format.get(), 1)?;
         } else {
             cli::with_stdout(|out| Ok(steps::lines(origins, options, report, bar, out)?))?;
         }

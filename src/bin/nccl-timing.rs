@@ -65,10 +65,10 @@ fn main() -> ExitCode {
             }
             format => {
                 let grid = || match cli.per_step {
-                    true => timing::per_step(&found),
-                    false => timing::summary(&found),
+                    true => timing::per_step(&found).into(),
+                    false => timing::summary(&found).into(),
                 };
-                cli::print(grid, None::<fn() -> Vec<u8>>, format)?;
+                cli::print(grid, None::<fn() -> Vec<u8>>, format, 1)?;
             }
         }
         Ok(run.finish())

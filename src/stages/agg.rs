@@ -1,11 +1,11 @@
 //! nccl-agg: the distinct calls (operation, count, datatype) and how often each was made.
 
 use super::group_columns;
-use crate::calls::{self, By, Calls, Field};
+use crate::calls::Calls;
+use crate::groups::{By, Groups};
 use crate::records::{Basis, Datatype, kind};
-use crate::render::{Cell, Grid};
+use crate::render::{Cell, Sheet};
 use crate::tally::{self, Sizing};
-use std::collections::BTreeMap;
 
 /// What is asked for.
 #[derive(Debug, Clone, Default)]
@@ -32,46 +32,95 @@ impl Options {
     }
 }
 
-/// What tells rows apart: the group, the operation, the count, the datatype, bytes of one call.
-type Key = (Vec<Field>, Vec<u8>, u64, u64, Option<u128>);
+/// Equal calls of a group.
+struct Equal<'c> {
+    op: &'c [u8],
+    count: u64,
+    /// The code.
+    datatype: u64,
+    /// Bytes of one call.
+    bytes: Option<u128>,
+    calls: u64,
+}
 
-fn rows(calls: &Calls, options: &Options) -> BTreeMap<Key, u64> {
-    let mut rows = BTreeMap::new();
-    for ((step, key), value) in &calls.cells {
-        let group = calls.group(&options.by, *step, key);
-        let op = calls.ops.name(key.op);
+/// Calls by group, and in it by operation, count, datatype and bytes, which rise with the
+/// communicator's size.
+fn groups<'c>(calls: &'c Calls, options: &Options) -> Groups<'c> {
+    Groups::new(calls, &options.by, |key| {
+        (key.size, key.datatype, key.nranks.into())
+    })
+}
+
+/// The rows of a group's cells.
+fn rows<'g>(
+    groups: &'g Groups<'_>,
+    group: &'g [u32],
+    basis: Basis,
+) -> impl Iterator<Item = Equal<'g>> {
+    let row = move |at: u32| {
+        let (key, value) = groups.cell(at);
+        let op = groups.op(at);
         let size = Datatype::from_code(key.datatype).and_then(Datatype::size);
         let api = size.map(|size| u128::from(key.size) * u128::from(size));
         let nranks = (key.nranks > 0).then_some(key.nranks);
-        let bytes = api.and_then(|api| options.basis.of(kind(op), api, nranks));
-        let row = rows
-            .entry((group, op.to_vec(), key.size, key.datatype, bytes))
-            .or_insert(0_u64);
-        *row = row.saturating_add(value.calls);
-    }
-    rows
+        Equal {
+            op,
+            count: key.size,
+            datatype: key.datatype,
+            bytes: api.and_then(|api| basis.of(kind(op), api, nranks)),
+            calls: value.calls,
+        }
+    };
+    let same = move |a: &u32, b: &u32| {
+        let key = |e: &Equal<'g>| (e.count, e.datatype, e.bytes);
+        let (a, b) = (row(*a), row(*b));
+        a.op == b.op && key(&a) == key(&b)
+    };
+    group.chunk_by(same).map(move |cells| {
+        let more = cells[1..].iter().map(|&at| groups.cell(at).1.calls);
+        let first = row(cells[0]);
+        let calls = more.fold(first.calls, u64::saturating_add);
+        Equal { calls, ..first }
+    })
 }
 
 /// The rows of the table.
-pub fn grid(calls: &Calls, options: &Options) -> Grid {
+pub fn sheet<'c>(calls: &'c Calls, options: &'c Options) -> Sheet<'c> {
     let mut columns = group_columns(&options.by);
     let own = ["op", "count", "datatype", "bytes", "calls", "total_bytes"];
     columns.extend(own.map(str::to_owned));
-    let row = |((group, op, count, datatype, bytes), n): (Key, u64)| {
-        let mut row: Vec<Cell> = group.into_iter().map(Cell::from).collect();
-        row.extend([
-            Cell::Text(op),
-            count.into(),
-            calls::datatype(datatype).into(),
-            bytes.into(),
-            n.into(),
-            bytes.map(|b| b.saturating_mul(u128::from(n))).into(),
-        ]);
-        row
-    };
-    Grid {
+    let groups = groups(calls, options);
+    Sheet {
         columns,
-        rows: rows(calls, options).into_iter().map(row).collect(),
+        parts: groups.parts(),
+        rows: Box::new(move |part, sink| {
+            let mut row = Vec::new();
+            for group in groups.of(part) {
+                for equal in rows(&groups, group, options.basis) {
+                    let total = |b: u128| b.saturating_mul(u128::from(equal.calls));
+                    let datatype = Datatype::from_code(equal.datatype);
+                    row.clear();
+                    groups.row(group[0], &mut row);
+                    row.extend([
+                        equal.op.into(),
+                        equal.count.into(),
+                        datatype.map(cell).into(),
+                        equal.bytes.into(),
+                        equal.calls.into(),
+                        equal.bytes.map(total).into(),
+                    ]);
+                    sink(&row);
+                }
+            }
+        }),
+    }
+}
+
+/// A datatype's name as a cell.
+fn cell(datatype: Datatype) -> Cell<'static> {
+    match datatype.name() {
+        Some(name) => name.into(),
+        None => datatype.to_string().into(),
     }
 }
 
@@ -80,17 +129,19 @@ pub fn chain(calls: &Calls, options: &Options) -> Vec<u8> {
     let line = |calls: &str, op: &str, count: &str, datatype: &str, bytes: &str| {
         format!("{calls:<10} {op:<15} {count:<12} {datatype:<10} {bytes:<12}\n")
     };
-    let mut lines: Vec<(String, String)> = rows(calls, options)
-        .into_iter()
-        .map(|((_, op, count, datatype, bytes), n)| {
-            let op = String::from_utf8_lossy(&op).into_owned();
-            let datatype = Datatype::from_code(datatype).map_or(String::new(), |d| d.to_string());
-            let bytes = bytes.map_or(String::new(), |b| b.to_string());
+    let groups = groups(calls, options);
+    let parts = groups.parts();
+    let all = parts.into_iter().flat_map(|part| groups.of(part));
+    let mut lines: Vec<(String, String)> = all
+        .flat_map(|group| rows(&groups, group, options.basis))
+        .map(|row| {
+            let op = String::from_utf8_lossy(row.op);
+            let (n, count) = (row.calls.to_string(), row.count.to_string());
+            let datatype = Datatype::from_code(row.datatype);
+            let datatype = datatype.map_or(String::new(), |d| d.to_string());
+            let bytes = row.bytes.map_or(String::new(), |b| b.to_string());
             let key = format!("{op} {count} {datatype} {bytes}");
-            (
-                key,
-                line(&n.to_string(), &op, &count.to_string(), &datatype, &bytes),
-            )
+            (key, line(&n, &op, &count, &datatype, &bytes))
         })
         .collect();
     lines.sort();

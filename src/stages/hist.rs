@@ -1,11 +1,12 @@
 //! nccl-hist: per operation and size bucket the calls, their bytes, and the calls of a GPU.
 
 use super::group_columns;
-use crate::calls::{By, Calls, Field};
+use crate::calls::{Calls, Who};
+use crate::groups::{By, Groups};
 use crate::records::Basis;
-use crate::render::{Cell, Grid, bar};
+use crate::render::{Sheet, bar};
 use crate::tally::{self, Sizing, UNKNOWN, Value};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// What is asked for.
 #[derive(Debug, Clone)]
@@ -52,36 +53,73 @@ impl Options {
 }
 
 /// One bucket of an operation of a group.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Bucket<'c> {
+    op: &'c [u8],
+    size: u64,
     value: Value,
-    /// The GPUs that made these calls: host, process, device.
-    gpus: BTreeSet<(&'c [u8], Option<u64>, Option<u32>)>,
-    /// Some call's host is not known.
-    nobody: bool,
+    /// How many GPUs made these calls; unknown where some call's host is.
+    gpus: Option<u64>,
 }
 
-type Rows<'c> = BTreeMap<(Vec<Field>, Vec<u8>, u64), Bucket<'c>>;
+/// Calls by group, and in it by operation and bucket.
+struct Buckets<'c> {
+    groups: Groups<'c>,
+    /// The number of each member's GPU; of none where its host is not known.
+    gpus: Vec<Option<u32>>,
+}
 
-fn rows<'c>(calls: &'c Calls, options: &Options) -> Rows<'c> {
-    let mut rows = Rows::new();
-    for ((step, key), value) in &calls.cells {
-        let group = calls.group(&options.by, *step, key);
-        let op = calls.ops.name(key.op).to_vec();
-        let bucket = rows.entry((group, op, key.size)).or_default();
-        bucket.value.merge(value);
-        match calls.who.get(key.member as usize) {
-            Some(who) if !who.host.is_empty() => {
-                bucket.gpus.insert((&who.host, who.pid, who.dev));
-            }
-            _ => bucket.nobody = true,
+impl<'c> Buckets<'c> {
+    fn new(calls: &'c Calls, options: &Options) -> Buckets<'c> {
+        let mut numbers = BTreeMap::new();
+        let gpu = |who: &'c Who| {
+            let next = numbers.len() as u32;
+            let number = || *numbers.entry((&who.host, who.pid, who.dev)).or_insert(next);
+            (!who.host.is_empty()).then(number)
+        };
+        Buckets {
+            gpus: calls.who.iter().map(gpu).collect(),
+            groups: Groups::new(calls, &options.by, |key| (key.size, 0, 0)),
         }
     }
-    rows
+
+    /// The buckets of a group's cells; `gpus` is memory to use again.
+    fn of<'b>(
+        &'b self,
+        group: &'b [u32],
+        gpus: &'b mut Vec<u32>,
+    ) -> impl Iterator<Item = Bucket<'c>> {
+        let key = |at: u32| self.groups.cell(at).0;
+        let same = move |a: &u32, b: &u32| {
+            let (a, b) = (key(*a), key(*b));
+            (a.op, a.size) == (b.op, b.size)
+        };
+        group.chunk_by(same).map(move |cells| {
+            let mut value = Value::default();
+            let mut nobody = false;
+            gpus.clear();
+            for &cell in cells {
+                let (key, more) = self.groups.cell(cell);
+                value.merge(more);
+                match self.gpus.get(key.member as usize).copied().flatten() {
+                    Some(gpu) => gpus.push(gpu),
+                    None => nobody = true,
+                }
+            }
+            gpus.sort_unstable();
+            gpus.dedup();
+            Bucket {
+                op: self.groups.op(cells[0]),
+                size: key(cells[0]).size,
+                value,
+                gpus: (!nobody).then_some(gpus.len() as u64),
+            }
+        })
+    }
 }
 
 /// The rows of the table; with `bars` a column of bars that shows each row's share of the calls.
-pub fn grid(calls: &Calls, options: &Options, bars: bool) -> Grid {
+pub fn sheet<'c>(calls: &'c Calls, options: &'c Options, bars: bool) -> Sheet<'c> {
     let mut columns = group_columns(&options.by);
     let own = [
         "op",
@@ -99,60 +137,76 @@ pub fn grid(calls: &Calls, options: &Options, bars: bool) -> Grid {
     if bars {
         columns.push("share of calls".to_owned());
     }
-    let rows = rows(calls, options);
-    // A share is of all calls of the group, so that a group's shares add up to 1.
-    let mut totals: BTreeMap<&[Field], (u64, u128)> = BTreeMap::new();
-    for ((group, ..), bucket) in &rows {
-        let total = totals.entry(group).or_default();
-        total.0 = total.0.saturating_add(bucket.value.calls);
-        total.1 = total.1.saturating_add(bucket.value.bytes);
+    let buckets = Buckets::new(calls, options);
+    let labels: Vec<String> = (0..=options.edges.len() as u64)
+        .map(|bucket| label(&options.edges, bucket))
+        .collect();
+    Sheet {
+        columns,
+        parts: buckets.groups.parts(),
+        rows: Box::new(move |part, sink| {
+            let (mut gpus, mut list, mut row) = (Vec::new(), Vec::new(), Vec::new());
+            for group in buckets.groups.of(part) {
+                list.clear();
+                list.extend(buckets.of(group, &mut gpus));
+                // A share is of all calls of the group, so that a group's shares add up to 1.
+                let (mut calls, mut bytes) = (0_u64, 0_u128);
+                for Bucket { value, .. } in &list {
+                    calls = calls.saturating_add(value.calls);
+                    bytes = bytes.saturating_add(value.bytes);
+                }
+                for bucket in &list {
+                    let (value, known) = (&bucket.value, bucket.size != UNKNOWN);
+                    let share = value.calls as f64 / calls as f64;
+                    let gpus = bucket.gpus;
+                    let (from, to) = bounds(&options.edges, bucket.size);
+                    let label = usize::try_from(bucket.size).ok();
+                    let label = label.and_then(|at| labels.get(at));
+                    row.clear();
+                    buckets.groups.row(group[0], &mut row);
+                    row.extend([
+                        bucket.op.into(),
+                        label.map_or("unknown", String::as_str).into(),
+                        from.into(),
+                        to.into(),
+                        value.calls.into(),
+                        share.into(),
+                        known.then_some(value.bytes).into(),
+                        (known && bytes > 0)
+                            .then(|| value.bytes as f64 / bytes as f64)
+                            .into(),
+                        gpus.into(),
+                        gpus.filter(|&n| n > 0)
+                            .map(|n| value.calls as f64 / n as f64)
+                            .into(),
+                    ]);
+                    if bars {
+                        row.push(bar(share, 24).into());
+                    }
+                    sink(&row);
+                }
+            }
+        }),
     }
-    let row = |((group, op, size), bucket): (&(Vec<Field>, Vec<u8>, u64), &Bucket<'_>)| {
-        let (calls, bytes) = totals[group.as_slice()];
-        let value = &bucket.value;
-        let known = *size != UNKNOWN;
-        let share = value.calls as f64 / calls as f64;
-        let gpus = (!bucket.nobody).then_some(bucket.gpus.len() as u64);
-        let (from, to) = bounds(&options.edges, *size);
-        let mut row: Vec<Cell> = group.iter().cloned().map(Cell::from).collect();
-        row.extend([
-            Cell::Text(op.clone()),
-            label(&options.edges, *size).as_str().into(),
-            from.into(),
-            to.into(),
-            value.calls.into(),
-            share.into(),
-            known.then_some(value.bytes).into(),
-            (known && bytes > 0)
-                .then(|| value.bytes as f64 / bytes as f64)
-                .into(),
-            gpus.into(),
-            gpus.filter(|&n| n > 0)
-                .map(|n| value.calls as f64 / n as f64)
-                .into(),
-        ]);
-        if bars {
-            row.push(bar(share, 24).as_str().into());
-        }
-        row
-    };
-    let rows = rows.iter().map(row).collect();
-    Grid { columns, rows }
 }
 
 /// The rows as the AWK chain's fourth script prints them, in its order.
 pub fn chain(calls: &Calls, options: &Options) -> Vec<u8> {
-    let mut lines: Vec<Vec<u8>> = rows(calls, options)
-        .into_iter()
-        .map(|((_, op, size), bucket)| {
-            let label = label(&options.edges, size).replace(">=", ">");
-            [
-                &op[..],
-                format!(":{label} {}\n", bucket.value.calls).as_bytes(),
-            ]
-            .concat()
-        })
-        .collect();
+    let buckets = Buckets::new(calls, options);
+    let mut lines: Vec<Vec<u8>> = Vec::new();
+    let mut gpus = Vec::new();
+    for part in buckets.groups.parts() {
+        for group in buckets.groups.of(part) {
+            lines.extend(buckets.of(group, &mut gpus).map(|bucket| {
+                let label = label(&options.edges, bucket.size).replace(">=", ">");
+                [
+                    bucket.op,
+                    format!(":{label} {}\n", bucket.value.calls).as_bytes(),
+                ]
+                .concat()
+            }));
+        }
+    }
     lines.sort();
     lines.concat()
 }

@@ -12,7 +12,7 @@ pub mod steps;
 pub mod survey;
 pub mod timing;
 
-use crate::calls::By;
+use crate::groups::By;
 
 /// The names of the group columns of `by`, in order.
 fn group_columns(by: &[By]) -> Vec<String> {

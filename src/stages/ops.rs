@@ -1,12 +1,12 @@
 //! nccl-ops: per operation the number of calls and their sizes.
 
 use super::group_columns;
-use crate::calls::{By, Calls, Field};
+use crate::calls::Calls;
+use crate::groups::{By, Groups};
 use crate::records::Basis;
-use crate::render::{Cell, Grid, awk};
-use crate::tally::{self, Sizing, UNKNOWN, Value};
+use crate::render::{Sheet, awk};
+use crate::tally::{self, Key, Sizing, UNKNOWN, Value};
 use hdrhistogram::Histogram;
-use std::collections::BTreeMap;
 
 /// What is asked for.
 #[derive(Debug, Clone, Default)]
@@ -42,34 +42,8 @@ struct Op {
     sizes: Histogram<u64>,
 }
 
-type Rows = BTreeMap<(Vec<Field>, Vec<u8>), Op>;
-
-fn rows(calls: &Calls, options: &Options) -> Rows {
-    let mut rows = Rows::new();
-    for ((step, key), value) in &calls.cells {
-        let group = calls.group(&options.by, *step, key);
-        let op = rows
-            .entry((group, calls.ops.name(key.op).to_vec()))
-            .or_insert_with(Op::new);
-        if key.size == UNKNOWN {
-            op.value.calls = op.value.calls.saturating_add(value.calls);
-            continue;
-        }
-        if op.known == 0 {
-            op.value.min = value.min;
-        }
-        op.known = op.known.saturating_add(value.calls);
-        op.value.min = op.value.min.min(value.min);
-        op.value.max = op.value.max.max(value.max);
-        op.value.calls = op.value.calls.saturating_add(value.calls);
-        op.value.bytes = op.value.bytes.saturating_add(value.bytes);
-        // A histogram that grows refuses no size.
-        let _ = op.sizes.record_n(key.size, value.calls);
-    }
-    rows
-}
-
 impl Op {
+    /// An operation without calls.
     fn new() -> Op {
         // Three digits, growing as needed. Creating it fails only for digits outside 0..=5.
         #[allow(clippy::unwrap_used)]
@@ -79,6 +53,28 @@ impl Op {
             value: Value::default(),
             known: 0,
             sizes,
+        }
+    }
+
+    /// The calls of some cells of one operation.
+    fn take<'c>(&mut self, cells: impl Iterator<Item = (&'c Key, &'c Value)>) {
+        self.sizes.reset();
+        (self.value, self.known) = (Value::default(), 0);
+        for (key, value) in cells {
+            if key.size == UNKNOWN {
+                self.value.calls = self.value.calls.saturating_add(value.calls);
+                continue;
+            }
+            if self.known == 0 {
+                self.value.min = value.min;
+            }
+            self.known = self.known.saturating_add(value.calls);
+            self.value.min = self.value.min.min(value.min);
+            self.value.max = self.value.max.max(value.max);
+            self.value.calls = self.value.calls.saturating_add(value.calls);
+            self.value.bytes = self.value.bytes.saturating_add(value.bytes);
+            // A histogram that grows refuses no size.
+            let _ = self.sizes.record_n(key.size, value.calls);
         }
     }
 
@@ -96,7 +92,7 @@ impl Op {
 }
 
 /// The rows of the table.
-pub fn grid(calls: &Calls, options: &Options) -> Grid {
+pub fn sheet<'c>(calls: &'c Calls, options: &Options) -> Sheet<'c> {
     let mut columns = group_columns(&options.by);
     let own = [
         "op",
@@ -110,39 +106,50 @@ pub fn grid(calls: &Calls, options: &Options) -> Grid {
         "total_bytes",
     ];
     columns.extend(own.map(str::to_owned));
-    let row = |((group, name), op): ((Vec<Field>, Vec<u8>), Op)| {
-        let known = |value: u128| {
-            if op.known > 0 {
-                Cell::Int(value)
-            } else {
-                Cell::Empty
-            }
-        };
-        let mut row: Vec<Cell> = group.into_iter().map(Cell::from).collect();
-        row.extend([
-            Cell::Text(name),
-            op.value.calls.into(),
-            known(op.value.min),
-            op.mean().into(),
-            known(op.percentile(0.50)),
-            known(op.percentile(0.95)),
-            known(op.percentile(0.99)),
-            known(op.value.max),
-            known(op.value.bytes),
-        ]);
-        row
-    };
-    Grid {
+    let groups = Groups::new(calls, &options.by, |_| (0, 0, 0));
+    Sheet {
         columns,
-        rows: rows(calls, options).into_iter().map(row).collect(),
+        parts: groups.parts(),
+        rows: Box::new(move |part, sink| {
+            let (mut op, mut row) = (Op::new(), Vec::new());
+            for cells in groups.of(part).flat_map(|group| by_op(&groups, group)) {
+                op.take(cells.iter().map(|&at| groups.cell(at)));
+                let known = |value: u128| (op.known > 0).then_some(value).into();
+                row.clear();
+                groups.row(cells[0], &mut row);
+                row.extend([
+                    groups.op(cells[0]).into(),
+                    op.value.calls.into(),
+                    known(op.value.min),
+                    op.mean().into(),
+                    known(op.percentile(0.50)),
+                    known(op.percentile(0.95)),
+                    known(op.percentile(0.99)),
+                    known(op.value.max),
+                    known(op.value.bytes),
+                ]);
+                sink(&row);
+            }
+        }),
     }
+}
+
+/// The cells of a group, operation by operation.
+fn by_op<'g>(groups: &'g Groups<'_>, group: &'g [u32]) -> impl Iterator<Item = &'g [u32]> {
+    let op = move |at: u32| groups.cell(at).0.op;
+    group.chunk_by(move |a, b| op(*a) == op(*b))
 }
 
 /// The rows as the AWK chain's third script prints them.
 pub fn chain(calls: &Calls, options: &Options) -> Vec<u8> {
     let mut out = Vec::new();
-    for ((_, name), op) in rows(calls, options) {
-        out.extend_from_slice(&name);
+    let groups = Groups::new(calls, &options.by, |_| (0, 0, 0));
+    let parts = groups.parts();
+    let all = parts.into_iter().flat_map(|part| groups.of(part));
+    let mut op = Op::new();
+    for cells in all.flat_map(|group| by_op(&groups, group)) {
+        op.take(cells.iter().map(|&at| groups.cell(at)));
+        out.extend_from_slice(groups.op(cells[0]));
         let Value {
             calls,
             min,

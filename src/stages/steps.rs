@@ -181,7 +181,7 @@ pub fn list(
         for stretch in stretches(log, options) {
             let mut row = stretch.row(log);
             if several {
-                row.push(name.as_str().into());
+                row.push(name.clone().into());
             }
             rows.push(row);
         }
@@ -236,7 +236,7 @@ fn stretches(log: &Surveyed, options: &Options) -> Vec<Stretch> {
 }
 
 impl Stretch {
-    fn row(&self, log: &Surveyed) -> Vec<Cell> {
+    fn row(&self, log: &Surveyed) -> Vec<Cell<'static>> {
         let step = match self.kind {
             Gap::Step(i) => log.timeline.steps.get(i as usize),
             _ => None,

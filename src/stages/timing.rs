@@ -59,7 +59,7 @@ pub fn per_step(steps: &[Step]) -> Grid {
     let columns = ["segment", "step", "time_s", "tflops_per_gpu"]
         .map(str::to_owned)
         .to_vec();
-    let row = |s: &Step| -> Vec<Cell> {
+    let row = |s: &Step| -> Vec<Cell<'static>> {
         vec![
             u64::from(s.segment).into(),
             s.step.into(),
@@ -86,10 +86,10 @@ pub fn summary(steps: &[Step]) -> Grid {
     }
 }
 
-fn row(field: &str, mut values: Vec<f64>) -> Vec<Cell> {
+fn row(field: &'static str, mut values: Vec<f64>) -> Vec<Cell<'static>> {
     values.sort_by(f64::total_cmp);
     let n = values.len();
-    let mut row: Vec<Cell> = vec![field.into(), (n as u64).into()];
+    let mut row: Vec<Cell<'static>> = vec![field.into(), (n as u64).into()];
     if n == 0 {
         row.extend(std::iter::repeat_n(Cell::Empty, 7));
         return row;

@@ -2,16 +2,17 @@
 
 use super::Value;
 
-/// Values by key, gathered in any order and read sorted. What a key adds up to does not depend
-/// on the order, so equal keys may lie about until the next sorting.
+/// Values by stretch and key, gathered in any order and read sorted. What a key adds up to does
+/// not depend on the order, so equal keys may lie about until the next sorting. Stretches mostly
+/// come in their order: then only each stretch's own keys are sorted.
 #[derive(Debug, Clone)]
-pub struct Bag<K> {
-    list: Vec<(K, Value)>,
+pub struct Bag<S, K> {
+    list: Vec<((S, K), Value)>,
     /// How many there were after the last sorting.
     distinct: usize,
 }
 
-impl<K> Default for Bag<K> {
+impl<S, K> Default for Bag<S, K> {
     fn default() -> Self {
         Bag {
             list: Vec::new(),
@@ -20,18 +21,28 @@ impl<K> Default for Bag<K> {
     }
 }
 
-impl<K: Ord> Bag<K> {
+impl<S: Ord + Copy, K: Ord> Bag<S, K> {
     /// Adds a value to a key's.
-    pub fn push(&mut self, key: K, value: Value) {
+    pub fn push(&mut self, stretch: S, key: K, value: Value) {
         // Memory stays within a few times the number of distinct keys.
         if self.list.len() >= 2 * self.distinct + (1 << 16) {
             self.sort();
         }
-        self.list.push((key, value));
+        self.list.push(((stretch, key), value));
+    }
+
+    /// Changes every key; those that become equal add up.
+    pub fn change(&mut self, change: impl Fn(&mut K)) {
+        self.list.iter_mut().for_each(|((_, key), _)| change(key));
     }
 
     fn sort(&mut self) {
-        self.list.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        if !self.list.is_sorted_by_key(|((stretch, _), _)| *stretch) {
+            self.list.sort_by_key(|((stretch, _), _)| *stretch);
+        }
+        for stretch in self.list.chunk_by_mut(|a, b| a.0.0 == b.0.0) {
+            stretch.sort_unstable_by(|a, b| a.0.1.cmp(&b.0.1));
+        }
         self.list.dedup_by(|next, kept| {
             let same = next.0 == kept.0;
             if same {
@@ -43,7 +54,7 @@ impl<K: Ord> Bag<K> {
     }
 
     /// Each key once, in order.
-    pub fn into_sorted(mut self) -> Vec<(K, Value)> {
+    pub fn into_sorted(mut self) -> Vec<((S, K), Value)> {
         self.sort();
         self.list
     }

@@ -268,7 +268,7 @@ pub struct Tally {
     /// Operations by number.
     pub ops: Ops,
     /// Where steps are not told apart, by gap 0 and key; else the calls that were joined.
-    calls: Bag<(usize, Key)>,
+    calls: Bag<usize, Key>,
     /// Where steps are told apart: what each gap of a chunk holds, in the chunk's own numbers.
     /// Most gaps of a window are never looked at again.
     pieces: Vec<Piece>,
@@ -374,7 +374,7 @@ impl Tally {
             self.pieces.extend(pieces.into_iter().map(piece));
         } else {
             for (key, value) in pieces.into_iter().flat_map(|(_, cells)| cells) {
-                self.calls.push((0, meaning.of(key)), value);
+                self.calls.push(0, meaning.of(key), value);
             }
         }
         if steps {
@@ -387,7 +387,7 @@ impl Tally {
             let gap = at(slots.get(call.slot as usize).copied().unwrap_or(last));
             let mut value = Value::default();
             value.add(1, bytes);
-            self.calls.push((gap, key), value);
+            self.calls.push(gap, key, value);
         }
     }
 }
