@@ -6,7 +6,6 @@ use crate::groups::{By, Groups};
 use crate::records::Basis;
 use crate::render::{Sheet, awk};
 use crate::tally::{self, Key, Sizing, UNKNOWN, Value};
-use hdrhistogram::Histogram;
 
 /// What is asked for.
 #[derive(Debug, Clone, Default)]
@@ -34,31 +33,19 @@ impl Options {
 }
 
 /// One operation of a group.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Op {
     value: Value,
     /// Calls whose bytes are known.
     known: u64,
-    sizes: Histogram<u64>,
+    /// Sizes to three significant digits, rising, each with its calls.
+    sizes: Vec<(u64, u64)>,
 }
 
 impl Op {
-    /// An operation without calls.
-    fn new() -> Op {
-        // Three digits, growing as needed. Creating it fails only for digits outside 0..=5.
-        #[allow(clippy::unwrap_used)]
-        let mut sizes = Histogram::new(3).unwrap();
-        sizes.auto(true);
-        Op {
-            value: Value::default(),
-            known: 0,
-            sizes,
-        }
-    }
-
-    /// The calls of some cells of one operation.
+    /// An operation's calls, from its cells by rising size.
     fn take<'c>(&mut self, cells: impl Iterator<Item = (&'c Key, &'c Value)>) {
-        self.sizes.reset();
+        self.sizes.clear();
         (self.value, self.known) = (Value::default(), 0);
         for (key, value) in cells {
             if key.size == UNKNOWN {
@@ -73,16 +60,23 @@ impl Op {
             self.value.max = self.value.max.max(value.max);
             self.value.calls = self.value.calls.saturating_add(value.calls);
             self.value.bytes = self.value.bytes.saturating_add(value.bytes);
-            // A histogram that grows refuses no size.
-            let _ = self.sizes.record_n(key.size, value.calls);
+            self.sizes.push((key.size, value.calls));
         }
     }
 
-    /// The size below or at which a share of the calls are, to three significant digits.
+    /// The size below or at which a share of the calls are, to three significant digits. The
+    /// tally has the sizes of a histogram of hdrhistogram's already, and few of them: to count
+    /// through them is what that does with all the sizes there could be (a test holds the two
+    /// together).
     fn percentile(&self, share: f64) -> u128 {
-        let at = self
-            .sizes
-            .lowest_equivalent(self.sizes.value_at_quantile(share));
+        let wanted = ((share * self.known as f64).ceil() as u64).max(1);
+        let mut so_far = 0_u64;
+        let mut sizes = self.sizes.iter();
+        let at = sizes.find(|(_, calls)| {
+            so_far = so_far.saturating_add(*calls);
+            so_far >= wanted
+        });
+        let at = at.or(self.sizes.last()).map_or(0, |(size, _)| *size);
         u128::from(at).clamp(self.value.min, self.value.max)
     }
 
@@ -106,12 +100,12 @@ pub fn sheet<'c>(calls: &'c Calls, options: &Options) -> Sheet<'c> {
         "total_bytes",
     ];
     columns.extend(own.map(str::to_owned));
-    let groups = Groups::new(calls, &options.by, |_| (0, 0, 0));
+    let groups = Groups::new(calls, &options.by, |key| (key.size, 0, 0));
     Sheet {
         columns,
         parts: groups.parts(),
         rows: Box::new(move |part, sink| {
-            let (mut op, mut row) = (Op::new(), Vec::new());
+            let (mut op, mut row) = (Op::default(), Vec::new());
             for cells in groups.of(part).flat_map(|group| by_op(&groups, group)) {
                 op.take(cells.iter().map(|&at| groups.cell(at)));
                 let known = |value: u128| (op.known > 0).then_some(value).into();
@@ -143,10 +137,10 @@ fn by_op<'g>(groups: &'g Groups<'_>, group: &'g [u32]) -> impl Iterator<Item = &
 /// The rows as the AWK chain's third script prints them.
 pub fn chain(calls: &Calls, options: &Options) -> Vec<u8> {
     let mut out = Vec::new();
-    let groups = Groups::new(calls, &options.by, |_| (0, 0, 0));
+    let groups = Groups::new(calls, &options.by, |key| (key.size, 0, 0));
     let parts = groups.parts();
     let all = parts.into_iter().flat_map(|part| groups.of(part));
-    let mut op = Op::new();
+    let mut op = Op::default();
     for cells in all.flat_map(|group| by_op(&groups, group)) {
         op.take(cells.iter().map(|&at| groups.cell(at)));
         out.extend_from_slice(groups.op(cells[0]));
@@ -161,4 +155,38 @@ pub fn chain(calls: &Calls, options: &Options) -> Vec<u8> {
         out.extend_from_slice(text.as_bytes());
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hdrhistogram::Histogram;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn percentiles_are_those_of_a_histogram(
+            calls in proptest::collection::vec((any::<u64>(), 0..64_u32, 1..1000_u64), 1..50),
+            share in 0.0..1.0_f64,
+        ) {
+            let sizing = |bytes: u64| tally::three_digits(bytes.into());
+            let mut cells: Vec<(u64, u64)> =
+                calls.iter().map(|&(bytes, small, n)| (sizing(bytes >> small), n)).collect();
+            cells.sort_unstable();
+            let mut histogram = Histogram::<u64>::new(3).unwrap();
+            histogram.auto(true);
+            for &(size, n) in &cells {
+                histogram.record_n(size, n).unwrap();
+            }
+            let op = Op {
+                value: Value { max: u128::MAX, ..Value::default() },
+                known: cells.iter().map(|c| c.1).sum(),
+                sizes: cells,
+            };
+            for share in [share, 0.5, 0.95, 0.99] {
+                let at = histogram.lowest_equivalent(histogram.value_at_quantile(share));
+                prop_assert_eq!(op.percentile(share), u128::from(at));
+            }
+        }
+    }
 }

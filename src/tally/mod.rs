@@ -255,7 +255,7 @@ impl Options {
 }
 
 /// `bytes` without what a histogram of three significant digits does not keep: 11 bits stay.
-fn three_digits(bytes: u128) -> u64 {
+pub(crate) fn three_digits(bytes: u128) -> u64 {
     let bytes = u64::try_from(bytes).unwrap_or(UNKNOWN - 1);
     let drop = (64 - bytes.leading_zeros()).saturating_sub(11);
     bytes >> drop << drop
