@@ -285,7 +285,7 @@ impl Run {
             window: steps.window(compat),
         };
         let report = Report::new(name, input.verbose, input.quiet);
-        let bar = Bar::new(total(&origins), !input.quiet);
+        let bar = Bar::new(|| total(&origins), !input.quiet);
         Ok(Run {
             origins,
             options,

@@ -12,14 +12,14 @@ pub struct Bar {
 
 impl Bar {
     /// A bar, shown only where stderr is a terminal and `wanted`. `total` is the bytes of all
-    /// inputs, where known.
-    pub fn new(total: Option<u64>, wanted: bool) -> Bar {
+    /// inputs, where known: asked for only if it is shown, since it costs a call for each file.
+    pub fn new(total: impl FnOnce() -> Option<u64>, wanted: bool) -> Bar {
         if !wanted || !std::io::stderr().is_terminal() {
             return Bar {
                 bar: ProgressBar::hidden(),
             };
         }
-        let (bar, template) = match total {
+        let (bar, template) = match total() {
             Some(total) => (
                 ProgressBar::new(total),
                 "{bar:30} {bytes}/{total_bytes} {bytes_per_sec} {eta}",

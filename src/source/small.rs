@@ -5,6 +5,7 @@ use super::chunks::SMALLEST;
 use super::{Origin, binary, fill, first, packed};
 use std::cell::RefCell;
 use std::fs::{self, File};
+use std::io::Read;
 
 /// A plain text file that is one chunk however it is read.
 pub struct Small<'b> {
@@ -54,7 +55,12 @@ fn read(origin: &Origin, buffer: &mut Vec<u8>) -> Option<usize> {
     if buffer.len() <= len {
         buffer.resize((len + 1).next_power_of_two(), 0);
     }
-    let n = fill(&mut File::open(path).ok()?, buffer).ok()?;
+    let mut file = File::open(path).ok()?;
+    // What is there at once and no more is as much as a map would have: no second look for the end.
+    let mut n = file.read(buffer).ok()?;
+    if n != len {
+        n += fill(&mut file, &mut buffer[n..]).ok()?;
+    }
     let head = first(&buffer[..n]);
     let is_whole = n < buffer.len() && n <= SMALLEST;
     (is_whole && packed(head).is_none() && binary(head).is_none()).then_some(n)
