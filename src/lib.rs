@@ -110,6 +110,36 @@
 //! | a stage | a file in [`stages`], a program in `src/bin`, its goldens in `tests/it` |
 //! | what a person is told | [`report`] |
 //!
+//! # What real jobs showed
+//!
+//! `testdata/captured` holds logs of real jobs with what each job recorded of its own calls where
+//! they enter NCCL (PyTorch's flight recorder). Held against that record (`tests/it/captured.rs`):
+//!
+//! - **Every call is found**, with its elements, datatype, communicator and rank: in all logs
+//!   whose lines are whole nothing is lost and nothing is beyond the record. PyTorch 2.11 hands an
+//!   all-to-all with even splits to NCCL 2.28 as one AlltoAll, one with uneven splits as a Send and
+//!   a Recv for each peer.
+//! - **Position is not always the step.** NCCL prints when a rank enqueues, the trainer when its
+//!   printing rank is done, and other ranks are then already in the next step. Where the step ends
+//!   with a call of all ranks and the host waits for it, position is exact (`ddp`, `3d`, `pp`). In
+//!   `fsdp` 4 % of the calls stand in the step before theirs, in `tp-stamps` 5 %, in `lightning`
+//!   7 %; where every rank prints (`torchtitan`) 0.2 % stand in the step behind. The log itself
+//!   tells: members of a communicator make the same calls in the same order, so where they have
+//!   made different numbers of them at a step line some stand on the wrong side ([`stages::skew`]).
+//! - **`torchrun --tee` shuffles.** It polls one file a rank; calls land up to eight steps off
+//!   (`ddp-tee`).
+//! - **`python -u` keeps NCCL's lines whole.** It takes the buffer off C's standard output too.
+//!   Without it, and several ranks on one file, each process writes blocks of 4,096 bytes that end
+//!   anywhere; half lines of different ranks then meet, and a count may be glued to another
+//!   (`ddp-buffered`).
+//! - **One `NCCL_DEBUG_FILE` for all ranks** leaves a quarter of four ranks' calls (`ddp-shared`).
+//! - **NCCL 2.30.7 tears lines at byte 128** on an unbuffered pipe, one in 200 with four ranks that
+//!   log at full speed (`tp-torn`), and two heads may come before their two ends.
+//! - **A CUDA graph** shows its calls once, when it is captured; its replays show none (`graph`).
+//! - **An evaluation** of Megatron-LM is half as many calls as a step's; it belongs to no step.
+//! - Hugging Face's Trainer gathers the loss after its bar has moved on, so these calls count to the
+//!   next step; its version 5 prints the values of its dictionary as strings.
+//!
 //! # Where the time goes
 //!
 //! Of `nccl-hist -j1` over a log of 1 GB (5.5 million calls, 75 ns each) about 55 % is the walk

@@ -14,9 +14,11 @@ use std::process::ExitCode;
 /// follows the last step line to none. Without --steps all steps' lines are passed.
 ///
 /// --list writes segment, step, first_line, last_line, calls, total_bytes, time_s,
-/// tflops_per_gpu, steps. A new segment begins where the step number falls (a restart, a new
+/// tflops_per_gpu, steps, astray. A new segment begins where the step number falls (a restart, a new
 /// epoch). `steps` is how many steps a row stands for, more than 1 where the trainer prints every
-/// k-th. Rows `between` and `after` hold the calls that belong to no step.
+/// k-th. `astray` is how many calls stand on the wrong side of the step's line, at least: ranks run
+/// ahead of the one that prints (empty where the log cannot tell: no INIT lines, damage, a log
+/// that begins or ends in the middle of a job). Rows `between` and `after` hold the calls that belong to no step.
 ///
 /// A log from a pipe is first copied to a temporary file (see TMPDIR). On a terminal control bytes
 /// of the log are shown escaped; in a pipe or a file its bytes are as they were.

@@ -8,6 +8,7 @@ pub mod agg;
 pub mod comms;
 pub mod hist;
 pub mod ops;
+pub mod skew;
 pub mod steps;
 pub mod survey;
 pub mod timing;

@@ -1,5 +1,6 @@
 //! nccl-steps: the lines of chosen steps, byte for byte, or one row a step.
 
+use super::skew::Astray;
 use super::survey::{Sum, Survey, survey};
 use crate::calls::{self, Options, Progress};
 use crate::error::{Error, Result};
@@ -15,6 +16,8 @@ struct Surveyed {
     input: Input,
     survey: Survey,
     timeline: Timeline,
+    /// Calls on the wrong side of step lines, where the log tells.
+    astray: Option<Astray>,
 }
 
 fn all(
@@ -36,10 +39,15 @@ fn all(
         let timeline = timeline::resolve(&survey.log.marks, &options.timeline);
         calls::said(&name, &timeline, report);
         calls::stamps(&name, &timeline, report);
+        let astray = survey.astray(&merged, &timeline);
+        if let Some(astray) = &astray {
+            astray.said(&name, survey.log.account.calls, report);
+        }
         logs.push(Surveyed {
             input,
             survey,
             timeline,
+            astray,
         });
         Ok(())
     })?;
@@ -145,8 +153,9 @@ fn copy(input: &Input, ranges: &[(u64, u64)], out: &mut dyn Write) -> Result<()>
     Ok(())
 }
 
-/// The columns of `--list`; `steps` is how many steps a row stands for.
-const COLUMNS: [&str; 9] = [
+/// The columns of `--list`; `steps` is how many steps a row stands for, `astray` how many calls
+/// stand on the wrong side of its line, at least.
+const COLUMNS: [&str; 10] = [
     "segment",
     "step",
     "first_line",
@@ -156,6 +165,7 @@ const COLUMNS: [&str; 9] = [
     "time_s",
     "tflops_per_gpu",
     "steps",
+    "astray",
 ];
 
 /// One row a step, and one for each stretch between steps and behind the last that has calls, so
@@ -194,6 +204,8 @@ struct Stretch {
     kind: Gap,
     lines: (u64, u64),
     sum: Sum,
+    /// The last of them.
+    last: usize,
 }
 
 fn stretches(log: &Surveyed, options: &Options) -> Vec<Stretch> {
@@ -216,12 +228,14 @@ fn stretches(log: &Surveyed, options: &Options) -> Vec<Stretch> {
         match out.last_mut() {
             Some(before) if before.kind == kind => {
                 before.lines.1 = last;
+                before.last = gap;
                 before.sum.merge(sum);
             }
             _ => out.push(Stretch {
                 kind,
                 lines: (first, last),
                 sum,
+                last: gap,
             }),
         }
     }
@@ -241,6 +255,11 @@ impl Stretch {
             Gap::Step(i) => log.timeline.steps.get(i as usize),
             _ => None,
         };
+        let astray = log
+            .astray
+            .as_ref()
+            .and_then(|a| a.at.get(&self.last))
+            .copied();
         let name = match self.kind {
             Gap::Step(_) => step.map(|s| s.step).into(),
             Gap::Between => "between".into(),
@@ -258,6 +277,7 @@ impl Stretch {
             step.and_then(|s| s.time_s).into(),
             step.and_then(|s| s.tflops).into(),
             step.map(|s| s.steps).into(),
+            astray.into(),
         ]
     }
 }

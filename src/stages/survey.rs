@@ -1,12 +1,14 @@
 //! What a log holds gap by gap: calls, bytes and where its steps are. The first pass of every
 //! stage that must know a call's step before it can write the call.
 
+use super::skew::{Astray, Counts, Skew};
 use crate::error::Result;
 use crate::formats::log::{self, Log};
 use crate::origin::Merged;
 use crate::records::Datatype;
 use crate::scan::{Call, Visit};
 use crate::source::Input;
+use crate::timeline::Timeline;
 
 /// Calls and their bytes (API basis; those of unknown datatypes are left out).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -39,18 +41,21 @@ struct Partial {
     now: Sum,
     done: Vec<(usize, Sum)>,
     slots: Vec<usize>,
+    counts: Counts,
 }
 
 impl Visit for Partial {
     #[inline(always)]
     fn call(&mut self, call: &Call<'_>) {
         self.now.add(call.coll.datatype, call.coll.count);
+        self.counts.call(call);
     }
 
     fn mark(&mut self) {
         if self.now.calls > 0 {
             self.done.push((self.gap, std::mem::take(&mut self.now)));
         }
+        self.counts.end(self.gap);
         self.gap += 1;
     }
 
@@ -66,6 +71,8 @@ pub struct Survey {
     pub log: Log,
     /// Calls by gap, for those gaps that have any, in order.
     pub sums: Vec<(usize, Sum)>,
+    /// Its collectives by rank and gap.
+    pub skew: Skew,
 }
 
 impl Survey {
@@ -75,6 +82,16 @@ impl Survey {
             Ok(at) => self.sums[at].1,
             Err(_) => Sum::default(),
         }
+    }
+}
+
+impl Survey {
+    /// Calls on the wrong side of step lines; `None` where that cannot be said, as where lines
+    /// are lost.
+    pub fn astray(&self, merged: &Merged, timeline: &Timeline) -> Option<Astray> {
+        let account = &self.log.account;
+        let whole = account.damaged == 0 && account.overwritten == 0 && account.dropped == 0;
+        whole.then(|| self.skew.astray(merged, timeline)).flatten()
     }
 }
 
@@ -96,8 +113,14 @@ pub fn survey(
             _ => sums.insert(at, (gap, sum)),
         }
     };
+    let mut skew = Skew::default();
     let log = log::read(input, options, merged, Partial::default, progress, |part| {
         let mut partial = part.visit;
+        partial.counts.end(partial.gap);
+        for &(gap, member, n) in &partial.counts.done {
+            let member = part.to.members[member as usize];
+            skew.add(part.merged, member, part.gap + gap, n.into());
+        }
         if partial.now.calls > 0 {
             partial.done.push((partial.gap, partial.now));
         }
@@ -113,5 +136,5 @@ pub fn survey(
         }
         Ok(())
     })?;
-    Ok(Survey { log, sums })
+    Ok(Survey { log, sums, skew })
 }

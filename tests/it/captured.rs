@@ -251,6 +251,20 @@ fn measure(case: &Case) -> (u64, u64, u64) {
     (lost, extra, moved)
 }
 
+/// Whether a log's calls stand in other steps than theirs is said exactly where it is so: the
+/// Trainer of Hugging Face and Megatron-LM's evaluation aside, which the record counts otherwise.
+#[test]
+fn calls_in_another_step_are_said_where_they_are_and_nowhere_else() {
+    for case in CASES.iter().filter(|c| c.lost == 0) {
+        let out = run(
+            "nccl-steps",
+            &[&[String::from("--list")], &logs(case.name)[..]].concat(),
+        );
+        let said = out.stderr.contains("ranks were at different calls");
+        assert_eq!(said, case.moved > 0, "{}: {}", case.name, out.stderr);
+    }
+}
+
 #[test]
 fn every_call_of_a_real_job_is_found_with_its_communicator_and_step() {
     let names: BTreeSet<&str> = CASES.iter().map(|c| c.name).collect();

@@ -264,6 +264,9 @@ impl Run<'_> {
         if self.read.window.is_some() {
             calls::said(&input.name(), &timeline, report);
         }
+        if let Some(astray) = survey.astray(&self.surveyed, &timeline) {
+            astray.said(&input.name(), survey.log.account.calls, report);
+        }
         present.add(&timeline);
         Ok(Plan::Log(input, timeline, self.surveyed.aliases()))
     }

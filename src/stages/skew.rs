@@ -1,0 +1,179 @@
+//! How far the ranks were from the same call at a step line.
+//!
+//! A call's step is known by position: it is the step whose line comes next. NCCL prints when a
+//! rank enqueues, the trainer when its printing rank is done, and other ranks may be ahead or
+//! behind. The log itself tells: the members of a communicator make the same collectives in the
+//! same order, so where they have made different numbers of them at a step line, some of these
+//! calls stand on the wrong side of it.
+
+use crate::origin::Merged;
+use crate::report::Report;
+use crate::scan::Call;
+use crate::timeline::Timeline;
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+
+/// One chunk's collectives by member and gap.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    /// Those of the gap in hand, by member.
+    now: Vec<u32>,
+    /// The members that have any.
+    touched: Vec<u32>,
+    /// (gap, member, collectives)
+    pub(super) done: Vec<(usize, u32, u32)>,
+}
+
+impl Counts {
+    /// Sends and receives are left out: each peer makes its own number of them.
+    #[inline(always)]
+    pub(super) fn call(&mut self, call: &Call<'_>) {
+        if matches!(call.coll.op, b"Send" | b"Recv") {
+            return;
+        }
+        let member = call.member as usize;
+        if self.now.len() <= member {
+            self.now.resize(member + 1, 0);
+        }
+        if self.now[member] == 0 {
+            self.touched.push(call.member);
+        }
+        self.now[member] += 1;
+    }
+
+    /// The gap in hand is over.
+    pub(super) fn end(&mut self, gap: usize) {
+        for member in self.touched.drain(..) {
+            let n = std::mem::take(&mut self.now[member as usize]);
+            self.done.push((gap, member, n));
+        }
+    }
+}
+
+/// The collectives of a log by rank of a communicator and gap.
+#[derive(Debug, Default)]
+pub struct Skew {
+    /// By identity: (gap, collectives), gaps rising.
+    ranks: FxHashMap<u32, Vec<(usize, u64)>>,
+}
+
+/// Calls on the wrong side of the step lines.
+#[derive(Debug, Default)]
+pub struct Astray {
+    /// For each gap at whose end something else begins: how many, at least.
+    pub at: BTreeMap<usize, u64>,
+    /// Different calls, at least: one may be on the wrong side of several lines.
+    pub calls: u64,
+}
+
+impl Skew {
+    /// Counts `n` collectives of a merged member in a gap.
+    pub(super) fn add(&mut self, merged: &Merged, member: u32, gap: usize, n: u64) {
+        let Some(identity) = merged.origins.members.get(member).identity.checked_sub(1) else {
+            return;
+        };
+        let gaps = self.ranks.entry(identity).or_default();
+        match gaps.last_mut() {
+            Some((last, sum)) if *last == gap => *sum += n,
+            _ => gaps.push((gap, n)),
+        }
+    }
+
+    /// How many calls stand on the wrong side of each step line, at least: for each communicator
+    /// the sum of its ranks' distances from their median.
+    ///
+    /// `None` where nothing can be said: no communicator's id is known, one rank's log alone, or
+    /// the ranks' totals differ, as where a log begins or ends in the middle of a job.
+    pub fn astray(&self, merged: &Merged, timeline: &Timeline) -> Option<Astray> {
+        let mut comms: BTreeMap<u64, Vec<&[(usize, u64)]>> = BTreeMap::new();
+        for (&identity, gaps) in &self.ranks {
+            if let Some(id) = merged.identities.get(identity).comm_id {
+                comms.entry(id).or_default().push(gaps);
+            }
+        }
+        let total = |gaps: &&[(usize, u64)]| gaps.iter().map(|(_, n)| n).sum::<u64>();
+        comms.retain(|_, ranks| {
+            let all = ranks.first().map(total);
+            ranks.len() > 1 && ranks.iter().all(|gaps| Some(total(gaps)) == all)
+        });
+        if comms.is_empty() {
+            return None;
+        }
+        let gaps = &timeline.gaps;
+        let mut at: BTreeMap<usize, u64> = (1..gaps.len())
+            .filter(|&next| gaps[next] != gaps[next - 1])
+            .map(|next| (next - 1, 0))
+            .collect();
+        let calls = comms.values().map(|ranks| apart(ranks, &mut at)).sum();
+        Some(Astray { at, calls })
+    }
+}
+
+/// Adds what the ranks of one communicator are apart at each edge; gives the different calls.
+fn apart(ranks: &[&[(usize, u64)]], edges: &mut BTreeMap<usize, u64>) -> u64 {
+    let mut calls = 0;
+    // Up to which call of each rank those astray are counted.
+    let mut counted = vec![0_u64; ranks.len()];
+    let mut made = vec![0_u64; ranks.len()];
+    let mut next = vec![0_usize; ranks.len()];
+    for (&edge, sum) in edges {
+        for (rank, gaps) in ranks.iter().enumerate() {
+            while let Some((_, n)) = gaps.get(next[rank]).filter(|(gap, _)| *gap <= edge) {
+                made[rank] += n;
+                next[rank] += 1;
+            }
+        }
+        let mut sorted = made.clone();
+        sorted.sort_unstable();
+        let median = sorted[sorted.len() / 2];
+        for (&n, counted) in made.iter().zip(&mut counted) {
+            *sum += n.abs_diff(median);
+            let (from, to) = (n.min(median), n.max(median));
+            calls += to.saturating_sub(from.max(*counted));
+            *counted = to.max(*counted);
+        }
+    }
+    calls
+}
+
+impl Astray {
+    /// Says it, if any call is astray.
+    pub fn said(&self, name: &str, calls: u64, report: &Report) {
+        let least = self.calls;
+        let lines = self.at.values().filter(|n| **n > 0).count();
+        if least > 0 {
+            report.warn(&format!(
+                "{name}: at least {least} of {calls} calls stand in a neighbouring step: ranks were \
+                 at different calls at {lines} of {} step lines",
+                self.at.len()
+            ));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_are_apart_by_their_distance_from_the_median() {
+        // Three ranks, four collectives a step; the third is one ahead at the first line.
+        let (even, ahead) = (vec![(0, 4), (1, 4)], vec![(0, 5), (1, 3)]);
+        let ranks: Vec<&[(usize, u64)]> = vec![&even, &even, &ahead];
+        let mut edges = BTreeMap::from([(0, 0), (1, 0)]);
+        assert_eq!(apart(&ranks, &mut edges), 1);
+        assert_eq!(edges, BTreeMap::from([(0, 1), (1, 0)]));
+        // A rank that has not begun.
+        let late = vec![(1, 8)];
+        let ranks: Vec<&[(usize, u64)]> = vec![&even, &late, &even];
+        let mut edges = BTreeMap::from([(0, 0), (1, 0)]);
+        assert_eq!(apart(&ranks, &mut edges), 4);
+        assert_eq!(edges, BTreeMap::from([(0, 4), (1, 0)]));
+        // One call ahead of three lines is one call.
+        let (even, ahead) = (vec![(0, 1), (3, 1)], vec![(0, 2)]);
+        let ranks: Vec<&[(usize, u64)]> = vec![&even, &even, &ahead];
+        let mut edges = BTreeMap::from([(0, 0), (1, 0), (2, 0), (3, 0)]);
+        assert_eq!(apart(&ranks, &mut edges), 1);
+        assert_eq!(edges.values().sum::<u64>(), 3);
+    }
+}
