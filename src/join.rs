@@ -129,7 +129,15 @@ impl Joiner {
             Piece::Doubtful { place, text } => {
                 let process = merged.origins.places.get(place).process;
                 let Some((start, coll, _)) = whole(&text) else {
-                    return self.settle(line, true, false, account);
+                    // Its own end is still to come: what follows its beginning is another's.
+                    let rest = text.get(TEAR..).unwrap_or_default();
+                    return match self.owner(rest, at, merged) {
+                        Some(index) => {
+                            self.join(index, rest, slot, at, merged, account, out);
+                            self.wait(place, &text[..TEAR], line, merged, account);
+                        }
+                        None => self.settle(line, true, false, account),
+                    };
                 };
                 let known = |p: u32| merged.users_before(coll.comm, at).any(|user| user == p);
                 let other = match text.get(TEAR..) {
@@ -141,10 +149,7 @@ impl Joiner {
                 match other {
                     Some(index) => {
                         self.join(index, &text[TEAR..], slot, at, merged, account, out);
-                        self.head(place, text[..TEAR].to_vec(), line, merged, account);
-                        if let Some(pending) = self.lines.get_mut(&line) {
-                            pending.joined = true;
-                        }
+                        self.wait(place, &text[..TEAR], line, merged, account);
                     }
                     None => {
                         let member = merged.joined(place, coll.comm, coll.nranks, at);
@@ -161,6 +166,14 @@ impl Joiner {
     pub fn close(&mut self, account: &mut Account) {
         while let Some(head) = self.open.pop_front() {
             self.settle(head.line, true, false, account);
+        }
+    }
+
+    /// The beginning of a line whose rest was the end of another: it waits for its own.
+    fn wait(&mut self, place: u32, text: &[u8], line: u64, merged: &Merged, account: &mut Account) {
+        self.head(place, text.to_vec(), line, merged, account);
+        if let Some(pending) = self.lines.get_mut(&line) {
+            pending.joined = true;
         }
     }
 
@@ -195,7 +208,16 @@ impl Joiner {
     /// The one beginning that `tail` can belong to.
     fn owner(&self, tail: &[u8], at: u64, merged: &Merged) -> Option<usize> {
         let Some(comm) = coll::tail_comm(tail) else {
-            return self.only(|head| init_in(&[&head.text, tail].concat()).is_some());
+            // The beginning has the first half of the address, or it is no call's.
+            return self.only(|head| {
+                let joined = [&head.text, tail].concat();
+                let known = |comm| {
+                    let mut users = merged.users_before(comm, at);
+                    users.any(|user| user == head.process)
+                };
+                whole(&joined).is_some_and(|(_, coll, _)| known(coll.comm))
+                    || init_in(&joined).is_some()
+            });
         };
         let mut users = merged.users_before(comm, at).peekable();
         if users.peek().is_none() {

@@ -134,7 +134,8 @@
 //!   (`ddp-buffered`).
 //! - **One `NCCL_DEBUG_FILE` for all ranks** leaves a quarter of four ranks' calls (`ddp-shared`).
 //! - **NCCL 2.30.7 tears lines at byte 128** on an unbuffered pipe, one in 200 with four ranks that
-//!   log at full speed (`tp-torn`), and two heads may come before their two ends.
+//!   log at full speed. Two beginnings may stand before their two ends, an end behind another's
+//!   beginning, the tear in the address by which an end is known: all are joined (`tp-torn`).
 //! - **A CUDA graph** shows its calls once, when it is captured; its replays show none (`graph`).
 //! - **An evaluation** of Megatron-LM is half as many calls as a step's; it belongs to no step.
 //! - Hugging Face's Trainer gathers the loss after its bar has moved on, so these calls count to the

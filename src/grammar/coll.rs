@@ -143,13 +143,12 @@ pub fn is_tail(line: &[u8]) -> bool {
     })
 }
 
-/// The communicator's address in a tail (see [`is_tail`]).
+/// The communicator's address in a tail (see [`is_tail`]), if it stands there whole: the tear may
+/// be in it, or in the word before it.
 pub fn tail_comm(tail: &[u8]) -> Option<u64> {
     let nranks = memchr::memmem::rfind(tail, b" [nranks=")?;
-    let comm = memchr::memmem::rfind(&tail[..nranks], b" comm ")?;
-    pointer(&tail[comm + b" comm ".len()..nranks])
-        .ok()
-        .map(|(_, p)| p)
+    let word = memchr::memrchr(b' ', &tail[..nranks]).map_or(0, |blank| blank + 1);
+    pointer(&tail[word..nranks]).ok().map(|(_, p)| p)
 }
 
 #[cfg(test)]

@@ -402,6 +402,17 @@ impl<'a, V: Visit> Scan<'a, V> {
                     v.things.push((at, Thing::Call(coll, speaker, of.time)));
                     from = end;
                 }
+                Err(_) if last && from == 0 && self.may_be_torn(of, message, torn_before) => {
+                    v.waits = true;
+                    let (place, text) = (speaker.place, of.line[of.start..of.end].into());
+                    let piece = if of.end - of.start == TEAR {
+                        Piece::Head { place, text }
+                    } else {
+                        Piece::Doubtful { place, text }
+                    };
+                    v.things.push((of.start, Thing::Fragment(piece)));
+                    return;
+                }
                 Err(e) => {
                     let what = if e.what.is_empty() {
                         "the rest of a COLL line"
@@ -420,6 +431,15 @@ impl<'a, V: Visit> Scan<'a, V> {
             // A second body without a header of its own: who said it is not known.
             speaker = self.nobody();
         }
+    }
+
+    /// True where a body that is not whole may be the first 128 bytes of a torn line, alone or
+    /// with another's end behind them.
+    fn may_be_torn(&self, of: &Of<'_, '_>, message: &[u8], torn_before: bool) -> bool {
+        let alone = coll::FINDER.find_iter(message).count() == 1;
+        let length = of.end - of.start;
+        let torn = length == TEAR || (length > TEAR && (torn_before || self.torn > 0));
+        torn && alone && of.header.level == Level::Info
     }
 
     /// A message that is not a call.
