@@ -22,6 +22,8 @@ pub struct Joined {
     pub slot: u32,
     /// The line, joined.
     text: Box<[u8]>,
+    /// The time stamp in front of it.
+    time: Box<[u8]>,
     /// What it says, but for the operation's name, which stands in the line.
     says: Coll<'static>,
     op: Range<usize>,
@@ -30,11 +32,12 @@ pub struct Joined {
 }
 
 impl Joined {
-    /// The line `text`, whose body begins at `start` and says `coll`.
-    fn of(text: &[u8], slot: u32, member: u32, (start, coll): (usize, &Coll<'_>)) -> Joined {
+    /// The line of `head`, complete now, whose body begins at `start` and says `coll`.
+    fn of(head: &Head, slot: u32, member: u32, (start, coll): (usize, &Coll<'_>)) -> Joined {
         Joined {
             slot,
-            text: text.into(),
+            text: head.text[..].into(),
+            time: head.time.clone(),
             says: Coll { op: b"", ..*coll },
             op: start..start + coll.op.len(),
             member,
@@ -51,10 +54,7 @@ impl Joined {
 
     /// The thread that said it, and the time stamp.
     pub fn header(&self) -> (Option<u64>, &[u8]) {
-        match header::find(&self.text, 0) {
-            Some(header) => (Some(header.tid), header::time(&self.text[..header.start])),
-            None => (None, b""),
-        }
+        (header::find(&self.text, 0).map(|h| h.tid), &self.time)
     }
 }
 
@@ -73,7 +73,20 @@ struct Head {
     process: u32,
     place: u32,
     text: Vec<u8>,
+    time: Box<[u8]>,
     line: u64,
+}
+
+impl Head {
+    fn new(place: u32, text: Box<[u8]>, time: Box<[u8]>, line: u64, merged: &Merged) -> Head {
+        Head {
+            process: merged.origins.places.get(place).process,
+            place,
+            text: text.into(),
+            time,
+            line,
+        }
+    }
 }
 
 /// A line whose class depends on its pieces.
@@ -85,6 +98,8 @@ struct Pending {
     damaged: bool,
     failed: bool,
     joined: bool,
+    /// Where its last piece breaks off, and what was expected instead of what.
+    broken: Option<(usize, &'static str, Box<[u8]>)>,
 }
 
 impl Joiner {
@@ -113,12 +128,15 @@ impl Joiner {
                 damaged,
                 failed: false,
                 joined: false,
+                broken: None,
             };
             self.lines.entry(line).or_insert_with(new);
         }
         match piece {
             Piece::Close => self.close(account),
-            Piece::Head { place, text } => self.head(place, text.into(), line, merged, account),
+            Piece::Head { place, text, time } => {
+                self.head(Head::new(place, text, time, line, merged), account);
+            }
             Piece::Tail { text } => match self.owner(&text, at, merged) {
                 Some(index) => {
                     self.join(index, &text, slot, at, merged, account, out);
@@ -126,38 +144,60 @@ impl Joiner {
                 }
                 None => self.settle(line, true, false, account),
             },
-            Piece::Doubtful { place, text } => {
-                let process = merged.origins.places.get(place).process;
-                let Some((start, coll, _)) = whole(&text) else {
-                    // Its own end is still to come: what follows its beginning is another's.
-                    let rest = text.get(TEAR..).unwrap_or_default();
-                    return match self.owner(rest, at, merged) {
-                        Some(index) => {
-                            self.join(index, rest, slot, at, merged, account, out);
-                            self.wait(place, &text[..TEAR], line, merged, account);
-                        }
-                        None => self.settle(line, true, false, account),
-                    };
-                };
-                let known = |p: u32| merged.users_before(coll.comm, at).any(|user| user == p);
-                let other = match text.get(TEAR..) {
-                    Some(rest) if !known(process) && merged.is_using(process, at) => {
-                        self.sole_owner(rest, known)
-                    }
-                    _ => None,
-                };
-                match other {
-                    Some(index) => {
-                        self.join(index, &text[TEAR..], slot, at, merged, account, out);
-                        self.wait(place, &text[..TEAR], line, merged, account);
-                    }
-                    None => {
-                        let member = merged.joined(place, coll.comm, coll.nranks, at);
-                        account.calls += 1;
-                        out.push(Joined::of(&text, slot, member, (start, &coll)));
-                        self.settle(line, false, false, account);
-                    }
+            Piece::Doubtful {
+                place,
+                text,
+                time,
+                broken,
+            } => {
+                let pending = self.lines.get_mut(&line);
+                if let (Some(pending), Some((at, what))) = (pending, broken) {
+                    let left = text.get(at.saturating_sub(column)..).unwrap_or_default();
+                    pending.broken = Some((at, what, left.into()));
                 }
+                let head = Head::new(place, text, time, line, merged);
+                self.doubtful(head, (slot, at), merged, account, out);
+            }
+        }
+    }
+
+    /// A line that may hold, behind its own first 128 bytes, the end of another's.
+    fn doubtful(
+        &mut self,
+        mut head: Head,
+        (slot, at): (u32, u64),
+        merged: &mut Merged,
+        account: &mut Account,
+        out: &mut Vec<Joined>,
+    ) {
+        let rest = head.text.get(TEAR..).unwrap_or_default();
+        let Some((start, coll, _)) = whole(&head.text) else {
+            // Its own end is still to come: what follows its beginning is another's.
+            let owner = self.owner(rest, at, merged);
+            let Some(index) = owner.filter(|_| !rest.is_empty()) else {
+                return self.settle(head.line, true, false, account);
+            };
+            let rest = head.text.split_off(TEAR);
+            self.join(index, &rest, slot, at, merged, account, out);
+            return self.wait(head, account);
+        };
+        let known = |p: u32| merged.users_before(coll.comm, at).any(|user| user == p);
+        let other = if !known(head.process) && merged.is_using(head.process, at) {
+            self.sole_owner(rest, known)
+        } else {
+            None
+        };
+        match other {
+            Some(index) => {
+                let rest = head.text.split_off(TEAR);
+                self.join(index, &rest, slot, at, merged, account, out);
+                self.wait(head, account);
+            }
+            None => {
+                let member = merged.joined(head.place, coll.comm, coll.nranks, at);
+                account.calls += 1;
+                out.push(Joined::of(&head, slot, member, (start, &coll)));
+                self.settle(head.line, false, false, account);
             }
         }
     }
@@ -170,24 +210,17 @@ impl Joiner {
     }
 
     /// The beginning of a line whose rest was the end of another: it waits for its own.
-    fn wait(&mut self, place: u32, text: &[u8], line: u64, merged: &Merged, account: &mut Account) {
-        self.head(place, text.to_vec(), line, merged, account);
+    fn wait(&mut self, head: Head, account: &mut Account) {
+        let line = head.line;
+        self.head(head, account);
         if let Some(pending) = self.lines.get_mut(&line) {
             pending.joined = true;
         }
     }
 
-    fn head(
-        &mut self,
-        place: u32,
-        text: Vec<u8>,
-        line: u64,
-        merged: &Merged,
-        account: &mut Account,
-    ) {
-        let process = merged.origins.places.get(place).process;
+    fn head(&mut self, head: Head, account: &mut Account) {
         // A process writes the end of a line before it begins another.
-        if let Some(at) = self.open.iter().position(|h| h.process == process)
+        if let Some(at) = self.open.iter().position(|h| h.process == head.process)
             && let Some(old) = self.open.remove(at)
         {
             self.settle(old.line, true, false, account);
@@ -197,12 +230,7 @@ impl Joiner {
         {
             self.settle(old.line, true, false, account);
         }
-        self.open.push_back(Head {
-            process,
-            place,
-            text,
-            line,
-        });
+        self.open.push_back(head);
     }
 
     /// The one beginning that `tail` can belong to.
@@ -215,8 +243,8 @@ impl Joiner {
                     let mut users = merged.users_before(comm, at);
                     users.any(|user| user == head.process)
                 };
-                whole(&joined).is_some_and(|(_, coll, _)| known(coll.comm))
-                    || init_in(&joined).is_some()
+                let call = whole(&joined).filter(|_| fits(&head.text, tail));
+                call.is_some_and(|(_, coll, _)| known(coll.comm)) || init_in(&joined).is_some()
             });
         };
         let mut users = merged.users_before(comm, at).peekable();
@@ -261,7 +289,7 @@ impl Joiner {
         if let Some((start, coll, _)) = whole(&head.text) {
             let member = merged.joined(head.place, coll.comm, coll.nranks, at);
             account.calls += 1;
-            out.push(Joined::of(&head.text, slot, member, (start, &coll)));
+            out.push(Joined::of(&head, slot, member, (start, &coll)));
         }
     }
 
@@ -276,16 +304,24 @@ impl Joiner {
         if pending.left > 0 {
             return;
         }
-        let Pending {
+        let Some(Pending {
             column,
             damaged,
             failed,
             joined,
+            broken,
             ..
-        } = *pending;
-        self.lines.remove(&line);
-        if failed {
-            account.place(line, column, "the other half of a torn NCCL line", b"");
+        }) = self.lines.remove(&line)
+        else {
+            return;
+        };
+        match broken {
+            // Its end did not come.
+            Some((at, what, left)) if failed && !damaged => account.place(line, at, what, &left),
+            None if failed => {
+                account.place(line, column, "the other half of a torn NCCL line", b"");
+            }
+            _ => {}
         }
         // The line itself was counted when it was met.
         account.lines -= 1;

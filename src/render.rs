@@ -16,6 +16,8 @@ pub enum Cell<'a> {
     Int(u128),
     /// A number with a fraction, in its shortest form.
     Float(f64),
+    /// A part of a whole; in percent where people look at it.
+    Share(f64),
     /// A text.
     Text(Cow<'a, [u8]>),
     /// Not known.
@@ -69,10 +71,23 @@ impl From<f64> for Cell<'_> {
 }
 
 impl Cell<'_> {
+    /// What part `n` is of `whole`; not known where there is no whole.
+    pub fn share(n: f64, whole: f64) -> Self {
+        let share = n / whole;
+        if share.is_finite() {
+            Cell::Share(share)
+        } else {
+            Cell::Empty
+        }
+    }
+}
+
+impl Cell<'_> {
     fn into_owned(self) -> Cell<'static> {
         match self {
             Cell::Int(n) => Cell::Int(n),
             Cell::Float(x) => Cell::Float(x),
+            Cell::Share(x) => Cell::Share(x),
             Cell::Text(text) => Cell::Text(Cow::Owned(text.into_owned())),
             Cell::Empty => Cell::Empty,
         }
@@ -208,6 +223,7 @@ impl Sheet<'_> {
                 table.add_row(row.iter().map(|cell| match cell {
                     Cell::Int(n) => right(grouped(*n)),
                     Cell::Float(x) => right(short(*x)),
+                    Cell::Share(x) => right(percent(*x)),
                     Cell::Text(t) => {
                         comfy_table::Cell::new(printable(&String::from_utf8_lossy(t), false))
                     }
@@ -242,7 +258,7 @@ impl Numbers {
                 Ok(n) => out.extend_from_slice(itoa::Buffer::new().format(n).as_bytes()),
                 Err(_) => out.extend_from_slice(itoa::Buffer::new().format(*n).as_bytes()),
             },
-            Cell::Float(x) => {
+            Cell::Float(x) | Cell::Share(x) => {
                 let bits = x.to_bits();
                 let place = bits.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;
                 let (known, text) = &mut self.known[place as usize];
@@ -284,6 +300,14 @@ fn short(x: f64) -> String {
     let before = x.abs().log10().floor() as i32 + 1;
     let decimals = usize::try_from(4 - before).unwrap_or(0);
     format!("{x:.decimals$}")
+}
+
+/// A part of a whole to look at.
+fn percent(share: f64) -> String {
+    if share > 0.0 && share < 0.00005 {
+        return "<0.01 %".to_owned();
+    }
+    format!("{:.2} %", share * 100.0)
 }
 
 /// A bar of block characters, `share` of `width` wide, to eighths of a character.

@@ -10,19 +10,26 @@ pub enum Piece {
         place: u32,
         /// The bytes, header included.
         text: Box<[u8]>,
+        /// The time stamp in front, as printed; empty if there is none.
+        time: Box<[u8]>,
     },
     /// The end of a line, without a header.
     Tail {
         /// The bytes.
         text: Box<[u8]>,
     },
-    /// A whole line on the face of it, on a line where others are cut at byte 128: its own
+    /// A whole or a broken line on the face of it, on a line where others are cut at byte 128: its own
     /// first 128 bytes may be followed by the end of another process's line.
     Doubtful {
         /// Index of the speaker's place.
         place: u32,
         /// The bytes, header included.
         text: Box<[u8]>,
+        /// The time stamp in front, as printed; empty if there is none.
+        time: Box<[u8]>,
+        /// Where in the line, and what was expected there, if it is not whole: the beginning of
+        /// a line with another's end behind it, or simply cut.
+        broken: Option<(usize, &'static str)>,
     },
     /// A step line: no line is joined across it.
     Close,

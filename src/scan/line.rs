@@ -6,6 +6,7 @@ use crate::account::Class;
 use crate::grammar::coll::{self, Coll};
 use crate::grammar::header::{self, Header, Level};
 use crate::grammar::message::{self, Message, init, version};
+use crate::grammar::token::Expected;
 use crate::grammar::trainer::{Found, Recogniser};
 use crate::records::is_known;
 use memchr::{memchr, memmem, memrchr};
@@ -355,6 +356,7 @@ impl<'a, V: Visit> Scan<'a, V> {
                     Thing::Fragment(Piece::Head {
                         place: speaker.place,
                         text,
+                        time: time.into(),
                     }),
                 ));
             } else {
@@ -386,6 +388,8 @@ impl<'a, V: Visit> Scan<'a, V> {
                         let piece = Piece::Doubtful {
                             place: speaker.place,
                             text,
+                            time: of.time.into(),
+                            broken: None,
                         };
                         v.things.push((of.start, Thing::Fragment(piece)));
                         return;
@@ -402,24 +406,25 @@ impl<'a, V: Visit> Scan<'a, V> {
                     v.things.push((at, Thing::Call(coll, speaker, of.time)));
                     from = end;
                 }
-                Err(_) if last && from == 0 && self.may_be_torn(of, message, torn_before) => {
+                Err(e) if last && from == 0 && self.may_be_torn(of, message, torn_before) => {
                     v.waits = true;
-                    let (place, text) = (speaker.place, of.line[of.start..of.end].into());
+                    let (place, time) = (speaker.place, of.time.into());
+                    let text = of.line[of.start..of.end].into();
                     let piece = if of.end - of.start == TEAR {
-                        Piece::Head { place, text }
+                        Piece::Head { place, text, time }
                     } else {
-                        Piece::Doubtful { place, text }
+                        Piece::Doubtful {
+                            place,
+                            text,
+                            time,
+                            broken: Some(expected(of, message, &e)),
+                        }
                     };
                     v.things.push((of.start, Thing::Fragment(piece)));
                     return;
                 }
                 Err(e) => {
-                    let what = if e.what.is_empty() {
-                        "the rest of a COLL line"
-                    } else {
-                        e.what
-                    };
-                    let at = of.header.body + message.len() - e.left.min(message.len());
+                    let (at, what) = expected(of, message, &e);
                     v.damaged(at, what);
                     from = anchor + coll::ANCHOR.len();
                 }
@@ -533,6 +538,19 @@ impl<'a, V: Visit> Scan<'a, V> {
 fn is_whole_name(before: &[u8], op: &[u8]) -> bool {
     before.ends_with(b"NCCL INFO ")
         || (is_known(op) && !matches!(op, b"Reduce" | b"Gather" | b"Scatter" | b"Signal"))
+}
+
+/// Where in the line the body of `message` breaks off, and what was expected there.
+fn expected(of: &Of<'_, '_>, message: &[u8], e: &Expected) -> (usize, &'static str) {
+    let what = if e.what.is_empty() {
+        "the rest of a COLL line"
+    } else {
+        e.what
+    };
+    (
+        of.header.body + message.len() - e.left.min(message.len()),
+        what,
+    )
 }
 
 /// One header's piece of a line, with who speaks.

@@ -337,9 +337,14 @@ impl<'a, V: Visit> Scan<'a, V> {
     /// Leaves a whole line that begins with its header to the merge.
     #[cold]
     fn doubtful(&mut self, start: usize, line: &[u8], place: u32) {
-        let text = line.into();
+        let piece = Piece::Doubtful {
+            place,
+            text: line.into(),
+            time: Box::default(),
+            broken: None,
+        };
         let number = self.out.account.lines;
-        self.fragment(Piece::Doubtful { place, text }, number, 0, start);
+        self.fragment(piece, number, 0, start);
         self.out.account.lines += 1;
     }
 

@@ -4,7 +4,7 @@ use super::group_columns;
 use crate::calls::{Calls, Who};
 use crate::groups::{By, Groups};
 use crate::records::Basis;
-use crate::render::{Sheet, bar};
+use crate::render::{Cell, Sheet, bar};
 use crate::tally::{self, Sizing, UNKNOWN, Value};
 use std::collections::BTreeMap;
 
@@ -170,11 +170,13 @@ pub fn sheet<'c>(calls: &'c Calls, options: &'c Options, bars: bool) -> Sheet<'c
                         from.into(),
                         to.into(),
                         value.calls.into(),
-                        share.into(),
+                        Cell::share(value.calls as f64, calls as f64),
                         known.then_some(value.bytes).into(),
-                        (known && bytes > 0)
-                            .then(|| value.bytes as f64 / bytes as f64)
-                            .into(),
+                        if known {
+                            Cell::share(value.bytes as f64, bytes as f64)
+                        } else {
+                            Cell::Empty
+                        },
                         gpus.into(),
                         gpus.filter(|&n| n > 0)
                             .map(|n| value.calls as f64 / n as f64)

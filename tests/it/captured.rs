@@ -260,8 +260,16 @@ fn calls_in_another_step_are_said_where_they_are_and_nowhere_else() {
             "nccl-steps",
             &[&[String::from("--list")], &logs(case.name)[..]].concat(),
         );
+        // Where a line is lost the ranks' calls cannot be counted against each other.
+        let lossy = out.stderr.contains(": damaged: ");
         let said = out.stderr.contains("ranks were at different calls");
-        assert_eq!(said, case.moved > 0, "{}: {}", case.name, out.stderr);
+        assert_eq!(
+            said,
+            case.moved > 0 && !lossy,
+            "{}: {}",
+            case.name,
+            out.stderr
+        );
     }
 }
 
