@@ -6,6 +6,7 @@
 
 pub mod agg;
 pub mod comms;
+pub mod communicators;
 pub mod hist;
 pub mod ops;
 pub mod skew;

@@ -1,0 +1,328 @@
+//! What is kept of a log: the calls by who made them, and the lines about communicators.
+
+use crate::grammar::message::init::{self, Stage};
+use crate::grammar::message::timing::Of;
+use crate::grammar::message::{Message, timing};
+use crate::origin::Renumbered;
+use crate::scan::{Call, Said, Visit};
+use crate::tally;
+use rustc_hash::FxHashMap;
+
+/// One chunk's part.
+pub(super) struct Partial<'o> {
+    tally: tally::Partial<'o>,
+    heard: Vec<Heard>,
+}
+
+/// A line about a communicator; its process is the chunk's.
+pub(super) struct Heard {
+    process: u32,
+    tid: Option<u64>,
+    what: What,
+}
+
+enum What {
+    Init(Box<Begun>),
+    Layout(init::Layout),
+    Timing(Timing, u32, u32),
+}
+
+/// What an INIT line says, kept.
+#[derive(Debug, Clone)]
+struct Begun {
+    stage: Stage,
+    comm: u64,
+    side: Side,
+    parent: Option<u64>,
+}
+
+/// How long an initialisation took.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Timing {
+    /// All of it, in seconds.
+    pub(super) total: f64,
+    /// Its parts as printed.
+    pub(super) parts: Vec<(Box<[u8]>, f64)>,
+}
+
+/// How far a communicator's life is, to one process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(super) enum State {
+    /// No INIT line names it.
+    #[default]
+    Unknown,
+    /// `Init START` was the last that is said of it.
+    Started,
+    /// `Init COMPLETE` was.
+    Ready,
+    /// `Destroy COMPLETE`.
+    Destroyed,
+    /// `Abort COMPLETE`.
+    Aborted,
+}
+
+impl State {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            State::Unknown => "",
+            State::Started => "started",
+            State::Ready => "ready",
+            State::Destroyed => "destroyed",
+            State::Aborted => "aborted",
+        }
+    }
+
+    fn is_over(self) -> bool {
+        matches!(self, State::Destroyed | State::Aborted)
+    }
+}
+
+/// One process's side of a communicator.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Side {
+    /// The merged process.
+    pub(super) process: u32,
+    /// Its address there.
+    pub(super) comm: u64,
+    /// The process's rank in it.
+    pub(super) rank: Option<u32>,
+    /// Its size.
+    pub(super) nranks: Option<u32>,
+    /// The id all members share.
+    pub(super) comm_id: Option<u64>,
+    /// The CUDA device.
+    pub(super) dev: Option<u32>,
+    /// NVML's number of it.
+    pub(super) nvml_dev: Option<u32>,
+    /// Its place on the bus.
+    pub(super) bus_id: Option<u64>,
+    /// The function that made it.
+    pub(super) call: Option<Box<[u8]>>,
+    /// The side of the communicator it was split from.
+    pub(super) parent: Option<usize>,
+    /// Which of its parent's children it is: NCCL's number, or else how many of its color there
+    /// were before.
+    pub(super) child: Option<(bool, u32)>,
+    /// The split's color.
+    pub(super) color: Option<i64>,
+    /// The line that says where its ranks are.
+    pub(super) layout: Option<(u32, u32)>,
+    /// How long it took to make.
+    pub(super) timing: Option<Timing>,
+    /// How far it is.
+    pub(super) state: State,
+    /// The calls made on it.
+    pub(super) uses: Vec<(tally::Key, tally::Value)>,
+}
+
+impl<'o> Partial<'o> {
+    pub(super) fn new(options: &'o tally::Options) -> Self {
+        Partial {
+            tally: tally::Partial::new(options),
+            heard: Vec::new(),
+        }
+    }
+
+    pub(super) fn parts(self) -> (tally::Partial<'o>, Vec<Heard>) {
+        (self.tally, self.heard)
+    }
+}
+
+impl Visit for Partial<'_> {
+    const MESSAGES: bool = true;
+
+    fn message(&mut self, said: &Said<'_>) {
+        let what = match &said.message {
+            Message::Init(line) => What::Init(Box::new(begun(line))),
+            Message::Layout(layout) => What::Layout(*layout),
+            Message::Timings(timing) => match timing.of {
+                Of::Init { rank, nranks, .. } => What::Timing(kept(timing), rank, nranks),
+                Of::Bootstrap => return,
+            },
+            _ => return,
+        };
+        self.heard.push(Heard {
+            process: said.process,
+            tid: said.tid,
+            what,
+        });
+    }
+
+    #[inline(always)]
+    fn call(&mut self, call: &Call<'_>) {
+        self.tally.call(call);
+    }
+
+    fn mark(&mut self) {
+        self.tally.mark();
+    }
+
+    fn slot(&mut self) {
+        self.tally.slot();
+    }
+}
+
+fn begun(line: &init::Line<'_>) -> Begun {
+    let side = Side {
+        comm: line.init.comm,
+        rank: Some(line.init.rank),
+        nranks: Some(line.init.nranks),
+        comm_id: line.init.comm_id,
+        dev: line.cuda_dev,
+        nvml_dev: line.nvml_dev,
+        bus_id: line.bus_id,
+        call: line.call.map(Into::into),
+        child: line.split_count.map(|n| (true, n)),
+        color: line.color,
+        ..Side::default()
+    };
+    Begun {
+        stage: line.stage,
+        comm: line.init.comm,
+        side,
+        parent: line.parent,
+    }
+}
+
+fn kept(timing: &timing::Timings<'_>) -> Timing {
+    Timing {
+        total: timing.total,
+        parts: timing
+            .parts()
+            .map(|(name, s)| (name.into(), s))
+            .collect(),
+    }
+}
+
+/// All sides met so far, in the order of their first INIT lines.
+#[derive(Debug, Default)]
+pub(super) struct Sides {
+    pub(super) list: Vec<Side>,
+    /// What an address of a process names, or named last.
+    live: FxHashMap<(u32, u64), usize>,
+    /// The side that a thread's last INIT line is about.
+    last: FxHashMap<(u32, Option<u64>), usize>,
+    /// Children by parent and color, where NCCL does not number them.
+    children: FxHashMap<(usize, Option<i64>), u32>,
+}
+
+impl Sides {
+    /// Adds a chunk's lines, in order.
+    pub(super) fn add(&mut self, heard: Vec<Heard>, to: &Renumbered) {
+        for Heard { process, tid, what } in heard {
+            let process = to.processes[process as usize];
+            match what {
+                What::Init(begun) => self.init(process, tid, *begun),
+                What::Layout(layout) => {
+                    if let Some(side) = self.named(process, layout.comm)
+                        && (side.rank, side.nranks) == (Some(layout.rank), Some(layout.nranks))
+                    {
+                        side.layout = Some((layout.nodes, layout.local_ranks));
+                    }
+                }
+                What::Timing(timing, rank, nranks) => {
+                    if let Some(&at) = self.last.get(&(process, tid))
+                        && let side = &mut self.list[at]
+                        && (side.rank, side.nranks) == (Some(rank), Some(nranks))
+                    {
+                        side.timing.get_or_insert(timing);
+                    }
+                }
+            }
+        }
+    }
+
+    fn named(&mut self, process: u32, comm: u64) -> Option<&mut Side> {
+        let at = *self.live.get(&(process, comm))?;
+        Some(&mut self.list[at])
+    }
+
+    fn init(&mut self, process: u32, tid: Option<u64>, begun: Begun) {
+        let Begun {
+            stage,
+            comm,
+            side,
+            parent,
+        } = begun;
+        let at = match self.live.get(&(process, comm)) {
+            Some(&at) if self.list[at].goes_on(&side, stage) => at,
+            _ => self.new_side(process, side.clone(), parent),
+        };
+        let known = &mut self.list[at];
+        known.learn(side);
+        known.state = match stage {
+            Stage::InitStart => State::Started,
+            Stage::InitComplete => State::Ready,
+            Stage::DestroyComplete => State::Destroyed,
+            Stage::AbortComplete => State::Aborted,
+        };
+        self.last.insert((process, tid), at);
+    }
+
+    fn new_side(&mut self, process: u32, mut side: Side, parent: Option<u64>) -> usize {
+        side.process = process;
+        let parent = parent.and_then(|parent| self.live.get(&(process, parent)));
+        side.parent = parent.copied();
+        if let (Some(parent), None) = (side.parent, side.child) {
+            let before = self.children.entry((parent, side.color)).or_default();
+            side.child = Some((false, *before));
+            *before += 1;
+        }
+        let at = self.list.len();
+        self.live.insert((process, side.comm), at);
+        self.list.push(side);
+        at
+    }
+}
+
+impl Side {
+    /// True where a line is about this life of the address and not the next.
+    fn goes_on(&self, line: &Side, stage: Stage) -> bool {
+        let is_end = matches!(stage, Stage::DestroyComplete | Stage::AbortComplete);
+        let same_id = match (self.comm_id, line.comm_id) {
+            (Some(a), Some(b)) => a == b,
+            _ => true,
+        };
+        // An id that comes again is the same line again; without one an address that begins again
+        // is another communicator.
+        let again = self.comm_id.is_some() && self.comm_id == line.comm_id;
+        let follows = match stage {
+            Stage::InitStart => again,
+            Stage::InitComplete => again || self.state == State::Started,
+            Stage::DestroyComplete | Stage::AbortComplete => true,
+        };
+        (self.rank, self.nranks) == (line.rank, line.nranks)
+            && same_id
+            && follows
+            && (is_end || !self.state.is_over())
+    }
+
+    fn learn(&mut self, line: Side) {
+        self.comm_id = self.comm_id.or(line.comm_id);
+        self.dev = self.dev.or(line.dev);
+        self.nvml_dev = self.nvml_dev.or(line.nvml_dev);
+        self.bus_id = self.bus_id.or(line.bus_id);
+        self.color = self.color.or(line.color);
+        if self.call.is_none() {
+            self.call = line.call;
+        }
+    }
+
+    /// Takes in another account of the same side.
+    pub(super) fn absorb(&mut self, other: Side) {
+        self.state = self.state.max(other.state);
+        self.layout = self.layout.or(other.layout);
+        self.uses.extend(other.uses.iter().copied());
+        if self.timing.is_none() {
+            self.timing.clone_from(&other.timing);
+        }
+        self.learn(other);
+    }
+
+    /// Calls made on it.
+    pub(super) fn calls(&self) -> u64 {
+        self.uses
+            .iter()
+            .fold(0, |n, (_, value)| n.saturating_add(value.calls))
+    }
+}

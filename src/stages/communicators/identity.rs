@@ -1,0 +1,244 @@
+//! Which sides are one communicator, and where its members are.
+
+use super::fold::Side;
+use super::label::Label;
+use crate::origin::Process;
+use rustc_hash::FxHashMap;
+
+/// A communicator.
+#[derive(Debug, Default)]
+pub(super) struct Communicator {
+    /// What tells it from all others.
+    pub(super) key: Key,
+    /// Its sides, by rank.
+    pub(super) sides: Vec<usize>,
+    /// Its size.
+    pub(super) nranks: Option<u32>,
+    /// The communicator it was split from.
+    pub(super) parent: Option<usize>,
+    /// What it is for.
+    pub(super) label: Label,
+    /// Its members' ranks in the job.
+    pub(super) place: Place,
+}
+
+/// What all members of a communicator know it by.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Key {
+    /// The id that NCCL prints.
+    Id(u64, u32),
+    /// The parent, which of its children (and whether NCCL numbers them), and the color: a split
+    /// is one call of all the parent's ranks.
+    Split(Box<Key>, bool, u32, i64),
+    /// Nothing: one process's address.
+    Own(usize),
+}
+
+impl Default for Key {
+    fn default() -> Self {
+        Key::Own(usize::MAX)
+    }
+}
+
+impl Key {
+    /// The id as a text: as printed, or for a split `parent/child.color`.
+    pub(super) fn text(&self) -> Option<String> {
+        match self {
+            Key::Id(id, _) => Some(format!("{id:#x}")),
+            Key::Split(parent, _, child, color) => {
+                Some(format!("{}/{child}.{color}", parent.text()?))
+            }
+            Key::Own(_) => None,
+        }
+    }
+}
+
+/// A GPU of the job: a process and the device its communicators are on.
+pub(super) type Gpu = (u32, Option<u32>);
+
+/// Where a communicator's members are in the job.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Place {
+    /// Its members' ranks in the job, by their rank in it, as far as they are known.
+    pub(super) ranks: Vec<u32>,
+    /// Ranks of the job.
+    pub(super) world: u32,
+    /// The ranks are those of a communicator that has all others' members; else they are only the
+    /// order of hosts and devices.
+    pub(super) sure: bool,
+    /// All its members are known.
+    pub(super) whole: bool,
+}
+
+impl Place {
+    /// The distance between neighbours, if it is the same for all.
+    pub(super) fn stride(&self) -> Option<u32> {
+        let mut steps = self.ranks.windows(2).map(|w| w[1].checked_sub(w[0]));
+        let first = steps.next()??;
+        (first > 0 && steps.all(|step| step == Some(first))).then_some(first)
+    }
+
+    /// It has every rank of the job.
+    pub(super) fn is_all(&self) -> bool {
+        self.whole && self.world > 0 && self.ranks.len() == self.world as usize
+    }
+}
+
+/// The communicators of the sides, in the order of their first side.
+pub(super) fn communicators(sides: &[Side]) -> Vec<Communicator> {
+    let mut keys: Vec<Key> = Vec::with_capacity(sides.len());
+    let mut index: FxHashMap<Key, usize> = FxHashMap::default();
+    let mut all: Vec<Communicator> = Vec::new();
+    for (at, side) in sides.iter().enumerate() {
+        // A parent stands before its children.
+        let parent = side.parent.map(|parent| keys[parent].clone());
+        let key = match (side.comm_id, &parent, side.child, side.color) {
+            (Some(id), ..) => Key::Id(id, side.nranks.unwrap_or(0)),
+            (None, Some(parent), Some((numbered, child)), Some(color))
+                if !matches!(parent, Key::Own(_)) =>
+            {
+                Key::Split(Box::new(parent.clone()), numbered, child, color)
+            }
+            _ => Key::Own(at),
+        };
+        let which = *index.entry(key.clone()).or_insert_with(|| {
+            all.push(Communicator {
+                key: key.clone(),
+                nranks: side.nranks,
+                ..Communicator::default()
+            });
+            all.len() - 1
+        });
+        let parent = parent.and_then(|parent| index.get(&parent).copied());
+        all[which].parent = all[which].parent.or(parent);
+        all[which].sides.push(at);
+        keys.push(key);
+    }
+    for communicator in &mut all {
+        communicator.sides.sort_by_key(|&at| (sides[at].rank, at));
+    }
+    all
+}
+
+/// The GPU that a side is on.
+pub(super) fn gpu(side: &Side) -> Gpu {
+    (side.process, side.dev)
+}
+
+/// Finds every communicator's members in the job.
+///
+/// A job is what communicators connect. Where one of them has all GPUs of its job, its ranks are
+/// the job's. Where none has, GPUs are counted by host and device, which is only likely.
+pub(super) fn place(all: &mut [Communicator], sides: &[Side], processes: &[Process]) {
+    let mut numbers: FxHashMap<Gpu, usize> = FxHashMap::default();
+    let mut gpus: Vec<Gpu> = Vec::new();
+    let named = |c: &Communicator| !matches!(c.key, Key::Own(_));
+    for &at in all.iter().filter(|c| named(c)).flat_map(|c| &c.sides) {
+        numbers.entry(gpu(&sides[at])).or_insert_with(|| {
+            gpus.push(gpu(&sides[at]));
+            gpus.len() - 1
+        });
+    }
+    let mut job = Union::new(gpus.len());
+    for communicator in all.iter().filter(|c| named(c)) {
+        let mut members = communicator.sides.iter().map(|&at| numbers[&gpu(&sides[at])]);
+        if let Some(first) = members.next() {
+            members.for_each(|other| job.join(first, other));
+        }
+    }
+    let mut size: FxHashMap<usize, usize> = FxHashMap::default();
+    for at in 0..gpus.len() {
+        *size.entry(job.root(at)).or_default() += 1;
+    }
+    // The largest of a job that has all its GPUs; the first of equals.
+    let mut rank: FxHashMap<usize, u32> = FxHashMap::default();
+    let mut world: FxHashMap<usize, u32> = FxHashMap::default();
+    for communicator in all.iter().filter(|c| named(c)) {
+        let members: Vec<(usize, Option<u32>)> = communicator
+            .sides
+            .iter()
+            .map(|&at| (numbers[&gpu(&sides[at])], sides[at].rank))
+            .collect();
+        let Some(&(first, _)) = members.first() else {
+            continue;
+        };
+        let root = job.root(first);
+        if members.len() != size[&root] || world.contains_key(&root) {
+            continue;
+        }
+        world.insert(root, communicator.nranks.unwrap_or(0));
+        for (gpu, of) in members {
+            rank.extend(of.map(|of| (gpu, of)));
+        }
+    }
+    // All others in the order of hosts and devices.
+    let mut rest: Vec<usize> = (0..gpus.len())
+        .filter(|&at| !world.contains_key(&job.root(at)))
+        .collect();
+    rest.sort_by_cached_key(|&at| {
+        let (process, dev) = gpus[at];
+        let Process { host, pid } = &processes[process as usize];
+        (natural(host), dev, *pid)
+    });
+    let count = u32::try_from(rest.len()).unwrap_or(u32::MAX);
+    let order: FxHashMap<usize, u32> = rest.into_iter().zip(0..).collect();
+    for communicator in all.iter_mut().filter(|c| !matches!(c.key, Key::Own(_))) {
+        let members: Vec<usize> = communicator
+            .sides
+            .iter()
+            .map(|&at| numbers[&gpu(&sides[at])])
+            .collect();
+        let Some(&first) = members.first() else {
+            continue;
+        };
+        let of = world.get(&job.root(first)).copied();
+        let ranks: Option<Vec<u32>> = members
+            .iter()
+            .map(|gpu| rank.get(gpu).or_else(|| order.get(gpu)).copied())
+            .collect();
+        let ranks = ranks.unwrap_or_default();
+        communicator.place = Place {
+            whole: communicator.nranks == u32::try_from(ranks.len()).ok(),
+            ranks,
+            world: of.unwrap_or(count),
+            sure: of.is_some(),
+        };
+    }
+}
+
+/// A name in parts that sort as people count: `node2` before `node10`.
+fn natural(name: &[u8]) -> Vec<(u64, Vec<u8>)> {
+    name.chunk_by(|a, b| a.is_ascii_digit() == b.is_ascii_digit())
+        .map(|part| match std::str::from_utf8(part).map(str::parse) {
+            Ok(Ok(number)) => (number, Vec::new()),
+            _ => (u64::MAX, part.to_vec()),
+        })
+        .collect()
+}
+
+/// Sets that can be joined.
+#[derive(Debug, Default)]
+pub(super) struct Union(Vec<usize>);
+
+impl Union {
+    /// `n` sets of one.
+    pub(super) fn new(n: usize) -> Union {
+        Union((0..n).collect())
+    }
+
+    /// The set that `at` is in.
+    pub(super) fn root(&mut self, at: usize) -> usize {
+        let mut root = at;
+        while self.0[root] != root {
+            self.0[root] = self.0[self.0[root]];
+            root = self.0[root];
+        }
+        root
+    }
+
+    /// Makes two sets one, named by the lower of the two.
+    pub(super) fn join(&mut self, a: usize, b: usize) {
+        let (a, b) = (self.root(a), self.root(b));
+        self.0[a.max(b)] = a.min(b);
+    }
+}

@@ -1,0 +1,351 @@
+//! What a communicator is for, from where its members are and what they send.
+//!
+//! Use and place are judged apart. A label is *high* only where both say the same and nothing else
+//! fits; what one of them says alone is *low*; where neither says anything it is unknown.
+//!
+//! | label | use | place |
+//! |---|---|---|
+//! | expert | every rank sends to every rank, itself too | any |
+//! | pipeline | Send and Recv with the next and the previous rank | outside a communicator of gradients |
+//! | context | Send to the next rank, Recv from the previous, round in a ring | inside one of gradients |
+//! | data | sums of gradients: averages, fp32 where the gathers are halves, buckets once a step | all ranks, or ranks apart |
+//! | tensor | sums of activations: the same size many times a step | ranks side by side on a node |
+//! | world | nothing but small calls | all ranks |
+
+use super::fold::Side;
+use super::identity::{Communicator, Gpu, Key, Union, gpu};
+use super::traffic::{Class, Traffic};
+use crate::tally::Ops;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// What a communicator is for, and why.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Label {
+    /// What.
+    pub(super) of: Of,
+    /// Use and place agree, and nothing else fits.
+    pub(super) high: bool,
+    /// Why.
+    pub(super) evidence: Vec<String>,
+}
+
+/// What a communicator is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Of {
+    /// Not known.
+    #[default]
+    Unknown,
+    /// A layer's tensors are spread over it.
+    Tensor,
+    /// It connects stages of layers.
+    Pipeline,
+    /// Its ranks train on different data.
+    Data,
+    /// Experts are spread over it.
+    Expert,
+    /// A sequence is spread over it.
+    Context,
+    /// All ranks of the job.
+    World,
+}
+
+impl Of {
+    /// The word in the table.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Of::Unknown => "unknown",
+            Of::Tensor => "tensor",
+            Of::Pipeline => "pipeline",
+            Of::Data => "data",
+            Of::Expert => "expert",
+            Of::Context => "context",
+            Of::World => "world",
+        }
+    }
+}
+
+/// Labels all communicators of the logs, which hold `steps` steps (0: not known).
+pub(super) fn label(all: &mut [Communicator], sides: &[Side], ops: &Ops, steps: u64) {
+    let traffic: Vec<Traffic> = all
+        .iter()
+        .map(|c| Traffic::of(c, sides, ops, steps))
+        .collect();
+    let job = Job::new(all, sides, &traffic);
+    // First what needs no other label, then what others are held against.
+    let mut labels: Vec<Label> = (0..all.len()).map(|at| job.alone(at)).collect();
+    job.sums(&mut labels);
+    job.chains(&mut labels);
+    job.ends_of_pipelines(&mut labels);
+    job.tensors(&mut labels);
+    for (communicator, mut label) in all.iter_mut().zip(labels) {
+        let place = &communicator.place;
+        if !(place.sure && place.whole) && label.of != Of::Unknown {
+            label.high = false;
+            label.evidence.push(
+                match place.whole {
+                    true => "no communicator has all ranks",
+                    false => "not all members are seen",
+                }
+                .to_owned(),
+            );
+        }
+        communicator.label = label;
+    }
+}
+
+/// The communicators of a job beside each other.
+struct Job<'c> {
+    all: &'c [Communicator],
+    traffic: &'c [Traffic],
+    /// The GPUs of each.
+    gpus: Vec<FxHashSet<Gpu>>,
+    /// For each those that share a GPU with it and have other members.
+    beside: Vec<Vec<usize>>,
+}
+
+impl<'c> Job<'c> {
+    fn new(all: &'c [Communicator], sides: &[Side], traffic: &'c [Traffic]) -> Job<'c> {
+        let gpus: Vec<FxHashSet<Gpu>> = all
+            .iter()
+            .map(|c| match c.key {
+                Key::Own(_) => FxHashSet::default(),
+                _ => c.sides.iter().map(|&at| gpu(&sides[at])).collect(),
+            })
+            .collect();
+        let mut of: FxHashMap<Gpu, Vec<usize>> = FxHashMap::default();
+        for (at, gpus) in gpus.iter().enumerate() {
+            // One with traffic can say something of another.
+            if traffic[at].class != Class::Control {
+                for &gpu in gpus {
+                    of.entry(gpu).or_default().push(at);
+                }
+            }
+        }
+        let beside = gpus.iter().enumerate().map(|(at, own)| {
+            let mut beside: Vec<usize> = own
+                .iter()
+                .filter_map(|gpu| of.get(gpu))
+                .flatten()
+                .copied()
+                .filter(|&other| other != at && gpus[other] != *own)
+                .collect();
+            beside.sort_unstable();
+            beside.dedup();
+            beside
+        });
+        Job {
+            all,
+            traffic,
+            beside: beside.collect(),
+            gpus,
+        }
+    }
+
+    /// GPUs that two communicators share.
+    fn shared(&self, a: usize, b: usize) -> usize {
+        let (a, b) = (&self.gpus[a], &self.gpus[b]);
+        let (few, many) = if a.len() < b.len() { (a, b) } else { (b, a) };
+        few.iter().filter(|gpu| many.contains(gpu)).count()
+    }
+
+    /// Those beside it that sum, and cross it at one GPU: another dimension of the job.
+    fn crossing(&self, at: usize) -> impl Iterator<Item = usize> {
+        self.beside[at].iter().copied().filter(move |&other| {
+            self.traffic[other].class == Class::Sums && self.shared(at, other) == 1
+        })
+    }
+
+    /// What a communicator says by itself.
+    fn alone(&self, at: usize) -> Label {
+        let (own, traffic) = (&self.all[at], &self.traffic[at]);
+        let named = self.all.iter().filter(|c| !matches!(c.key, Key::Own(_)));
+        let evidence = traffic.evidence.clone();
+        let none = |why: &str| Label {
+            evidence: vec![why.to_owned()],
+            ..Label::default()
+        };
+        if matches!(own.key, Key::Own(_)) {
+            return none("who is in it is not known");
+        }
+        if own.nranks == Some(1) {
+            return none("one rank");
+        }
+        let of = |of: Of, high: bool, place: Option<String>| Label {
+            of,
+            high,
+            evidence: evidence.iter().cloned().chain(place).collect(),
+        };
+        match traffic.class {
+            Class::Exchange => of(Of::Expert, traffic.is_uneven, None),
+            Class::Control if own.place.is_all() => {
+                let others = named.count() > 1;
+                let place = format!("all {} ranks", own.place.world);
+                of(Of::World, others && traffic.calls > 0, Some(place))
+            }
+            _ => of(Of::Unknown, false, None),
+        }
+    }
+
+    /// Communicators that sum gradients.
+    fn sums(&self, labels: &mut [Label]) {
+        for at in 0..self.all.len() {
+            let traffic = &self.traffic[at];
+            if traffic.class != Class::Sums || self.gpus[at].len() < 2 {
+                continue;
+            }
+            let place = &self.all[at].place;
+            let busier = self
+                .crossing(at)
+                .any(|other| self.traffic[other].sums > 4.0 * traffic.sums);
+            let stride = place.stride();
+            // Gradients are summed across the copies of a model, which lie outside its shards.
+            let inside = self
+                .crossing(at)
+                .any(|other| self.all[other].place.stride() > stride);
+            let fits = place.is_all() || stride.is_some() && !inside;
+            let (strong, weak) = (traffic.gradients(), traffic.is_buckets || busier);
+            if !strong && !(weak && fits) {
+                continue;
+            }
+            let label = &mut labels[at];
+            label.of = Of::Data;
+            label.high = fits && (strong || place.is_all() || busier);
+            if busier {
+                label
+                    .evidence
+                    .push("one that crosses it has far more calls".to_owned());
+            }
+            label.evidence.push(self.where_it_is(at));
+        }
+    }
+
+    /// Communicators of Send and Recv between neighbours.
+    fn chains(&self, labels: &mut [Label]) {
+        for at in 0..self.all.len() {
+            let (Class::Chain { ring }, place) = (self.traffic[at].class, &self.all[at].place)
+            else {
+                continue;
+            };
+            let data = |&other: &usize| labels[other].of == Of::Data;
+            let beside = || self.beside[at].iter().copied().filter(data);
+            let inside = beside().any(|other| self.shared(at, other) > 1);
+            // The pipeline is the outermost dimension: its neighbours are further apart than a
+            // whole communicator of gradients is wide.
+            let outside = beside().any(|other| {
+                let of = &self.all[other];
+                self.shared(at, other) == 1
+                    && labels[other].high
+                    && place.stride().zip(of.place.stride()).is_some_and(|(own, s)| {
+                        own >= s.saturating_mul(of.nranks.unwrap_or(u32::MAX))
+                    })
+            });
+            let (of, high, why) = if inside {
+                (Of::Context, ring, Some("inside one that sums gradients"))
+            } else if ring {
+                (Of::Context, false, None)
+            } else if outside {
+                let why = "further apart than one that sums gradients is wide";
+                (Of::Pipeline, true, Some(why))
+            } else {
+                (Of::Pipeline, false, None)
+            };
+            let label = &mut labels[at];
+            (label.of, label.high) = (of, high);
+            label.evidence.extend(why.map(str::to_owned));
+            label.evidence.push(self.where_it_is(at));
+        }
+    }
+
+    /// What connects the ends of a pipeline sums the gradients of layers that both have: it is
+    /// no dimension of its own.
+    fn ends_of_pipelines(&self, labels: &mut [Label]) {
+        let mut numbers: FxHashMap<Gpu, usize> = FxHashMap::default();
+        for gpu in self.gpus.iter().flatten() {
+            let next = numbers.len();
+            numbers.entry(*gpu).or_insert(next);
+        }
+        let mut pipeline = Union::new(numbers.len());
+        for (at, _) in labels.iter().enumerate().filter(|(_, l)| l.of == Of::Pipeline) {
+            let mut members = self.gpus[at].iter().map(|gpu| numbers[gpu]);
+            if let Some(first) = members.next() {
+                members.for_each(|other| pipeline.join(first, other));
+            }
+        }
+        for (at, label) in labels.iter_mut().enumerate() {
+            let mut seen = FxHashSet::default();
+            let mut members = self.gpus[at].iter();
+            let all = self.all[at].place.is_all();
+            if label.of == Of::Data
+                && !all
+                && members.any(|gpu| !seen.insert(pipeline.root(numbers[gpu])))
+            {
+                label.of = Of::Unknown;
+                label.high = false;
+                label.evidence.push("inside a pipeline".to_owned());
+            }
+        }
+    }
+
+    /// Communicators that sum activations.
+    fn tensors(&self, labels: &mut [Label]) {
+        for at in 0..self.all.len() {
+            let (own, traffic) = (&self.all[at], &self.traffic[at]);
+            if traffic.class != Class::Sums || labels[at].of != Of::Unknown {
+                continue;
+            }
+            if traffic.gradients() || traffic.is_sharded() || self.gpus[at].len() < 2 {
+                continue;
+            }
+            let crossing: Vec<usize> = self.crossing(at).collect();
+            let busiest = crossing
+                .iter()
+                .all(|&other| traffic.sums > 4.0 * self.traffic[other].sums);
+            let beside_gradients = crossing
+                .iter()
+                .any(|&other| labels[other].of == Of::Data && self.traffic[other].gradients());
+            // A shard's sums come again in what sums them over the copies (HSDP).
+            let again = crossing
+                .iter()
+                .any(|&other| self.traffic[other].sums_again(traffic));
+            let many = traffic.is_many || traffic.again > 4.0;
+            if again || !(many || beside_gradients || busiest && !crossing.is_empty()) {
+                continue;
+            }
+            let place = &own.place;
+            let near = place.stride() == Some(1);
+            // Another dimension begins where this one ends.
+            let next = self.beside[at].iter().any(|&other| {
+                matches!(labels[other].of, Of::Data | Of::Pipeline)
+                    && self.shared(at, other) == 1
+                    && self.all[other]
+                        .place
+                        .stride()
+                        .is_some_and(|stride| Some(stride) >= own.nranks)
+            });
+            if !near && !many {
+                continue;
+            }
+            let use_fits = busiest || beside_gradients;
+            let label = &mut labels[at];
+            label.of = Of::Tensor;
+            label.high = near && next && use_fits && many && !place.is_all();
+            if beside_gradients {
+                label.evidence.push("crosses one that sums gradients".to_owned());
+            } else if busiest && !crossing.is_empty() {
+                label.evidence.push("far more calls than those that cross it".to_owned());
+            }
+            label.evidence.push(self.where_it_is(at));
+        }
+    }
+
+    /// Where a communicator's ranks are.
+    fn where_it_is(&self, at: usize) -> String {
+        let place = &self.all[at].place;
+        match place.stride() {
+            _ if place.is_all() => format!("all {} ranks", place.world),
+            Some(1) => "ranks side by side".to_owned(),
+            Some(n) => format!("ranks {n} apart"),
+            None => "ranks at no even distance".to_owned(),
+        }
+    }
+}

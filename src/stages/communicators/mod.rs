@@ -1,0 +1,280 @@
+//! nccl-communicators: one row a communicator, who is in it and what it is for.
+//!
+//! Chunks keep their calls ([`crate::tally`]) and their lines about communicators ([`fold`]). At
+//! the merge these become *sides*: one process's view of one communicator, from the line that
+//! begins it to the one that ends it. Sides of one id are a communicator ([`identity`]); what it is
+//! for is read from where its members are and what they send ([`label`], [`traffic`]).
+
+mod fold;
+mod identity;
+mod label;
+mod rows;
+mod traffic;
+
+use crate::calls::{self, Options as Read, Progress};
+use crate::error::{Error, Result};
+use crate::formats::{self, Format, log};
+use crate::origin::{Identity, Member, Merged, Process};
+use crate::records::Basis;
+use crate::report::Report;
+use crate::source::{Input, Origin};
+use crate::tally::{self, Bag, Key, Ops, Sizing, Tally, Value};
+use crate::timeline::{self, Present};
+use fold::{Partial, Side, Sides};
+use rustc_hash::FxHashMap;
+
+pub use rows::{grid, look, members};
+
+/// What the logs say about communicators.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// Operations by number.
+    ops: Ops,
+    /// The processes, by number.
+    processes: Vec<Process>,
+    /// The communicators, in the order they were first seen.
+    communicators: Vec<identity::Communicator>,
+    /// The sides, by number.
+    sides: Vec<Side>,
+}
+
+/// What the counting tells apart: every call but its buffers, sizes to three digits.
+fn tally_options(steps: bool) -> tally::Options {
+    tally::Options {
+        sizing: Sizing::Digits,
+        basis: Basis::Api,
+        members: true,
+        datatypes: true,
+        steps,
+        exact: true,
+    }
+}
+
+/// Reads all `origins`, which must be logs.
+///
+/// # Errors
+/// No input could be read, the window is not there, damage under `--strict`.
+pub fn read(
+    origins: &[Origin],
+    read: &Read,
+    report: &mut Report,
+    progress: &dyn Progress,
+) -> Result<Found> {
+    let tally = tally_options(read.window.is_some());
+    let mut run = Run {
+        read,
+        tally: Tally::new(tally.clone()),
+        tally_options: &tally,
+        merged: Merged::default(),
+        sides: Sides::default(),
+        calls: Bag::default(),
+        present: Present::default(),
+        steps: 0,
+    };
+    calls::each(origins, read.source, report, |input, report| {
+        run.input(&input, report, progress)
+    })?;
+    if let Some(window) = &read.window {
+        run.present.check(window).map_err(Error::Content)?;
+    }
+    progress.finish();
+    Ok(run.finish(report))
+}
+
+struct Run<'o> {
+    read: &'o Read,
+    tally: Tally,
+    tally_options: &'o tally::Options,
+    merged: Merged,
+    sides: Sides,
+    /// By merged member.
+    calls: Bag<Key>,
+    present: Present,
+    /// Steps of the input with the most.
+    steps: u64,
+}
+
+impl Run<'_> {
+    fn input(
+        &mut self,
+        input: &Input,
+        report: &mut Report,
+        progress: &dyn Progress,
+    ) -> Result<()> {
+        if formats::recognise(&input.head()?) != Format::Log {
+            return Err(Error::Content(format!(
+                "{}: expected a log of NCCL's: a table of calls does not say who is in a \
+                 communicator",
+                input.name()
+            )));
+        }
+        self.tally.clear();
+        let (tally, sides, options) = (&mut self.tally, &mut self.sides, self.tally_options);
+        let log = log::read(
+            input,
+            &self.read.log,
+            &mut self.merged,
+            || Partial::new(options),
+            |bytes| progress.advance(bytes),
+            |part| {
+                let (calls, heard) = part.visit.parts();
+                sides.add(heard, part.to);
+                tally.merge(calls, part.gap, part.to, part.joined);
+                Ok(())
+            },
+        )?;
+        report.input(&input.name(), &log.account);
+        let timeline = timeline::resolve(&log.marks, &self.read.timeline);
+        let window = self.read.window.as_ref();
+        if window.is_some() {
+            calls::said(&input.name(), &timeline, report);
+        }
+        self.present.add(&timeline);
+        let inside = |step: &&timeline::Step| window.is_none_or(|w| w.contains(step.step));
+        let steps = timeline.steps.iter().filter(inside).map(|s| s.steps).sum();
+        self.steps = self.steps.max(steps);
+        let wanted = |gap: usize| match window {
+            Some(window) => timeline
+                .step_of(gap)
+                .is_some_and(|s| window.contains(s.step)),
+            None => true,
+        };
+        let calls = &mut self.calls;
+        self.tally
+            .drain(wanted, |_, key, value| calls.push(key, value));
+        Ok(())
+    }
+
+    fn finish(self, report: &mut Report) -> Found {
+        let aliases = self.merged.aliases();
+        let mut sides = real(self.sides.list, &aliases);
+        attribute(&mut sides, self.calls.into_sorted(), &self.merged, &aliases);
+        let processes = self.merged.origins.processes.items().to_vec();
+        let mut communicators = identity::communicators(&sides);
+        identity::place(&mut communicators, &sides, &processes);
+        label::label(&mut communicators, &sides, &self.tally.ops, self.steps);
+        notes(&sides, &communicators, report);
+        Found {
+            ops: self.tally.ops,
+            processes,
+            communicators,
+            sides,
+        }
+    }
+}
+
+/// The sides with the processes they really are of. Two accounts of one side, by a process's name
+/// and by one with bytes glued to it, become one.
+fn real(list: Vec<Side>, aliases: &[u32]) -> Vec<Side> {
+    let mut sides: Vec<Side> = Vec::with_capacity(list.len());
+    let mut at: Vec<usize> = Vec::with_capacity(list.len());
+    let mut known: FxHashMap<(u32, u64, u64), usize> = FxHashMap::default();
+    for mut side in list {
+        let glued = aliases[side.process as usize] != side.process;
+        side.process = aliases[side.process as usize];
+        side.parent = side.parent.and_then(|parent| at.get(parent).copied());
+        let key = side.comm_id.map(|id| (side.process, side.comm, id));
+        let twin = key.and_then(|key| known.get(&key).copied());
+        if let Some(twin) = twin
+            && (glued || sides[twin].rank == side.rank)
+        {
+            at.push(twin);
+            sides[twin].absorb(side);
+            continue;
+        }
+        let here = sides.len();
+        if let Some(key) = key {
+            known.insert(key, here);
+        }
+        at.push(here);
+        sides.push(side);
+    }
+    sides
+}
+
+/// Gives each call to the side it was made on. A call whose side is not known, or may be one of
+/// several, makes a side of its own.
+fn attribute(
+    sides: &mut Vec<Side>,
+    calls: Vec<(Key, Value)>,
+    merged: &Merged,
+    aliases: &[u32],
+) {
+    let mut by_address: FxHashMap<(u32, u64), Vec<usize>> = FxHashMap::default();
+    for (at, side) in sides.iter().enumerate() {
+        let lives = by_address.entry((side.process, side.comm)).or_default();
+        lives.push(at);
+    }
+    let mut own: FxHashMap<(u32, u64, Option<Identity>), usize> = FxHashMap::default();
+    let mut side_of: FxHashMap<u32, usize> = FxHashMap::default();
+    for (key, value) in calls {
+        let at = *side_of.entry(key.member).or_insert_with(|| {
+            let member = merged.origins.members.get(key.member);
+            let process = aliases[merged.origins.places.get(member.place).process as usize];
+            let identity = merged.identity_as(member, process);
+            let lives = by_address.get(&(process, member.comm));
+            if let Some(identity) = identity
+                && let Some(at) = sole(lives.into_iter().flatten(), sides, &identity)
+            {
+                return at;
+            }
+            *own.entry((process, member.comm, identity))
+                .or_insert_with(|| {
+                    sides.push(unnamed(process, member, identity));
+                    sides.len() - 1
+                })
+        });
+        sides[at].uses.push((key, value));
+    }
+}
+
+/// The one life of an address that is known as `identity`.
+fn sole<'s>(
+    lives: impl Iterator<Item = &'s usize>,
+    sides: &[Side],
+    identity: &Identity,
+) -> Option<usize> {
+    let is = |&&at: &&usize| {
+        let side = &sides[at];
+        let ids = side.comm_id.zip(identity.comm_id);
+        (side.rank, side.nranks) == (Some(identity.rank), Some(identity.nranks))
+            && ids.is_none_or(|(a, b)| a == b)
+    };
+    let mut those = lives.filter(is);
+    match (those.next(), those.next()) {
+        (Some(&at), None) => Some(at),
+        _ => None,
+    }
+}
+
+/// A side that only calls name, or an INIT line that was torn.
+fn unnamed(process: u32, member: &Member, identity: Option<Identity>) -> Side {
+    Side {
+        process,
+        comm: member.comm,
+        rank: identity.map(|i| i.rank),
+        nranks: identity.map(|i| i.nranks).or(member.nranks),
+        comm_id: identity.and_then(|i| i.comm_id),
+        ..Side::default()
+    }
+}
+
+/// Says what is missing, and how to have it the next time.
+fn notes(sides: &[Side], communicators: &[identity::Communicator], report: &Report) {
+    let without = sides.iter().filter(|s| s.rank.is_none()).count();
+    if communicators.is_empty() {
+        report.warn(
+            "no communicators: NCCL names them under NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL",
+        );
+    } else if without > 0 {
+        let calls: u64 = sides
+            .iter()
+            .filter(|s| s.rank.is_none())
+            .map(Side::calls)
+            .sum();
+        report.note(&format!(
+            "{without} communicators (as processes name them, {calls} calls) have no INIT line: who \
+             is in them is not known; rerun with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL"
+        ));
+    }
+}

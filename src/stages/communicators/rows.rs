@@ -1,0 +1,349 @@
+//! The rows of the two tables.
+
+use super::Found;
+use super::fold::{Side, State};
+use super::identity::{Communicator, Key};
+use crate::render::{Cell, Grid};
+use crate::tally::UNKNOWN;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+/// The columns of a communicator's row.
+const COLUMNS: [&str; 23] = [
+    "comm_id",
+    "label",
+    "confidence",
+    "evidence",
+    "nranks",
+    "members_seen",
+    "missing",
+    "nodes",
+    "ranks_per_node",
+    "locality",
+    "stride",
+    "parent",
+    "color",
+    "created_by",
+    "init_s",
+    "init_slowest",
+    "init_breakdown",
+    "calls",
+    "total_bytes",
+    "ops",
+    "state",
+    "host",
+    "pid",
+];
+
+/// One row a communicator.
+pub fn grid(found: &Found) -> Grid {
+    let row = |communicator: &Communicator| {
+        let of = Facts::of(found, communicator);
+        let label = &communicator.label;
+        let text = |text: String| match text.is_empty() {
+            true => Cell::Empty,
+            false => Cell::Text(text.into_bytes()),
+        };
+        let own = of.own();
+        vec![
+            communicator.key.text().map_or(Cell::Empty, text),
+            label.of.name().into(),
+            of.confidence().into(),
+            text(label.evidence.join("; ")),
+            communicator.nranks.map(u64::from).into(),
+            of.seen().map(|n| n as u64).into(),
+            of.missing().map_or(Cell::Empty, text),
+            of.nodes().map(u64::from).into(),
+            of.ranks_per_node().map_or(Cell::Empty, text),
+            of.locality().into(),
+            communicator.place.stride().filter(|_| communicator.place.sure).map(u64::from).into(),
+            of.parent().map_or(Cell::Empty, text),
+            of.color().map_or(Cell::Empty, |c| text(c.to_string())),
+            of.created_by().map_or(Cell::Empty, |c| Cell::Text(c.to_vec())),
+            of.slowest().map(|(_, seconds)| seconds).into(),
+            of.slowest().and_then(|(side, _)| side.rank).map(u64::from).into(),
+            text(of.breakdown()),
+            of.calls().into(),
+            of.bytes().into(),
+            text(of.ops()),
+            text(of.state()),
+            own.map(|side| of.host(side)).map_or(Cell::Empty, Cell::Text),
+            own.and_then(|side| of.pid(side)).into(),
+        ]
+    };
+    Grid {
+        columns: COLUMNS.map(str::to_owned).to_vec(),
+        rows: found.communicators.iter().map(row).collect(),
+    }
+}
+
+/// One row a member.
+pub fn members(found: &Found) -> Grid {
+    let columns = [
+        "comm_id",
+        "rank",
+        "host",
+        "pid",
+        "dev",
+        "bus_id",
+        "nvml_dev",
+        "comm",
+        "calls",
+        "nranks",
+        "global_rank",
+        "label",
+        "state",
+    ];
+    let mut rows = Vec::new();
+    for communicator in &found.communicators {
+        let of = Facts::of(found, communicator);
+        let place = &communicator.place;
+        for (at, side) in of.sides().enumerate() {
+            let hex = |n: u64, x: &str| Cell::Text(format!("{x}{n:x}").into_bytes());
+            rows.push(vec![
+                communicator
+                    .key
+                    .text()
+                    .map_or(Cell::Empty, |t| Cell::Text(t.into_bytes())),
+                side.rank.map(u64::from).into(),
+                Cell::Text(of.host(side)),
+                of.pid(side).into(),
+                side.dev.map(u64::from).into(),
+                side.bus_id.map_or(Cell::Empty, |n| hex(n, "")),
+                side.nvml_dev.map(u64::from).into(),
+                hex(side.comm, "0x"),
+                side.calls().into(),
+                communicator.nranks.map(u64::from).into(),
+                place
+                    .ranks
+                    .get(at)
+                    .filter(|_| place.sure)
+                    .map(|&r| u64::from(r))
+                    .into(),
+                communicator.label.of.name().into(),
+                match side.state {
+                    State::Unknown => Cell::Empty,
+                    state => state.name().into(),
+                },
+            ]);
+        }
+    }
+    Grid {
+        columns: columns.map(str::to_owned).to_vec(),
+        rows,
+    }
+}
+
+/// The rows as they are looked at: what fits on a line.
+pub fn look(grid: Grid) -> Grid {
+    grid
+}
+
+/// What a row says of a communicator.
+struct Facts<'f> {
+    found: &'f Found,
+    communicator: &'f Communicator,
+}
+
+impl<'f> Facts<'f> {
+    fn of(found: &'f Found, communicator: &'f Communicator) -> Self {
+        Facts {
+            found,
+            communicator,
+        }
+    }
+
+    fn sides(&self) -> impl Iterator<Item = &'f Side> {
+        let all = &self.found.sides;
+        self.communicator.sides.iter().map(move |&at| &all[at])
+    }
+
+    /// The only side of one that has no id.
+    fn own(&self) -> Option<&'f Side> {
+        let own = matches!(self.communicator.key, Key::Own(_));
+        self.sides().next().filter(|_| own)
+    }
+
+    fn confidence(&self) -> &'static str {
+        let label = &self.communicator.label;
+        match (label.of, label.high) {
+            (super::label::Of::Unknown, _) => "",
+            (_, true) => "high",
+            (_, false) => "low",
+        }
+    }
+
+    fn host(&self, side: &Side) -> Vec<u8> {
+        self.found.processes[side.process as usize].host.to_vec()
+    }
+
+    fn pid(&self, side: &Side) -> Option<u64> {
+        self.found.processes[side.process as usize].pid
+    }
+
+    fn ranks(&self) -> BTreeSet<u32> {
+        self.sides().filter_map(|side| side.rank).collect()
+    }
+
+    /// Distinct ranks seen.
+    fn seen(&self) -> Option<usize> {
+        let ranks = self.ranks();
+        (!ranks.is_empty()).then_some(ranks.len())
+    }
+
+    fn is_whole(&self) -> bool {
+        let size = self.communicator.nranks.map(|n| n as usize);
+        size.is_some() && self.seen() == size
+    }
+
+    /// The ranks not seen, `none` where all were.
+    fn missing(&self) -> Option<String> {
+        let (ranks, nranks) = (self.ranks(), self.communicator.nranks?);
+        if ranks.is_empty() {
+            return None;
+        }
+        if ranks.len() == nranks as usize {
+            return Some("none".to_owned());
+        }
+        let mut text = String::new();
+        let mut next = 0;
+        for &rank in ranks.iter().chain([&nranks]) {
+            if rank > next {
+                let blank = if text.is_empty() { "" } else { " " };
+                let _ = match rank - next {
+                    1 => write!(text, "{blank}{next}"),
+                    _ => write!(text, "{blank}{next}-{}", rank - 1),
+                };
+            }
+            next = rank + 1;
+        }
+        Some(text)
+    }
+
+    /// Ranks by host, where every rank is known.
+    fn by_host(&self) -> Option<BTreeMap<&'f [u8], usize>> {
+        if !self.is_whole() {
+            return None;
+        }
+        let mut hosts = BTreeMap::new();
+        for side in self.sides() {
+            let host = &self.found.processes[side.process as usize].host;
+            *hosts.entry(&**host).or_default() += 1;
+        }
+        Some(hosts)
+    }
+
+    /// NCCL's own number, or else the hosts of all ranks.
+    fn nodes(&self) -> Option<u32> {
+        let printed = self.sides().find_map(|side| side.layout);
+        let one = (self.communicator.nranks == Some(1)).then_some(1);
+        printed
+            .map(|(nodes, _)| nodes)
+            .or(one)
+            .or_else(|| u32::try_from(self.by_host()?.len()).ok())
+    }
+
+    fn ranks_per_node(&self) -> Option<String> {
+        let mut counts: BTreeSet<usize> = self
+            .sides()
+            .filter_map(|side| side.layout)
+            .map(|(_, local)| local as usize)
+            .collect();
+        if counts.is_empty() {
+            counts.extend(self.by_host()?.into_values());
+        }
+        let (least, most) = (counts.first()?, counts.last()?);
+        Some(if least == most {
+            least.to_string()
+        } else {
+            format!("{least}-{most}")
+        })
+    }
+
+    fn locality(&self) -> Option<&'static str> {
+        let nranks = self.communicator.nranks?;
+        if nranks == 1 {
+            return Some("single");
+        }
+        match self.nodes()? {
+            1 => Some("one-node"),
+            nodes if nodes == nranks => Some("one-per-node"),
+            _ => Some("mixed"),
+        }
+    }
+
+    fn parent(&self) -> Option<String> {
+        self.found.communicators[self.communicator.parent?].key.text()
+    }
+
+    fn color(&self) -> Option<i64> {
+        self.sides().find_map(|side| side.color)
+    }
+
+    fn created_by(&self) -> Option<&'f [u8]> {
+        self.sides().find_map(|side| side.call.as_deref())
+    }
+
+    /// The member whose initialisation took longest; the first of equals.
+    fn slowest(&self) -> Option<(&'f Side, f64)> {
+        let times = self
+            .sides()
+            .filter_map(|side| Some((side, side.timing.as_ref()?.total)));
+        times.reduce(|a, b| if b.1 > a.1 { b } else { a })
+    }
+
+    fn breakdown(&self) -> String {
+        let timing = self.slowest().and_then(|(side, _)| side.timing.as_ref());
+        let parts = timing.iter().flat_map(|timing| &timing.parts);
+        parts
+            .map(|(name, seconds)| format!("{}={seconds}", String::from_utf8_lossy(name)))
+            .collect::<Vec<_>>()
+            .join(" ")
+    }
+
+    fn calls(&self) -> u64 {
+        self.sides().fold(0, |n, s| n.saturating_add(s.calls()))
+    }
+
+    fn bytes(&self) -> u128 {
+        self.sides()
+            .flat_map(|side| &side.uses)
+            .fold(0, |n, (_, value)| n.saturating_add(value.bytes))
+    }
+
+    /// `AllReduce=120:480000000`: calls and bytes by operation.
+    fn ops(&self) -> String {
+        let mut ops: BTreeMap<&[u8], (u64, Option<u128>)> = BTreeMap::new();
+        for (key, value) in self.sides().flat_map(|side| &side.uses) {
+            let op = ops
+                .entry(self.found.ops.name(key.op))
+                .or_insert((0, Some(0)));
+            op.0 = op.0.saturating_add(value.calls);
+            op.1 = op
+                .1
+                .filter(|_| key.size != UNKNOWN)
+                .map(|bytes| bytes.saturating_add(value.bytes));
+        }
+        let text = |(name, (calls, bytes)): (&[u8], (u64, Option<u128>))| {
+            let bytes = bytes.map_or(String::new(), |bytes| bytes.to_string());
+            format!("{}={calls}:{bytes}", String::from_utf8_lossy(name))
+        };
+        ops.into_iter().map(text).collect::<Vec<_>>().join(" ")
+    }
+
+    /// How far its life is: of all members, or of how many each.
+    fn state(&self) -> String {
+        let mut states: BTreeMap<State, usize> = BTreeMap::new();
+        for side in self.sides().filter(|s| s.state != State::Unknown) {
+            *states.entry(side.state).or_default() += 1;
+        }
+        if states.len() == 1 {
+            return states.keys().map(|s| s.name()).collect();
+        }
+        states
+            .iter()
+            .map(|(state, n)| format!("{}={n}", state.name()))
+            .collect::<Vec<_>>()
+            .join(" ")
+    }
+}

@@ -1,0 +1,282 @@
+//! What a communicator is used for, from its calls alone.
+
+use super::fold::Side;
+use super::identity::Communicator;
+use crate::records::{Datatype, Kind, kind};
+use crate::tally::{Ops, UNKNOWN};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A call of up to so many bytes decides something: a flag, a loss, a seed, a size.
+const SMALL: u64 = 32 << 10;
+
+/// The bulk of a communicator's bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Class {
+    /// Nothing but small calls and broadcasts.
+    #[default]
+    Control,
+    /// From every rank to every rank.
+    Exchange,
+    /// Between neighbours; in one direction, round.
+    Chain {
+        /// All send to the next and receive from the previous.
+        ring: bool,
+    },
+    /// Gathers and sums.
+    Sums,
+    /// Several of these, or something else.
+    Mixed,
+}
+
+/// What a communicator's calls say.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Traffic {
+    /// The bulk of it.
+    pub(super) class: Class,
+    /// Calls of all members.
+    pub(super) calls: u64,
+    /// Exchanged parts differ in size.
+    pub(super) is_uneven: bool,
+    /// Large gathers and sums of a member.
+    pub(super) sums: f64,
+    /// How often a member makes its most frequent large call in a step; 0 where steps are not
+    /// known.
+    pub(super) again: f64,
+    /// The most frequent large call is made many times for each of the least frequent.
+    pub(super) is_many: bool,
+    /// AllReduces of several sizes, each made as often as the others, hardly more than once a step.
+    pub(super) is_buckets: bool,
+    /// Sums are averages, or scaled.
+    is_average: bool,
+    /// Sums are fp32 where gathers are of a smaller type.
+    is_master: bool,
+    /// A member's large gathers and scatters.
+    gathers: f64,
+    scatters: f64,
+    /// What is summed: datatype and size.
+    scattered: BTreeSet<(u64, u64)>,
+    reduced: BTreeSet<(u64, u64)>,
+    /// What a person is told.
+    pub(super) evidence: Vec<String>,
+}
+
+/// Bytes by what they are for.
+#[derive(Debug, Default)]
+struct Bytes {
+    exchange: u128,
+    point: u128,
+    sums: u128,
+    other: u128,
+}
+
+impl Traffic {
+    /// What the calls of a communicator say; the log holds `steps` steps (0: not known).
+    pub(super) fn of(own: &Communicator, sides: &[Side], ops: &Ops, steps: u64) -> Traffic {
+        let mut traffic = Traffic::default();
+        let mut bytes = Bytes::default();
+        let mut large: BTreeMap<(u32, u64, u64), u64> = BTreeMap::new();
+        let mut peers = Peers::default();
+        let (mut sums, mut averages) = (0_u64, 0_u64);
+        let (mut gather_types, mut scatter_types) = (BTreeSet::new(), BTreeSet::new());
+        let members = own.sides.len().max(1) as f64;
+        for &at in &own.sides {
+            let side = &sides[at];
+            for (key, value) in &side.uses {
+                traffic.calls = traffic.calls.saturating_add(value.calls);
+                let name = ops.name(key.op);
+                let kind = kind(name);
+                if kind == Kind::PointToPoint {
+                    peers.add(side, name == b"Send", key.root, key.size);
+                    bytes.point += value.bytes;
+                    continue;
+                }
+                if key.size <= SMALL || key.size == UNKNOWN || kind == Kind::Broadcast {
+                    continue;
+                }
+                let is = |op: &[u8]| name.ends_with(op);
+                let calls = value.calls as f64 / members;
+                match kind {
+                    Kind::PerRank if is(b"AlltoAll") => bytes.exchange += value.bytes,
+                    Kind::PerRank | Kind::AllReduce => bytes.sums += value.bytes,
+                    _ => bytes.other += value.bytes,
+                }
+                if is(b"AllGather") {
+                    traffic.gathers += calls;
+                    gather_types.insert(key.datatype);
+                } else if is(b"ReduceScatter") {
+                    traffic.scatters += calls;
+                    traffic.scattered.insert((key.datatype, key.size));
+                    scatter_types.insert(key.datatype);
+                } else if kind == Kind::AllReduce {
+                    traffic.reduced.insert((key.datatype, key.size));
+                } else {
+                    continue;
+                }
+                if !is(b"AllGather") {
+                    sums = sums.saturating_add(value.calls);
+                    if key.redop >= 4 {
+                        averages = averages.saturating_add(value.calls);
+                    }
+                }
+                traffic.sums += calls;
+                let equal = large.entry((key.op, key.datatype, key.size)).or_default();
+                *equal = equal.saturating_add(value.calls);
+            }
+        }
+        let nranks = own.nranks.unwrap_or(0);
+        let all_to_all = peers.is_all_to_all(nranks);
+        if all_to_all {
+            bytes.exchange += std::mem::take(&mut bytes.point);
+        }
+        traffic.is_uneven = all_to_all && peers.sizes.len() > 2 && peers.to_itself;
+        traffic.is_average = averages > 0 && 2 * averages >= sums;
+        let size = |code: &u64| Datatype::from_code(*code).and_then(Datatype::size);
+        traffic.is_master = gather_types.iter().filter_map(size).max()
+            < scatter_types.iter().filter_map(size).min()
+            && !gather_types.is_empty();
+        let most = large.values().max().copied().unwrap_or(0);
+        let least = large.values().min().copied().unwrap_or(0);
+        traffic.is_many = most > 0 && large.len() > 1 && least.saturating_mul(8) <= most;
+        if steps > 0 {
+            traffic.again = most as f64 / members / steps as f64;
+        }
+        let only_reduced = traffic.gathers + traffic.scatters == 0.0;
+        traffic.is_buckets = only_reduced
+            && large.len() > 1
+            && most <= least.saturating_mul(3)
+            && traffic.again <= 3.0;
+        traffic.class = bytes.class(peers.chain(nranks));
+        traffic.say(&bytes, &peers, steps);
+        traffic
+    }
+
+    /// Its sums are of gradients, whatever else.
+    pub(super) fn gradients(&self) -> bool {
+        self.is_average || self.is_master
+    }
+
+    /// It gathers parameters twice and scatters gradients once: shards of a model.
+    pub(super) fn is_sharded(&self) -> bool {
+        let ratio = self.gathers / self.scatters;
+        (1.8..=2.2).contains(&ratio)
+    }
+
+    /// It sums what the other scattered.
+    pub(super) fn sums_again(&self, other: &Traffic) -> bool {
+        !other.scattered.is_empty() && !self.reduced.is_disjoint(&other.scattered)
+    }
+
+    fn say(&mut self, bytes: &Bytes, peers: &Peers, steps: u64) {
+        let mut say = |text: String| self.evidence.push(text);
+        match self.class {
+            Class::Control if self.calls == 0 => say("no calls".to_owned()),
+            Class::Control => say("only small calls and broadcasts".to_owned()),
+            Class::Exchange if self.is_uneven => {
+                say("Send and Recv of uneven parts with every rank".to_owned());
+            }
+            Class::Exchange if bytes.point > 0 || peers.to_itself => {
+                say("Send and Recv with every rank".to_owned());
+            }
+            Class::Exchange => say("AlltoAll".to_owned()),
+            Class::Chain { ring: true } => {
+                say("Send to the next rank, Recv from the previous".to_owned());
+            }
+            Class::Chain { ring: false } => say("Send and Recv between neighbours".to_owned()),
+            Class::Sums => {
+                let parts = [
+                    (self.gathers > 0.0, "AllGather"),
+                    (self.scatters > 0.0, "ReduceScatter"),
+                    (!self.reduced.is_empty(), "AllReduce"),
+                ];
+                let parts: Vec<&str> = parts.iter().filter(|p| p.0).map(|p| p.1).collect();
+                let parts = parts.join("+");
+                if steps > 0 {
+                    let calls = self.sums / steps as f64;
+                    say(format!("{parts}, {calls:.1} large calls a rank and step"));
+                } else {
+                    say(format!("{parts}, {:.0} large calls a rank", self.sums));
+                }
+                if self.is_average {
+                    say("averages".to_owned());
+                }
+                if self.is_master {
+                    say("sums in a wider type than it gathers".to_owned());
+                }
+                if self.is_buckets {
+                    say("buckets of several sizes".to_owned());
+                }
+            }
+            Class::Mixed => say("several kinds of traffic".to_owned()),
+        }
+    }
+}
+
+impl Bytes {
+    fn class(&self, chain: Option<bool>) -> Class {
+        let all = self.exchange + self.point + self.sums + self.other;
+        // A loss and a flag in between do not count.
+        let is_most = |part: u128| part > 0 && part.saturating_mul(4) >= all.saturating_mul(3);
+        if all == 0 {
+            Class::Control
+        } else if is_most(self.exchange) {
+            Class::Exchange
+        } else if is_most(self.point) {
+            chain.map_or(Class::Mixed, |ring| Class::Chain { ring })
+        } else if is_most(self.sums) {
+            Class::Sums
+        } else {
+            Class::Mixed
+        }
+    }
+}
+
+/// Who sends to whom.
+#[derive(Debug, Default)]
+struct Peers {
+    /// Rank, peer.
+    sent: BTreeSet<(u32, i64)>,
+    received: BTreeSet<(u32, i64)>,
+    sizes: BTreeSet<u64>,
+    to_itself: bool,
+}
+
+impl Peers {
+    fn add(&mut self, side: &Side, sends: bool, peer: i64, size: u64) {
+        let Some(rank) = side.rank else { return };
+        self.to_itself |= peer == i64::from(rank);
+        if sends {
+            self.sent.insert((rank, peer));
+            self.sizes.insert(size);
+        } else {
+            self.received.insert((rank, peer));
+        }
+    }
+
+    /// Every rank that sends does so to every other; of two ranks to itself too.
+    fn is_all_to_all(&self, nranks: u32) -> bool {
+        let senders: BTreeSet<u32> = self.sent.iter().map(|s| s.0).collect();
+        let each = nranks.saturating_sub(1) as usize + usize::from(self.to_itself);
+        !senders.is_empty()
+            && (nranks > 2 || self.to_itself)
+            && self.sent.len() >= senders.len() * each
+    }
+
+    /// Whether all peers are neighbours, and if so, whether all send only to the next.
+    fn chain(&self, nranks: u32) -> Option<bool> {
+        let n = i64::from(nranks);
+        let step = |&(rank, peer): &(u32, i64)| (peer - i64::from(rank)).rem_euclid(n.max(1));
+        let mut steps = self.sent.iter().map(step);
+        let near = |step: i64| step == 1 || step == n - 1;
+        if !steps.all(near) || !self.received.iter().map(step).all(near) {
+            return None;
+        }
+        let forward = nranks > 2
+            && self.sent.iter().all(|s| step(s) == 1)
+            && self.received.iter().all(|s| step(s) == n - 1);
+        let round = self
+            .sent
+            .iter()
+            .any(|&(rank, peer)| i64::from(rank) == n - 1 && peer == 0);
+        Some(forward && round)
+    }
+}
