@@ -35,9 +35,13 @@ fn main() -> ExitCode {
         if cli::generated::<Cli>(cli.input.generate)? {
             return Ok(Exit::Clean);
         }
-        let mut run = Run::new("nccl-communicators", &cli.input, &cli.steps, cli::AWK_WINDOW)?;
-        let found =
-            communicators::read(&run.origins, &run.options, &mut run.report, &run.bar)?;
+        let mut run = Run::new(
+            "nccl-communicators",
+            &cli.input,
+            &cli.steps,
+            cli::AWK_WINDOW,
+        )?;
+        let found = communicators::read(&run.origins, &run.options, &mut run.report, &run.bar)?;
         let format = cli.format.get();
         let grid = || match (cli.members, format) {
             (true, _) => communicators::members(&found),

@@ -187,10 +187,7 @@ fn begun(line: &init::Line<'_>) -> Begun {
 fn kept(timing: &timing::Timings<'_>) -> Timing {
     Timing {
         total: timing.total,
-        parts: timing
-            .parts()
-            .map(|(name, s)| (name.into(), s))
-            .collect(),
+        parts: timing.parts().map(|(name, s)| (name.into(), s)).collect(),
     }
 }
 

@@ -141,7 +141,10 @@ pub(super) fn place(all: &mut [Communicator], sides: &[Side], processes: &[Proce
     }
     let mut job = Union::new(gpus.len());
     for communicator in all.iter().filter(|c| named(c)) {
-        let mut members = communicator.sides.iter().map(|&at| numbers[&gpu(&sides[at])]);
+        let mut members = communicator
+            .sides
+            .iter()
+            .map(|&at| numbers[&gpu(&sides[at])]);
         if let Some(first) = members.next() {
             members.for_each(|other| job.join(first, other));
         }

@@ -75,7 +75,6 @@ pub(super) fn label(all: &mut [Communicator], sides: &[Side], ops: &Ops, steps: 
     let mut labels: Vec<Label> = (0..all.len()).map(|at| job.alone(at)).collect();
     job.sums(&mut labels);
     job.chains(&mut labels);
-    job.ends_of_pipelines(&mut labels);
     job.tensors(&mut labels);
     for (communicator, mut label) in all.iter_mut().zip(labels) {
         let place = &communicator.place;
@@ -101,6 +100,9 @@ struct Job<'c> {
     gpus: Vec<FxHashSet<Gpu>>,
     /// For each those that share a GPU with it and have other members.
     beside: Vec<Vec<usize>>,
+    /// Those that sum the gradients of layers that both ends of a pipeline have: no dimension of
+    /// their own.
+    ends: Vec<bool>,
 }
 
 impl<'c> Job<'c> {
@@ -133,11 +135,14 @@ impl<'c> Job<'c> {
             beside.dedup();
             beside
         });
+        let beside = beside.collect();
+        let ends = ends(&gpus, traffic);
         Job {
             all,
             traffic,
-            beside: beside.collect(),
+            beside,
             gpus,
+            ends,
         }
     }
 
@@ -151,7 +156,9 @@ impl<'c> Job<'c> {
     /// Those beside it that sum, and cross it at one GPU: another dimension of the job.
     fn crossing(&self, at: usize) -> impl Iterator<Item = usize> {
         self.beside[at].iter().copied().filter(move |&other| {
-            self.traffic[other].class == Class::Sums && self.shared(at, other) == 1
+            self.traffic[other].class == Class::Sums
+                && !self.ends[other]
+                && self.shared(at, other) == 1
         })
     }
 
@@ -182,17 +189,22 @@ impl<'c> Job<'c> {
                 let place = format!("all {} ranks", own.place.world);
                 of(Of::World, others && traffic.calls > 0, Some(place))
             }
+            _ if self.ends[at] => of(Of::Unknown, false, Some("inside a pipeline".to_owned())),
             _ => of(Of::Unknown, false, None),
         }
     }
 
+    /// Those that sum, with more than one GPU.
+    fn summing(&self) -> impl Iterator<Item = usize> {
+        (0..self.all.len()).filter(|&at| {
+            self.traffic[at].class == Class::Sums && !self.ends[at] && self.gpus[at].len() > 1
+        })
+    }
+
     /// Communicators that sum gradients.
     fn sums(&self, labels: &mut [Label]) {
-        for at in 0..self.all.len() {
+        for at in self.summing() {
             let traffic = &self.traffic[at];
-            if traffic.class != Class::Sums || self.gpus[at].len() < 2 {
-                continue;
-            }
             let place = &self.all[at].place;
             let busier = self
                 .crossing(at)
@@ -209,7 +221,7 @@ impl<'c> Job<'c> {
             }
             let label = &mut labels[at];
             label.of = Of::Data;
-            label.high = fits && (strong || place.is_all() || busier);
+            label.high = fits && (strong || busier || place.is_all() && traffic.again > 0.0);
             if busier {
                 label
                     .evidence
@@ -235,9 +247,12 @@ impl<'c> Job<'c> {
                 let of = &self.all[other];
                 self.shared(at, other) == 1
                     && labels[other].high
-                    && place.stride().zip(of.place.stride()).is_some_and(|(own, s)| {
-                        own >= s.saturating_mul(of.nranks.unwrap_or(u32::MAX))
-                    })
+                    && place
+                        .stride()
+                        .zip(of.place.stride())
+                        .is_some_and(|(own, s)| {
+                            own >= s.saturating_mul(of.nranks.unwrap_or(u32::MAX))
+                        })
             });
             let (of, high, why) = if inside {
                 (Of::Context, ring, Some("inside one that sums gradients"))
@@ -256,44 +271,12 @@ impl<'c> Job<'c> {
         }
     }
 
-    /// What connects the ends of a pipeline sums the gradients of layers that both have: it is
-    /// no dimension of its own.
-    fn ends_of_pipelines(&self, labels: &mut [Label]) {
-        let mut numbers: FxHashMap<Gpu, usize> = FxHashMap::default();
-        for gpu in self.gpus.iter().flatten() {
-            let next = numbers.len();
-            numbers.entry(*gpu).or_insert(next);
-        }
-        let mut pipeline = Union::new(numbers.len());
-        for (at, _) in labels.iter().enumerate().filter(|(_, l)| l.of == Of::Pipeline) {
-            let mut members = self.gpus[at].iter().map(|gpu| numbers[gpu]);
-            if let Some(first) = members.next() {
-                members.for_each(|other| pipeline.join(first, other));
-            }
-        }
-        for (at, label) in labels.iter_mut().enumerate() {
-            let mut seen = FxHashSet::default();
-            let mut members = self.gpus[at].iter();
-            let all = self.all[at].place.is_all();
-            if label.of == Of::Data
-                && !all
-                && members.any(|gpu| !seen.insert(pipeline.root(numbers[gpu])))
-            {
-                label.of = Of::Unknown;
-                label.high = false;
-                label.evidence.push("inside a pipeline".to_owned());
-            }
-        }
-    }
-
     /// Communicators that sum activations.
     fn tensors(&self, labels: &mut [Label]) {
-        for at in 0..self.all.len() {
+        for at in self.summing() {
             let (own, traffic) = (&self.all[at], &self.traffic[at]);
-            if traffic.class != Class::Sums || labels[at].of != Of::Unknown {
-                continue;
-            }
-            if traffic.gradients() || traffic.is_sharded() || self.gpus[at].len() < 2 {
+            let gradients = traffic.gradients() || traffic.is_sharded();
+            if gradients || labels[at].of != Of::Unknown {
                 continue;
             }
             let crossing: Vec<usize> = self.crossing(at).collect();
@@ -307,8 +290,10 @@ impl<'c> Job<'c> {
             let again = crossing
                 .iter()
                 .any(|&other| self.traffic[other].sums_again(traffic));
-            let many = traffic.is_many || traffic.again > 4.0;
-            if again || !(many || beside_gradients || busiest && !crossing.is_empty()) {
+            let busiest = busiest && !crossing.is_empty();
+            // Where steps are not known, others show what is many.
+            let many = traffic.again >= 4.0 || traffic.again == 0.0 && busiest;
+            if again || !(many || beside_gradients || busiest) {
                 continue;
             }
             let place = &own.place;
@@ -330,9 +315,13 @@ impl<'c> Job<'c> {
             label.of = Of::Tensor;
             label.high = near && next && use_fits && many && !place.is_all();
             if beside_gradients {
-                label.evidence.push("crosses one that sums gradients".to_owned());
-            } else if busiest && !crossing.is_empty() {
-                label.evidence.push("far more calls than those that cross it".to_owned());
+                label
+                    .evidence
+                    .push("crosses one that sums gradients".to_owned());
+            } else if busiest {
+                label
+                    .evidence
+                    .push("far more calls than those that cross it".to_owned());
             }
             label.evidence.push(self.where_it_is(at));
         }
@@ -348,4 +337,31 @@ impl<'c> Job<'c> {
             None => "ranks at no even distance".to_owned(),
         }
     }
+}
+
+/// Which communicators only reduce, and all between ranks of one pipeline.
+fn ends(gpus: &[FxHashSet<Gpu>], traffic: &[Traffic]) -> Vec<bool> {
+    let mut numbers: FxHashMap<Gpu, usize> = FxHashMap::default();
+    for gpu in gpus.iter().flatten() {
+        let next = numbers.len();
+        numbers.entry(*gpu).or_insert(next);
+    }
+    let mut pipeline = Union::new(numbers.len());
+    for (gpus, traffic) in gpus.iter().zip(traffic) {
+        if traffic.class == (Class::Chain { ring: false }) {
+            let mut members = gpus.iter().map(|gpu| numbers[gpu]);
+            if let Some(first) = members.next() {
+                members.for_each(|other| pipeline.join(first, other));
+            }
+        }
+    }
+    let mut is_end = |(gpus, traffic): (&FxHashSet<Gpu>, &Traffic)| {
+        let mut roots = gpus.iter().map(|gpu| pipeline.root(numbers[gpu]));
+        let first = roots.next();
+        gpus.len() > 1
+            && traffic.class == Class::Sums
+            && traffic.only_reduces()
+            && roots.all(|root| Some(root) == first)
+    };
+    gpus.iter().zip(traffic).map(&mut is_end).collect()
 }

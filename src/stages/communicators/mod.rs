@@ -95,12 +95,7 @@ struct Run<'o> {
 }
 
 impl Run<'_> {
-    fn input(
-        &mut self,
-        input: &Input,
-        report: &mut Report,
-        progress: &dyn Progress,
-    ) -> Result<()> {
+    fn input(&mut self, input: &Input, report: &mut Report, progress: &dyn Progress) -> Result<()> {
         if formats::recognise(&input.head()?) != Format::Log {
             return Err(Error::Content(format!(
                 "{}: expected a log of NCCL's: a table of calls does not say who is in a \
@@ -194,12 +189,7 @@ fn real(list: Vec<Side>, aliases: &[u32]) -> Vec<Side> {
 
 /// Gives each call to the side it was made on. A call whose side is not known, or may be one of
 /// several, makes a side of its own.
-fn attribute(
-    sides: &mut Vec<Side>,
-    calls: Vec<(Key, Value)>,
-    merged: &Merged,
-    aliases: &[u32],
-) {
+fn attribute(sides: &mut Vec<Side>, calls: Vec<(Key, Value)>, merged: &Merged, aliases: &[u32]) {
     let mut by_address: FxHashMap<(u32, u64), Vec<usize>> = FxHashMap::default();
     for (at, side) in sides.iter().enumerate() {
         let lives = by_address.entry((side.process, side.comm)).or_default();

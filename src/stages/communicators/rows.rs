@@ -56,18 +56,28 @@ pub fn grid(found: &Found) -> Grid {
             of.nodes().map(u64::from).into(),
             of.ranks_per_node().map_or(Cell::Empty, text),
             of.locality().into(),
-            communicator.place.stride().filter(|_| communicator.place.sure).map(u64::from).into(),
+            communicator
+                .place
+                .stride()
+                .filter(|_| communicator.place.sure)
+                .map(u64::from)
+                .into(),
             of.parent().map_or(Cell::Empty, text),
             of.color().map_or(Cell::Empty, |c| text(c.to_string())),
-            of.created_by().map_or(Cell::Empty, |c| Cell::Text(c.to_vec())),
+            of.created_by()
+                .map_or(Cell::Empty, |c| Cell::Text(c.to_vec())),
             of.slowest().map(|(_, seconds)| seconds).into(),
-            of.slowest().and_then(|(side, _)| side.rank).map(u64::from).into(),
+            of.slowest()
+                .and_then(|(side, _)| side.rank)
+                .map(u64::from)
+                .into(),
             text(of.breakdown()),
             of.calls().into(),
             of.bytes().into(),
             text(of.ops()),
             text(of.state()),
-            own.map(|side| of.host(side)).map_or(Cell::Empty, Cell::Text),
+            own.map(|side| of.host(side))
+                .map_or(Cell::Empty, Cell::Text),
             own.and_then(|side| of.pid(side)).into(),
         ]
     };
@@ -273,7 +283,9 @@ impl<'f> Facts<'f> {
     }
 
     fn parent(&self) -> Option<String> {
-        self.found.communicators[self.communicator.parent?].key.text()
+        self.found.communicators[self.communicator.parent?]
+            .key
+            .text()
     }
 
     fn color(&self) -> Option<i64> {
@@ -319,10 +331,9 @@ impl<'f> Facts<'f> {
                 .entry(self.found.ops.name(key.op))
                 .or_insert((0, Some(0)));
             op.0 = op.0.saturating_add(value.calls);
-            op.1 = op
-                .1
-                .filter(|_| key.size != UNKNOWN)
-                .map(|bytes| bytes.saturating_add(value.bytes));
+            op.1 =
+                op.1.filter(|_| key.size != UNKNOWN)
+                    .map(|bytes| bytes.saturating_add(value.bytes));
         }
         let text = |(name, (calls, bytes)): (&[u8], (u64, Option<u128>))| {
             let bytes = bytes.map_or(String::new(), |bytes| bytes.to_string());

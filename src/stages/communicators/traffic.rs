@@ -42,8 +42,6 @@ pub(super) struct Traffic {
     /// How often a member makes its most frequent large call in a step; 0 where steps are not
     /// known.
     pub(super) again: f64,
-    /// The most frequent large call is made many times for each of the least frequent.
-    pub(super) is_many: bool,
     /// AllReduces of several sizes, each made as often as the others, hardly more than once a step.
     pub(super) is_buckets: bool,
     /// Sums are averages, or scaled.
@@ -135,14 +133,14 @@ impl Traffic {
             < scatter_types.iter().filter_map(size).min()
             && !gather_types.is_empty();
         let most = large.values().max().copied().unwrap_or(0);
-        let least = large.values().min().copied().unwrap_or(0);
-        traffic.is_many = most > 0 && large.len() > 1 && least.saturating_mul(8) <= most;
+        // What is made once, at the start, is no bucket.
+        let regular = || large.values().filter(|&&n| n.saturating_mul(8) > most);
+        let least = regular().min().copied().unwrap_or(0);
         if steps > 0 {
             traffic.again = most as f64 / members / steps as f64;
         }
-        let only_reduced = traffic.gathers + traffic.scatters == 0.0;
-        traffic.is_buckets = only_reduced
-            && large.len() > 1
+        traffic.is_buckets = traffic.only_reduces()
+            && regular().count() > 1
             && most <= least.saturating_mul(3)
             && traffic.again <= 3.0;
         traffic.class = bytes.class(peers.chain(nranks));
@@ -159,6 +157,11 @@ impl Traffic {
     pub(super) fn is_sharded(&self) -> bool {
         let ratio = self.gathers / self.scatters;
         (1.8..=2.2).contains(&ratio)
+    }
+
+    /// It sums, and neither gathers nor scatters.
+    pub(super) fn only_reduces(&self) -> bool {
+        self.gathers + self.scatters == 0.0
     }
 
     /// It sums what the other scattered.
