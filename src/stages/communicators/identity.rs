@@ -73,6 +73,9 @@ pub(super) struct Place {
 impl Place {
     /// The distance between neighbours, if it is the same for all.
     pub(super) fn stride(&self) -> Option<u32> {
+        if !self.whole {
+            return None;
+        }
         let mut steps = self.ranks.windows(2).map(|w| w[1].checked_sub(w[0]));
         let first = steps.next()??;
         (first > 0 && steps.all(|step| step == Some(first))).then_some(first)

@@ -165,7 +165,7 @@ impl<'c> Job<'c> {
     /// What a communicator says by itself.
     fn alone(&self, at: usize) -> Label {
         let (own, traffic) = (&self.all[at], &self.traffic[at]);
-        let named = self.all.iter().filter(|c| !matches!(c.key, Key::Own(_)));
+        let mut named = self.all.iter().filter(|c| !matches!(c.key, Key::Own(_)));
         let evidence = traffic.evidence.clone();
         let none = |why: &str| Label {
             evidence: vec![why.to_owned()],
@@ -184,8 +184,14 @@ impl<'c> Job<'c> {
         };
         match traffic.class {
             Class::Exchange => of(Of::Expert, traffic.is_uneven, None),
-            Class::Control if own.place.is_all() => {
-                let others = named.count() > 1;
+            // Of those that are not used the first with all ranks is the one that every job has.
+            Class::Control
+                if own.place.is_all()
+                    && (traffic.calls > 0
+                        || named.next().is_some_and(|c| c.key == own.key)
+                            && named.next().is_some()) =>
+            {
+                let others = self.all.len() > 1;
                 let place = format!("all {} ranks", own.place.world);
                 of(Of::World, others && traffic.calls > 0, Some(place))
             }

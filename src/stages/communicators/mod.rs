@@ -21,6 +21,7 @@ use crate::source::{Input, Origin};
 use crate::tally::{self, Bag, Key, Ops, Sizing, Tally, Value};
 use crate::timeline::{self, Present};
 use fold::{Partial, Side, Sides};
+use identity::{Communicator, Key as Named};
 use rustc_hash::FxHashMap;
 
 pub use rows::{grid, look, members};
@@ -33,7 +34,7 @@ pub struct Found {
     /// The processes, by number.
     processes: Vec<Process>,
     /// The communicators, in the order they were first seen.
-    communicators: Vec<identity::Communicator>,
+    communicators: Vec<Communicator>,
     /// The sides, by number.
     sides: Vec<Side>,
 }
@@ -250,21 +251,35 @@ fn unnamed(process: u32, member: &Member, identity: Option<Identity>) -> Side {
 }
 
 /// Says what is missing, and how to have it the next time.
-fn notes(sides: &[Side], communicators: &[identity::Communicator], report: &Report) {
-    let without = sides.iter().filter(|s| s.rank.is_none()).count();
-    if communicators.is_empty() {
-        report.warn(
-            "no communicators: NCCL names them under NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL",
-        );
+fn notes(sides: &[Side], all: &[Communicator], report: &mut Report) {
+    const SETTING: &str = "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL";
+    let calls = sides.iter().map(Side::calls).sum::<u64>();
+    let unknown = all.iter().filter(|c| matches!(c.key, Named::Own(_)));
+    let unknown: Vec<&Side> = unknown
+        .flat_map(|c| &c.sides)
+        .map(|&at| &sides[at])
+        .collect();
+    let without = unknown.iter().filter(|side| side.rank.is_none()).count();
+    if all.is_empty() {
+        report.warn(&format!(
+            "no communicators: NCCL names them under {SETTING}"
+        ));
     } else if without > 0 {
-        let calls: u64 = sides
-            .iter()
-            .filter(|s| s.rank.is_none())
-            .map(Side::calls)
-            .sum();
         report.note(&format!(
-            "{without} communicators (as processes name them, {calls} calls) have no INIT line: who \
-             is in them is not known; rerun with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL"
+            "{without} of {} rows are one process's address and no more: the log has no INIT line \
+             for it, so its members are not known and none is guessed; rerun with {SETTING}",
+            all.len()
+        ));
+    } else if !unknown.is_empty() {
+        report.note(&format!(
+            "{} of {} rows are one process's side: their INIT lines have no commId (NCCL prints it \
+             since 2.18), so who shares a communicator is not known and not guessed",
+            unknown.len(),
+            all.len()
+        ));
+    } else if calls == 0 {
+        report.note(&format!(
+            "no calls in the log: what a communicator is for is not known; rerun with {SETTING}"
         ));
     }
 }

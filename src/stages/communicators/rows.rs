@@ -144,9 +144,70 @@ pub fn members(found: &Found) -> Grid {
     }
 }
 
-/// The rows as they are looked at: what fits on a line.
-pub fn look(grid: Grid) -> Grid {
-    grid
+/// The rows as they are looked at: the columns that say something, the longest last.
+pub fn look(found: &Found) -> Grid {
+    let columns = [
+        "communicator",
+        "label",
+        "sure",
+        "ranks",
+        "nodes",
+        "apart",
+        "parent",
+        "init_s",
+        "calls",
+        "total_bytes",
+        "ops by bytes",
+        "evidence",
+    ];
+    let row = |communicator: &Communicator| {
+        let of = Facts::of(found, communicator);
+        let text = |text: String| match text.is_empty() {
+            true => Cell::Empty,
+            false => Cell::Text(text.into_bytes()),
+        };
+        let name = communicator.key.text().unwrap_or_else(|| {
+            let side = of.own();
+            let host = side.map(|s| of.host(s)).unwrap_or_default();
+            let pid = side.and_then(|s| of.pid(s));
+            let comm = side.map_or(0, |s| s.comm);
+            let pid = pid.map_or(String::new(), |pid| pid.to_string());
+            format!("{}:{pid} {comm:#x}", String::from_utf8_lossy(&host))
+        });
+        let nranks = communicator.nranks;
+        let ranks = match (of.seen(), nranks) {
+            (Some(seen), Some(n)) if seen != n as usize => format!("{seen} of {n}"),
+            (_, n) => n.map_or(String::new(), |n| n.to_string()),
+        };
+        let stride = communicator.place.stride();
+        vec![
+            text(name),
+            communicator.label.of.name().into(),
+            of.confidence().into(),
+            text(ranks),
+            of.nodes().map(u64::from).into(),
+            stride
+                .filter(|_| communicator.place.sure)
+                .map(u64::from)
+                .into(),
+            of.parent().map_or(Cell::Empty, text),
+            of.slowest().map(|(_, seconds)| seconds).into(),
+            of.calls().into(),
+            of.bytes().into(),
+            text(of.shares()),
+            text(communicator.label.evidence.join("; ")),
+        ]
+    };
+    let rows: Vec<Vec<Cell>> = found.communicators.iter().map(row).collect();
+    let says = |column: &usize| rows.iter().any(|row| row[*column] != Cell::Empty);
+    let kept: Vec<usize> = (0..columns.len()).filter(says).collect();
+    Grid {
+        columns: kept.iter().map(|&c| columns[c].to_owned()).collect(),
+        rows: rows
+            .iter()
+            .map(|row| kept.iter().map(|&c| row[c].clone()).collect())
+            .collect(),
+    }
 }
 
 /// What a row says of a communicator.
@@ -323,8 +384,8 @@ impl<'f> Facts<'f> {
             .fold(0, |n, (_, value)| n.saturating_add(value.bytes))
     }
 
-    /// `AllReduce=120:480000000`: calls and bytes by operation.
-    fn ops(&self) -> String {
+    /// Calls and bytes by operation; no bytes where some are not known.
+    fn by_op(&self) -> BTreeMap<&'f [u8], (u64, Option<u128>)> {
         let mut ops: BTreeMap<&[u8], (u64, Option<u128>)> = BTreeMap::new();
         for (key, value) in self.sides().flat_map(|side| &side.uses) {
             let op = ops
@@ -335,11 +396,40 @@ impl<'f> Facts<'f> {
                 op.1.filter(|_| key.size != UNKNOWN)
                     .map(|bytes| bytes.saturating_add(value.bytes));
         }
+        ops
+    }
+
+    /// The operations with most bytes, and their shares.
+    fn shares(&self) -> String {
+        let all = self.bytes();
+        let mut ops: Vec<(u128, &[u8])> = self
+            .by_op()
+            .into_iter()
+            .map(|(name, (_, bytes))| (bytes.unwrap_or(0), name))
+            .collect();
+        ops.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(b.1)));
+        let text = |(bytes, name): &(u128, &[u8])| {
+            let share = 100.0 * *bytes as f64 / all as f64;
+            format!("{} {share:.0}%", String::from_utf8_lossy(name))
+        };
+        // What is nothing beside the others is left out.
+        let shown = ops
+            .iter()
+            .filter(|(bytes, _)| bytes.saturating_mul(200) >= all.max(1));
+        shown.map(text).collect::<Vec<_>>().join(" ")
+    }
+
+    /// `AllReduce=120:480000000`: calls and bytes by operation.
+    fn ops(&self) -> String {
         let text = |(name, (calls, bytes)): (&[u8], (u64, Option<u128>))| {
             let bytes = bytes.map_or(String::new(), |bytes| bytes.to_string());
             format!("{}={calls}:{bytes}", String::from_utf8_lossy(name))
         };
-        ops.into_iter().map(text).collect::<Vec<_>>().join(" ")
+        self.by_op()
+            .into_iter()
+            .map(text)
+            .collect::<Vec<_>>()
+            .join(" ")
     }
 
     /// How far its life is: of all members, or of how many each.
