@@ -96,6 +96,9 @@ struct Cli {
     /// No INIT, NET, GRAPH and NVLS lines
     #[arg(long)]
     no_init: bool,
+    /// Split all communicators from the first, which has all ranks (NCCL 2.21 or later)
+    #[arg(long)]
+    split: bool,
     /// What hosts are called
     #[arg(long, value_name = "STYLE", default_value = "plain", value_parser = named!(HostStyle))]
     host_style: HostStyle,
@@ -165,6 +168,7 @@ impl Cli {
             timestamps: self.timestamps,
             trace: self.trace,
             init: !self.no_init,
+            split: self.split,
             host_style: self.host_style,
             zero_counts: self.zero_counts,
             layout: self.layout,

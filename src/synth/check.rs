@@ -68,6 +68,9 @@ impl Options {
                 return refuse(format!("--{name} must be 1 to {most}, not {value}"));
             }
         }
+        if self.split && (!self.nccl.since(Nccl::V2_21) || self.nccl.is_rccl()) {
+            return refuse("--split needs --nccl 2.21 or later, not RCCL".to_owned());
+        }
         if !ranks.is_multiple_of(nodes) {
             return refuse(format!("--nodes {nodes} does not divide --ranks {ranks}"));
         }

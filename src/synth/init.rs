@@ -5,6 +5,7 @@
 
 use crate::synth::job::{Comm, Job, Member, Proc};
 use crate::synth::options::{Nccl, Options, Timestamps};
+use crate::synth::split::Split;
 
 /// A line of a rank's.
 #[derive(Debug)]
@@ -111,9 +112,12 @@ fn version(nccl: Nccl, rank: usize, proc: &Proc, out: &mut Vec<Said>) {
 }
 
 /// `src/init.cc`; `Init START` since 2.18, the function in front since 2.21, the rank since 2.29.
-fn init_line(nccl: Nccl, comm: &Comm, proc: &Proc, member: &Member, end: &str) -> String {
+fn init_line(options: &Options, job: &Job, proc: &Proc, member: &Member, end: &str) -> String {
+    let (nccl, comm) = (options.nccl, &job.comms[member.comm]);
+    let split = Split::of(options, job, member.comm);
     let (rank, nranks, dev) = (member.rank, comm.ranks.len(), proc.dev);
     let mut text = match nccl {
+        _ if split.is_some() => "ncclCommSplit ",
         n if n.is_rccl() => "ncclCommInitRank ",
         n if n.since(Nccl::V2_23) => "ncclCommInitRankConfig ",
         n if n.since(Nccl::V2_21) => "ncclCommInitRank ",
@@ -127,6 +131,10 @@ fn init_line(nccl: Nccl, comm: &Comm, proc: &Proc, member: &Member, end: &str) -
         "comm {:#x} rank {rank} nranks {nranks} cudaDev {dev}",
         member.ptr
     );
+    if let Some(split) = split {
+        text += &format!(" nvmlDev {dev} busId {:x}", proc.bus);
+        return text + &split.text(nccl, job, proc, member, end);
+    }
     text += &if nccl.since(Nccl::V2_18) {
         format!(" nvmlDev {dev} busId {:x} commId {:#x}", proc.bus, comm.id)
     } else if nccl.since(Nccl::V2_7) {
@@ -145,7 +153,7 @@ fn comm_lines(options: &Options, job: &Job, proc: &Proc, member: &Member, out: &
     let (rank, n) = (member.rank, comm.ranks.len());
     let start = |out: &mut Vec<Said>, text| out.push(Said::Info(text));
     if nccl.since(Nccl::V2_18) {
-        start(out, init_line(nccl, comm, proc, member, "START"));
+        start(out, init_line(options, job, proc, member, "START"));
     }
     if nccl.since(Nccl::V2_20) && !nccl.is_rccl() && n > 1 {
         let channels = if nccl.since(Nccl::V2_24) {
@@ -217,10 +225,15 @@ fn comm_lines(options: &Options, job: &Job, proc: &Proc, member: &Member, out: &
     out.push(Said::Info(format!(
         "2 coll channels, {nvls}2 p2p channels, 2 p2p channels per peer"
     )));
-    out.push(Said::Info(init_line(nccl, comm, proc, member, "COMPLETE")));
+    out.push(Said::Info(init_line(
+        options, job, proc, member, "COMPLETE",
+    )));
     if nccl.since(Nccl::V2_22) && !nccl.is_rccl() {
         let api = if nccl.since(Nccl::V2_24) {
-            " - ncclCommInitRankConfig"
+            match Split::of(options, job, member.comm) {
+                Some(_) => " - ncclCommSplit",
+                None => " - ncclCommInitRankConfig",
+            }
         } else {
             ""
         };

@@ -29,6 +29,7 @@ mod run;
 pub mod schedule;
 pub mod shapes;
 pub mod size;
+mod split;
 mod starting;
 pub mod stretch;
 #[cfg(test)]

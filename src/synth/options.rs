@@ -268,6 +268,8 @@ pub struct Options {
     pub trace: bool,
     /// INIT, NET, GRAPH and NVLS lines. Default true.
     pub init: bool,
+    /// All communicators but the first are split from it. Default false.
+    pub split: bool,
     /// Default plain.
     pub host_style: HostStyle,
     /// Send and Recv of nothing among the token exchanges.
@@ -304,6 +306,7 @@ impl Default for Options {
             timestamps: Timestamps::None,
             trace: false,
             init: true,
+            split: false,
             host_style: HostStyle::Plain,
             zero_counts: false,
             layout: Layout::Stream,

@@ -124,8 +124,14 @@ pub struct MemberRow {
 pub struct CommRow {
     /// Restarts before it.
     pub segment: u64,
-    /// The id its members share.
+    /// The id its members share; of a split that prints none `parent/child.color`.
     pub comm_id: String,
+    /// The id of the one it was split from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
+    /// The split's color.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub color: Option<u64>,
     /// `world`, `tp`, `dp`, `pp` or `ep`.
     pub kind: &'static str,
     /// Members.

@@ -133,7 +133,7 @@ impl Run<'_> {
     /// Processes start and make their communicators.
     fn begin(&mut self) -> Result<()> {
         let m = &mut self.mixer;
-        m.truth.begin(&m.job);
+        m.truth.begin(self.options, &m.job);
         let name = |p: &crate::synth::job::Proc| format!("nccl.{}.{}.log", p.host, p.pid);
         let names: Vec<String> = m.job.procs.iter().map(name).collect();
         m.writer.open(&names, m.job.segment)?;

@@ -3,11 +3,12 @@
 use crate::synth::call::Op;
 use crate::synth::cells::Cells;
 use crate::synth::job::Job;
-use crate::synth::options::Damage;
+use crate::synth::options::{Damage, Options};
 use crate::synth::rows::{
     Between, BucketRow, CellRow, CommRow, Hits, Joinable, Lost, MemberRow, OpRow, Records, Step,
     Sum,
 };
+use crate::synth::split::Split;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -60,7 +61,7 @@ pub struct Truth {
 
 impl Truth {
     /// A life of the job begins: its communicators come behind those of the lives before.
-    pub fn begin(&mut self, job: &Job) {
+    pub fn begin(&mut self, options: &Options, job: &Job) {
         self.comm_base = self.communicators.len();
         for (i, comm) in job.comms.iter().enumerate() {
             let members = comm.ranks.iter().enumerate().map(|(rank, &global_rank)| {
@@ -79,9 +80,14 @@ impl Truth {
                     comm: format!("{ptr:#x}"),
                 }
             });
+            let split = Split::of(options, job, i);
             self.communicators.push(CommRow {
                 segment: job.segment,
-                comm_id: format!("{:#x}", comm.id),
+                comm_id: split
+                    .and_then(|split| split.id(options.nccl, job))
+                    .unwrap_or_else(|| format!("{:#x}", comm.id)),
+                parent: split.map(|_| format!("{:#x}", job.comms[0].id)),
+                color: split.map(|split| split.color),
                 kind: comm.kind.name(),
                 nranks: comm.ranks.len(),
                 nodes: comm.nodes,

@@ -5,6 +5,7 @@ mod bad;
 mod captured;
 mod chain;
 mod comms;
+mod communicators;
 mod ends;
 mod equal;
 mod real;
