@@ -397,73 +397,139 @@ fn splits_without_an_id_are_known_by_their_parent_child_and_color() {
     );
 }
 
-/// The facts a reader finds in a real log; the lines that prove them stand beside them.
+/// The rows of a real log, once its lines have been seen to prove what is claimed: each line by its
+/// number, with what stands on it.
+fn real(name: &str, proof: &[(usize, &str)]) -> Option<Csv> {
+    let path = data(&format!("nccl-logs/{name}"))?;
+    let bytes = std::fs::read(&path).unwrap();
+    let lines: Vec<&[u8]> = bytes.split(|&b| b == b'\n').collect();
+    for (number, says) in proof {
+        let line = String::from_utf8_lossy(lines[number - 1]);
+        assert!(line.contains(says), "{name}:{number}: {line}");
+    }
+    Some(Csv::of(&run(PROGRAM, &[arg(&path)]).calm()))
+}
+
+/// Where a communicator is and how it came and went.
+const FACTS: [&str; 10] = [
+    "comm_id",
+    "nranks",
+    "missing",
+    "nodes",
+    "ranks_per_node",
+    "locality",
+    "created_by",
+    "init_s",
+    "init_slowest",
+    "state",
+];
+
 #[test]
-fn real_logs_give_what_a_reader_finds() {
-    let of = |name: &str| Some(Csv::of(&run(PROGRAM, &[arg(&data(name)?)]).calm()));
-    let columns = [
-        "nranks",
-        "members_seen",
-        "missing",
-        "nodes",
-        "ranks_per_node",
-        "locality",
-        "created_by",
-        "init_s",
-        "state",
+fn nccl_tests_logs_give_what_a_reader_finds() {
+    let id = "0x54fe282d32a87d85";
+    let proof = [
+        (
+            25,
+            "ncclCommInitRankConfig comm 0x55b6aa64a990 rank 0 nranks 2",
+        ),
+        (26, id),
+        (146, "nRanks 2 nNodes 1 localRanks 2"),
+        (516, "rank 1 nranks 2 total 0.67"),
+        (518, "rank 0 nranks 2 total 0.67"),
+        (
+            3135,
+            "comm 0x55b6aa64a990 rank 0 nranks 2 cudaDev 0 busId 17000 - Destroy",
+        ),
+        (3136, "Destroy COMPLETE"),
     ];
-    if let Some(table) = of("nccl-logs/nccl-tests-2.27.7-2gpu-1process.log") {
-        // INIT and timings: 516, 518.
-        assert_eq!(
-            table.pick(&columns),
-            ["2 2 none 1 2 one-node ncclCommInitRankConfig 0.67 destroyed"]
-        );
+    if let Some(table) = real("nccl-tests-2.27.7-2gpu-1process.log", &proof) {
+        let row = format!("{id} 2 none 1 2 one-node ncclCommInitRankConfig 0.67 0 destroyed");
+        assert_eq!(table.pick(&FACTS), [row]);
+        // One process, two GPUs: two members.
+        assert_eq!(table.pick(&["calls", "ops"]).len(), 1);
     }
-    if let Some(table) = of("nccl-logs/nccl-tests-efa-nvls-mpirun-tagged.log") {
-        assert_eq!(
-            table.pick(&columns),
-            ["16 16 none 2 8 mixed ncclCommInitRank 3.54 destroyed"]
-        );
+    let proof = [
+        (1076, "rank 8 nRanks 16 nNodes 2 localRanks 8"),
+        (1340, "rank 0 nranks 16 total 3.54"),
+        (2954, "Destroy COMPLETE"),
+    ];
+    if let Some(table) = real("nccl-tests-efa-nvls-mpirun-tagged.log", &proof) {
+        let row = "0x363ac963d9c3b653 16 none 2 8 mixed ncclCommInitRank 3.54 0 destroyed";
+        assert_eq!(table.pick(&FACTS), [row]);
     }
-    if let Some(table) = of("nccl-logs/nccl-tests-2.29.2-4gpu-tuning.log") {
-        assert_eq!(
-            table.pick(&columns),
-            ["4 4 none 1 4 one-node ncclCommInitRankConfig 1.05 destroyed"]
-        );
+    let proof = [
+        (55, "nRanks 4 nNodes 1 localRanks 4"),
+        (139, "rank 0 nranks 4 total 1.05 (kernels 0.60, alloc 0.24"),
+        (914, "Destroy COMPLETE"),
+    ];
+    if let Some(table) = real("nccl-tests-2.29.2-4gpu-tuning.log", &proof) {
+        let row = "0x5a4c6e5db9b19a5f 4 none 1 4 one-node ncclCommInitRankConfig 1.05 0 destroyed";
+        assert_eq!(table.pick(&FACTS), [row]);
     }
-    if let Some(table) = of("nccl-logs/nemo-mlperf-2.27.7-16xB200.log") {
-        // Three of all ranks and one for each rank by itself.
+}
+
+#[test]
+fn training_logs_give_what_a_reader_finds() {
+    let proof = [
+        (1030, "comm 0x379c9160 rank 8 nranks 16"),
+        (3797, "rank 7 nRanks 16 nNodes 2 localRanks 8"),
+        (3972, "rank 0 nranks 16 total 2.88"),
+        (
+            8713,
+            "rank 0 nranks 1 cudaDev 6 nvmlDev 6 busId cd000 commId 0x2862dd8ad5795162",
+        ),
+    ];
+    if let Some(table) = real("nemo-mlperf-2.27.7-16xB200.log", &proof) {
+        // Three of all ranks, and one for each rank by itself.
         assert_eq!(
             counts(&table, &["nranks", "nodes", "locality"]),
             want(&[("1 1 single", 16), ("16 2 mixed", 3)])
         );
+        let first = "0x6b4c36982aa1a627 16 none 2 8 mixed ncclCommInitRankConfig 2.88 0 destroyed";
+        assert!(table.pick(&FACTS).contains(&first.to_owned()));
     }
-    if let Some(table) = of("nccl-logs/nemo-rccl-2.22.3-16xMI325X.log") {
-        // Only the first host's ranks are in it (1921: the first timings).
-        let sixteen = |row: &&String| row.starts_with("16 ");
-        let rows = table.pick(&["nranks", "missing", "nodes", "ranks_per_node", "stride"]);
-        let rows: Vec<&String> = rows.iter().filter(sixteen).collect();
-        assert_eq!(rows, ["16 8-15 2 8 "; 3]);
+    // Only the first host's ranks print to this log.
+    let proof = [
+        (287, "rank 7 nRanks 16 nNodes 2 localRanks 8"),
+        (2726, "commId 0xbaa1618dcfe5a692 - Init START"),
+        (
+            4371,
+            "rank 0 nranks 16 total 4.87 (kernels 0.00, bootstrap 3.55",
+        ),
+    ];
+    if let Some(table) = real("nemo-rccl-2.22.3-16xMI325X.log", &proof) {
+        let row = "0xbaa1618dcfe5a692 16 8-15 2 8 mixed ncclCommInitRank 4.87 0 destroyed";
+        assert!(table.pick(&FACTS).contains(&row.to_owned()));
+        // Not all members are seen: no stride.
+        let seen = counts(&table, &["nranks", "missing", "stride"]);
+        assert_eq!(seen.get("16 8-15 "), Some(&3));
+        assert_eq!(seen.get("8 4-7 "), Some(&2));
     }
-    if let Some(table) = of("nccl-logs/pytorch-2.4.8-16ranks-srun-label.log") {
-        // No commId before 2.18: who shares a communicator is not known.
-        assert_eq!(
-            counts(
-                &table,
-                &["comm_id", "label", "nranks", "members_seen", "nodes"]
-            ),
-            want(&[(" unknown 16 1 ", 16)])
-        );
+}
+
+#[test]
+fn old_logs_without_ids_are_not_put_together_by_guess() {
+    let proof = [(
+        705,
+        "comm 0x2aab74007df0 rank 7 nranks 16 cudaDev 7 nvmlDev 7 - Init",
+    )];
+    if let Some(table) = real("pytorch-2.4.8-16ranks-srun-label.log", &proof) {
+        let columns = ["comm_id", "label", "nranks", "members_seen", "nodes"];
+        assert_eq!(counts(&table, &columns), want(&[(" unknown 16 1 ", 16)]));
     }
-    if let Some(table) = of("nccl-logs/excerpts/NVIDIA__nccl_1605.log") {
-        // A split of 2.22 prints an id; its parent is not in the excerpt.
+    // A split of 2.22 prints an id; its parent is not in the excerpt.
+    if let Some(table) = real("excerpts/NVIDIA__nccl_1605.log", &[]) {
         let columns = ["comm_id", "parent", "color", "created_by", "state"];
-        assert!(
-            table
-                .pick(&columns)
-                .contains(&"0x5a16c3838ce6f1f8  1684518034 ncclCommSplit started".to_owned()),
-            "{:?}",
-            table.pick(&columns)
-        );
+        let row = "0x5a16c3838ce6f1f8  1684518034 ncclCommSplit started";
+        assert!(table.pick(&columns).contains(&row.to_owned()));
+    }
+    // Two processes wrote over each other's bytes; the INIT lines are whole.
+    let proof = [
+        (15, "comm 0x9497920 rank 1 nranks 2"),
+        (17, "comm 0x8fe0500 rank 0 nranks 2"),
+    ];
+    if let Some(table) = real("shared-debug-file-overwritten.log", &proof) {
+        let columns = ["comm_id", "members_seen", "state"];
+        assert_eq!(table.pick(&columns), ["0x245d75cdaf12704b 2 ready"]);
     }
 }

@@ -9,23 +9,25 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 /// The programs that read logs.
-pub(crate) const READERS: [&str; 6] = [
+pub(crate) const READERS: [&str; 7] = [
     "nccl-steps",
     "nccl-timing",
     "nccl-comms",
     "nccl-ops",
     "nccl-hist",
     "nccl-agg",
+    "nccl-communicators",
 ];
 
 /// All programs.
-pub(crate) const ALL: [&str; 7] = [
+pub(crate) const ALL: [&str; 8] = [
     "nccl-steps",
     "nccl-timing",
     "nccl-comms",
     "nccl-ops",
     "nccl-hist",
     "nccl-agg",
+    "nccl-communicators",
     "nccl-synth",
 ];
 
