@@ -52,6 +52,14 @@
 //! $ nccl-agg nccl.log --by comm_id
 //! ```
 //!
+//! **nccl-communicators** ([`stages::communicators`]) says who is in a communicator, where its
+//! ranks are, what it was split from, how long it took to make, and what it is for.
+//!
+//! ```console
+//! $ nccl-communicators nccl.log
+//! $ nccl-communicators logs/ --members --format csv > members.csv
+//! ```
+//!
 //! **nccl-synth** ([`synth`]) writes the log of a job that never ran, and the truth about it. The
 //! tests and the benches hold every other program against that truth.
 //!

@@ -222,7 +222,8 @@ impl<'c> Job<'c> {
                 .any(|other| self.all[other].place.stride() > stride);
             let fits = place.is_all() || stride.is_some() && !inside;
             let (strong, weak) = (traffic.gradients(), traffic.is_buckets || busier);
-            if !strong && !(weak && fits) {
+            let is_data = strong || weak && fits;
+            if !is_data {
                 continue;
             }
             let label = &mut labels[at];

@@ -5,10 +5,13 @@
 //! begins it to the one that ends it. Sides of one id are a communicator ([`identity`]); what it is
 //! for is read from where its members are and what they send ([`label`], [`traffic`]).
 
+mod facts;
 mod fold;
 mod identity;
 mod label;
 mod rows;
+#[cfg(test)]
+mod tests;
 mod traffic;
 
 use crate::calls::{self, Options as Read, Progress};

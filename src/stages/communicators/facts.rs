@@ -1,0 +1,248 @@
+//! What a row says of a communicator, from all its sides.
+
+use super::Found;
+use super::fold::{Side, State};
+use super::identity::{Communicator, Key};
+use super::label::Of;
+use crate::tally::UNKNOWN;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+/// What a row says of a communicator.
+pub(super) struct Facts<'f> {
+    found: &'f Found,
+    communicator: &'f Communicator,
+}
+
+impl<'f> Facts<'f> {
+    pub(super) fn of(found: &'f Found, communicator: &'f Communicator) -> Self {
+        Facts {
+            found,
+            communicator,
+        }
+    }
+
+    pub(super) fn sides(&self) -> impl Iterator<Item = &'f Side> {
+        let all = &self.found.sides;
+        self.communicator.sides.iter().map(move |&at| &all[at])
+    }
+
+    /// The only side of one that has no id.
+    pub(super) fn own(&self) -> Option<&'f Side> {
+        let own = matches!(self.communicator.key, Key::Own(_));
+        self.sides().next().filter(|_| own)
+    }
+
+    pub(super) fn confidence(&self) -> &'static str {
+        let label = &self.communicator.label;
+        match (label.of, label.high) {
+            (Of::Unknown, _) => "",
+            (_, true) => "high",
+            (_, false) => "low",
+        }
+    }
+
+    pub(super) fn host(&self, side: &Side) -> Vec<u8> {
+        self.found.processes[side.process as usize].host.to_vec()
+    }
+
+    pub(super) fn pid(&self, side: &Side) -> Option<u64> {
+        self.found.processes[side.process as usize].pid
+    }
+
+    fn ranks(&self) -> BTreeSet<u32> {
+        self.sides().filter_map(|side| side.rank).collect()
+    }
+
+    /// Distinct ranks seen.
+    pub(super) fn seen(&self) -> Option<usize> {
+        let ranks = self.ranks();
+        (!ranks.is_empty()).then_some(ranks.len())
+    }
+
+    fn is_whole(&self) -> bool {
+        let size = self.communicator.nranks.map(|n| n as usize);
+        size.is_some() && self.seen() == size
+    }
+
+    /// The ranks not seen, `none` where all were.
+    pub(super) fn missing(&self) -> Option<String> {
+        let (ranks, nranks) = (self.ranks(), self.communicator.nranks?);
+        if ranks.is_empty() {
+            return None;
+        }
+        if ranks.len() == nranks as usize {
+            return Some("none".to_owned());
+        }
+        let mut text = String::new();
+        let mut next = 0;
+        for &rank in ranks.iter().chain([&nranks]) {
+            if rank > next {
+                let blank = if text.is_empty() { "" } else { " " };
+                let _ = match rank - next {
+                    1 => write!(text, "{blank}{next}"),
+                    _ => write!(text, "{blank}{next}-{}", rank - 1),
+                };
+            }
+            next = rank + 1;
+        }
+        Some(text)
+    }
+
+    /// Ranks by host, where every rank is known.
+    fn by_host(&self) -> Option<BTreeMap<&'f [u8], usize>> {
+        if !self.is_whole() {
+            return None;
+        }
+        let mut hosts = BTreeMap::new();
+        for side in self.sides() {
+            let host = &self.found.processes[side.process as usize].host;
+            *hosts.entry(&**host).or_default() += 1;
+        }
+        Some(hosts)
+    }
+
+    /// NCCL's own number, or else the hosts of all ranks.
+    pub(super) fn nodes(&self) -> Option<u32> {
+        let printed = self.sides().find_map(|side| side.layout);
+        let one = (self.communicator.nranks == Some(1)).then_some(1);
+        printed
+            .map(|(nodes, _)| nodes)
+            .or(one)
+            .or_else(|| u32::try_from(self.by_host()?.len()).ok())
+    }
+
+    pub(super) fn ranks_per_node(&self) -> Option<String> {
+        let mut counts: BTreeSet<usize> = self
+            .sides()
+            .filter_map(|side| side.layout)
+            .map(|(_, local)| local as usize)
+            .collect();
+        if counts.is_empty() {
+            counts.extend(self.by_host()?.into_values());
+        }
+        let (least, most) = (counts.first()?, counts.last()?);
+        Some(if least == most {
+            least.to_string()
+        } else {
+            format!("{least}-{most}")
+        })
+    }
+
+    pub(super) fn locality(&self) -> Option<&'static str> {
+        let nranks = self.communicator.nranks?;
+        if nranks == 1 {
+            return Some("single");
+        }
+        match self.nodes()? {
+            1 => Some("one-node"),
+            nodes if nodes == nranks => Some("one-per-node"),
+            _ => Some("mixed"),
+        }
+    }
+
+    pub(super) fn parent(&self) -> Option<String> {
+        self.found.communicators[self.communicator.parent?]
+            .key
+            .text()
+    }
+
+    pub(super) fn color(&self) -> Option<i64> {
+        self.sides().find_map(|side| side.color)
+    }
+
+    pub(super) fn created_by(&self) -> Option<&'f [u8]> {
+        self.sides().find_map(|side| side.call.as_deref())
+    }
+
+    /// The member whose initialisation took longest; the first of equals.
+    pub(super) fn slowest(&self) -> Option<(&'f Side, f64)> {
+        let times = self
+            .sides()
+            .filter_map(|side| Some((side, side.timing.as_ref()?.total)));
+        times.reduce(|a, b| if b.1 > a.1 { b } else { a })
+    }
+
+    pub(super) fn breakdown(&self) -> String {
+        let timing = self.slowest().and_then(|(side, _)| side.timing.as_ref());
+        let parts = timing.iter().flat_map(|timing| &timing.parts);
+        parts
+            .map(|(name, seconds)| format!("{}={seconds}", String::from_utf8_lossy(name)))
+            .collect::<Vec<_>>()
+            .join(" ")
+    }
+
+    pub(super) fn calls(&self) -> u64 {
+        self.sides().fold(0, |n, s| n.saturating_add(s.calls()))
+    }
+
+    pub(super) fn bytes(&self) -> u128 {
+        self.sides()
+            .flat_map(|side| &side.uses)
+            .fold(0, |n, (_, value)| n.saturating_add(value.bytes))
+    }
+
+    /// Calls and bytes by operation; no bytes where some are not known.
+    fn by_op(&self) -> BTreeMap<&'f [u8], (u64, Option<u128>)> {
+        let mut ops: BTreeMap<&[u8], (u64, Option<u128>)> = BTreeMap::new();
+        for (key, value) in self.sides().flat_map(|side| &side.uses) {
+            let op = ops
+                .entry(self.found.ops.name(key.op))
+                .or_insert((0, Some(0)));
+            op.0 = op.0.saturating_add(value.calls);
+            op.1 =
+                op.1.filter(|_| key.size != UNKNOWN)
+                    .map(|bytes| bytes.saturating_add(value.bytes));
+        }
+        ops
+    }
+
+    /// The operations with most bytes, and their shares.
+    pub(super) fn shares(&self) -> String {
+        let all = self.bytes();
+        let mut ops: Vec<(u128, &[u8])> = self
+            .by_op()
+            .into_iter()
+            .map(|(name, (_, bytes))| (bytes.unwrap_or(0), name))
+            .collect();
+        ops.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(b.1)));
+        let text = |(bytes, name): &(u128, &[u8])| {
+            let share = 100.0 * *bytes as f64 / all as f64;
+            format!("{} {share:.0}%", String::from_utf8_lossy(name))
+        };
+        // What is nothing beside the others is left out.
+        let shown = ops
+            .iter()
+            .filter(|(bytes, _)| bytes.saturating_mul(200) >= all.max(1));
+        shown.map(text).collect::<Vec<_>>().join(" ")
+    }
+
+    /// `AllReduce=120:480000000`: calls and bytes by operation.
+    pub(super) fn ops(&self) -> String {
+        let text = |(name, (calls, bytes)): (&[u8], (u64, Option<u128>))| {
+            let bytes = bytes.map_or(String::new(), |bytes| bytes.to_string());
+            format!("{}={calls}:{bytes}", String::from_utf8_lossy(name))
+        };
+        self.by_op()
+            .into_iter()
+            .map(text)
+            .collect::<Vec<_>>()
+            .join(" ")
+    }
+
+    /// How far its life is: of all members, or of how many each.
+    pub(super) fn state(&self) -> String {
+        let mut states: BTreeMap<State, usize> = BTreeMap::new();
+        for side in self.sides().filter(|s| s.state != State::Unknown) {
+            *states.entry(side.state).or_default() += 1;
+        }
+        if states.len() == 1 {
+            return states.keys().map(|s| s.name()).collect();
+        }
+        states
+            .iter()
+            .map(|(state, n)| format!("{}={n}", state.name()))
+            .collect::<Vec<_>>()
+            .join(" ")
+    }
+}

@@ -1,0 +1,309 @@
+//! Labels of jobs laid out by hand, the ones that are easily mistaken among them.
+
+use super::fold::{Side, State};
+use super::identity::{self, Communicator};
+use super::label;
+use crate::origin::Process;
+use crate::tally::{Key, NO_ROOT, Ops, Value};
+
+const BF16: u64 = 9;
+const FP32: u64 = 7;
+const SUM: u64 = 0;
+const AVG: u64 = 4;
+const MB: u64 = 1 << 20;
+
+/// Equal calls of one member: operation, datatype, reduction, bytes, calls, peer.
+type Use = (&'static str, u64, u64, u64, u64, Option<i64>);
+
+/// A job of ranks with a GPU each, eight a host, over ten steps.
+struct Job {
+    sides: Vec<Side>,
+    ops: Ops,
+    ids: u64,
+}
+
+impl Job {
+    fn new() -> Job {
+        Job {
+            sides: Vec::new(),
+            ops: Ops::default(),
+            ids: 0,
+        }
+    }
+
+    /// A communicator of these ranks; `uses` gives the calls of a rank of it.
+    fn group(&mut self, ranks: &[u32], uses: impl Fn(i64, i64) -> Vec<Use>) -> &mut Job {
+        self.ids += 1;
+        let nranks = u32::try_from(ranks.len()).unwrap();
+        for (rank, &process) in (0..).zip(ranks) {
+            let mut side = Side {
+                process,
+                comm: 0x1000 + self.ids,
+                rank: Some(rank),
+                nranks: Some(nranks),
+                comm_id: Some(self.ids),
+                dev: Some(process % 8),
+                state: State::Ready,
+                ..Side::default()
+            };
+            for (op, datatype, redop, bytes, calls, root) in
+                uses(i64::from(rank), i64::from(nranks))
+            {
+                let key = Key {
+                    member: 0,
+                    op: self.ops.intern(op.as_bytes()).0,
+                    datatype,
+                    size: bytes,
+                    nranks,
+                    redop,
+                    root: root.unwrap_or(NO_ROOT),
+                };
+                let mut value = Value::default();
+                value.add(calls, Some(u128::from(bytes)));
+                side.uses.push((key, value));
+            }
+            self.sides.push(side);
+        }
+        self
+    }
+
+    /// The same for several groups.
+    fn groups(&mut self, all: &[&[u32]], uses: impl Fn(i64, i64) -> Vec<Use>) -> &mut Job {
+        for ranks in all {
+            self.group(ranks, &uses);
+        }
+        self
+    }
+
+    /// `label confidence` of each communicator.
+    fn labels(&self) -> Vec<String> {
+        let most = self.sides.iter().map(|s| s.process).max().unwrap();
+        let processes: Vec<Process> = (0..=most)
+            .map(|p| Process {
+                host: format!("h{}", p / 8).into_bytes().into(),
+                pid: Some(u64::from(p) + 100),
+            })
+            .collect();
+        let mut all: Vec<Communicator> = identity::communicators(&self.sides);
+        identity::place(&mut all, &self.sides, &processes);
+        label::label(&mut all, &self.sides, &self.ops, 10);
+        let text = |c: &Communicator| {
+            let sure = if c.label.high { " high" } else { "" };
+            format!("{}{sure}", c.label.of.name())
+        };
+        all.iter().map(text).collect()
+    }
+}
+
+fn world(_: i64, _: i64) -> Vec<Use> {
+    vec![("AllReduce", FP32, SUM, 4, 20, None)]
+}
+
+/// Sequence-parallel tensors: equal gathers and scatters, many a step.
+fn tensor(_: i64, _: i64) -> Vec<Use> {
+    vec![
+        ("AllGather", BF16, SUM, 4 * MB, 600, None),
+        ("ReduceScatter", BF16, SUM, 4 * MB, 400, None),
+    ]
+}
+
+/// The buckets of DDP.
+fn buckets(_: i64, _: i64) -> Vec<Use> {
+    [25, 26, 31]
+        .map(|n| ("AllReduce", BF16, SUM, n * MB, 10, None))
+        .to_vec()
+}
+
+/// FSDP's units with bf16 sums, as old versions make them: nothing but their number tells them.
+fn shards(_: i64, _: i64) -> Vec<Use> {
+    vec![
+        ("AllGather", BF16, SUM, 8 * MB, 320, None),
+        ("ReduceScatter", BF16, SUM, 8 * MB, 160, None),
+        ("AllGather", BF16, SUM, 9 * MB, 20, None),
+        ("ReduceScatter", BF16, SUM, 9 * MB, 10, None),
+    ]
+}
+
+/// Keys and values round a ring.
+fn ring(rank: i64, n: i64) -> Vec<Use> {
+    vec![
+        ("Send", BF16, SUM, 2 * MB, 300, Some((rank + 1) % n)),
+        ("Recv", BF16, SUM, 2 * MB, 300, Some((rank + n - 1) % n)),
+    ]
+}
+
+/// Activations forth, gradients back.
+fn stages(rank: i64, n: i64) -> Vec<Use> {
+    let mut uses = Vec::new();
+    for peer in [rank - 1, rank + 1] {
+        if (0..n).contains(&peer) {
+            uses.push(("Send", BF16, SUM, 2 * MB, 80, Some(peer)));
+            uses.push(("Recv", BF16, SUM, 2 * MB, 80, Some(peer)));
+        }
+    }
+    uses
+}
+
+const ALL: [u32; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
+const PAIRS: [&[u32]; 4] = [&[0, 1], &[2, 3], &[4, 5], &[6, 7]];
+const HALVES: [&[u32]; 2] = [&[0, 1, 2, 3], &[4, 5, 6, 7]];
+
+#[test]
+fn tensor_and_data_stand_across_each_other() {
+    let mut job = Job::new();
+    job.group(&ALL, world).groups(&PAIRS, tensor);
+    job.groups(&[&[0, 2, 4, 6], &[1, 3, 5, 7]], buckets);
+    let expected = [&["world high"][..], &["tensor high"; 4], &["data high"; 2]];
+    assert_eq!(job.labels(), expected.concat());
+}
+
+#[test]
+fn without_all_ranks_or_all_members_nothing_is_sure() {
+    let mut job = Job::new();
+    job.groups(&PAIRS, tensor);
+    job.groups(&[&[0, 2, 4, 6], &[1, 3, 5, 7]], buckets);
+    assert_eq!(job.labels(), [&["tensor"; 4][..], &["data"; 2]].concat());
+    // Two processes print nothing.
+    let mut job = Job::new();
+    job.group(&ALL, world).groups(&PAIRS, tensor);
+    job.groups(&[&[0, 2, 4, 6], &[1, 3, 5, 7]], buckets);
+    job.sides.retain(|side| side.process < 6);
+    let labels = job.labels();
+    assert!(!labels[0].ends_with("high"), "{labels:?}");
+    assert_eq!(labels[1], "tensor");
+}
+
+#[test]
+fn a_pipeline_in_one_communicator_is_no_ring_and_a_ring_is_no_pipeline() {
+    let mut job = Job::new();
+    let all: Vec<u32> = (0..16).collect();
+    job.group(&all, world);
+    let pairs: Vec<Vec<u32>> = (0..8).map(|d| vec![2 * d, 2 * d + 1]).collect();
+    for pair in &pairs {
+        job.group(pair, tensor);
+    }
+    for first in [0, 4, 8, 12] {
+        job.group(&[first, first + 2], buckets);
+        job.group(&[first + 1, first + 3], buckets);
+    }
+    for first in 0..4 {
+        job.group(&[first, first + 4, first + 8, first + 12], stages);
+    }
+    let labels = job.labels();
+    assert_eq!(labels[labels.len() - 4..], ["pipeline high"; 4]);
+
+    // Context parallelism of 4 inside the gradients' group.
+    let mut job = Job::new();
+    job.group(&ALL, world);
+    job.groups(&HALVES, ring);
+    job.group(&ALL, buckets);
+    assert_eq!(
+        job.labels(),
+        ["world high", "context high", "context high", "data high"]
+    );
+    // Of two ranks there is no direction: it is where it is that counts.
+    let mut job = Job::new();
+    job.group(&ALL, world);
+    job.groups(&PAIRS, ring);
+    job.groups(&HALVES, buckets);
+    let labels = job.labels();
+    assert_eq!(labels[1..5], ["context"; 4]);
+}
+
+#[test]
+fn the_ends_of_a_pipeline_are_no_data_parallelism() {
+    let mut job = Job::new();
+    job.group(&ALL, world);
+    job.groups(&[&[0, 2, 4, 6], &[1, 3, 5, 7]], stages);
+    job.groups(&PAIRS, |_, _| {
+        vec![("AllReduce", BF16, AVG, 25 * MB, 10, None)]
+    });
+    job.groups(&[&[0, 6], &[1, 7]], |_, _| {
+        vec![("AllReduce", FP32, SUM, 128 * MB, 10, None)]
+    });
+    let expected = [
+        &["world high"][..],
+        &["pipeline high"; 2],
+        &["data high"; 4],
+        &["unknown"; 2],
+    ];
+    assert_eq!(job.labels(), expected.concat());
+}
+
+#[test]
+fn shards_on_a_node_are_not_taken_for_tensors() {
+    // HSDP: shards within a half, copies across.
+    let copies: [&[u32]; 4] = [&[0, 4], &[1, 5], &[2, 6], &[3, 7]];
+    let again = |_: i64, _: i64| {
+        vec![
+            ("AllReduce", BF16, SUM, 8 * MB, 160, None),
+            ("AllReduce", BF16, SUM, 9 * MB, 10, None),
+        ]
+    };
+    let mut job = Job::new();
+    job.group(&ALL, world).groups(&HALVES, shards);
+    job.groups(&copies, again);
+    let labels = job.labels();
+    assert!(
+        labels[1..3].iter().all(|l| l != "tensor high"),
+        "{labels:?}"
+    );
+    // Gathered only once: as many gathers as scatters, like tensors.
+    let once = |_: i64, _: i64| {
+        vec![
+            ("AllGather", BF16, SUM, 8 * MB, 160, None),
+            ("ReduceScatter", BF16, SUM, 8 * MB, 160, None),
+        ]
+    };
+    let mut job = Job::new();
+    job.group(&ALL, world).groups(&HALVES, once);
+    job.groups(&copies, again);
+    let labels = job.labels();
+    assert!(
+        labels[1..3].iter().all(|l| l != "tensor high"),
+        "{labels:?}"
+    );
+    // Sums that are averages are of gradients wherever they are.
+    let mean = |_: i64, _: i64| vec![("ReduceScatter", BF16, AVG, 8 * MB, 160, None)];
+    let mut job = Job::new();
+    job.group(&ALL, world).groups(&HALVES, mean);
+    job.groups(&copies, again);
+    assert_eq!(job.labels()[1..3], ["data"; 2]);
+}
+
+#[test]
+fn all_ranks_may_be_one_tensor_or_one_copy_and_then_it_is_not_sure() {
+    let mut job = Job::new();
+    job.group(&ALL, |_, _| vec![("AllReduce", BF16, SUM, MB, 6400, None)]);
+    assert_eq!(job.labels(), ["tensor"]);
+    let mut job = Job::new();
+    job.group(&ALL, buckets);
+    assert_eq!(job.labels(), ["data high"]);
+    // Nothing is known of one that is not used, nor of one rank.
+    let mut job = Job::new();
+    job.group(&[0, 1], |_, _| Vec::new()).group(&[0], world);
+    assert_eq!(job.labels()[1], "unknown");
+}
+
+#[test]
+fn exchanges_are_sure_where_parts_differ() {
+    let parts = |rank: i64, n: i64| -> Vec<Use> {
+        (0..n)
+            .flat_map(|peer| {
+                let size = MB + 4096 * (rank * n + peer).unsigned_abs();
+                [
+                    ("Send", BF16, SUM, size, 40, Some(peer)),
+                    ("Recv", BF16, SUM, size, 40, Some(peer)),
+                ]
+            })
+            .collect()
+    };
+    let mut job = Job::new();
+    job.group(&ALL, world).groups(&HALVES, parts);
+    assert_eq!(job.labels()[1..], ["expert high"; 2]);
+    // Equal parts may as well be heads of attention (Ulysses).
+    let mut job = Job::new();
+    job.group(&ALL, world);
+    job.groups(&HALVES, |_, _| vec![("AlltoAll", BF16, SUM, MB, 640, None)]);
+    assert_eq!(job.labels()[1..], ["expert"; 2]);
+}
