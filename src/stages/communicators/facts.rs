@@ -33,13 +33,9 @@ impl<'f> Facts<'f> {
         self.sides().next().filter(|_| own)
     }
 
-    pub(super) fn confidence(&self) -> &'static str {
+    pub(super) fn confidence(&self) -> Option<&'static str> {
         let label = &self.communicator.label;
-        match (label.of, label.high) {
-            (Of::Unknown, _) => "",
-            (_, true) => "high",
-            (_, false) => "low",
-        }
+        (label.of != Of::Unknown).then_some(if label.high { "high" } else { "low" })
     }
 
     pub(super) fn host(&self, side: &Side) -> Vec<u8> {
