@@ -1,9 +1,9 @@
 //! nccl-communicators: one row a communicator, who is in it and what it is for.
 //!
-//! Chunks keep their calls ([`crate::tally`]) and their lines about communicators ([`fold`]). At
+//! Chunks keep their calls ([`crate::tally`]) and their lines about communicators (`fold`). At
 //! the merge these become *sides*: one process's view of one communicator, from the line that
-//! begins it to the one that ends it. Sides of one id are a communicator ([`identity`]); what it is
-//! for is read from where its members are and what they send ([`label`], [`traffic`]).
+//! begins it to the one that ends it. Sides of one id are a communicator (`identity`); what it is
+//! for is read from where its members are and what they send (`label`, `traffic`).
 
 mod facts;
 mod fold;

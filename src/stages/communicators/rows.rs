@@ -2,7 +2,7 @@
 
 use super::Found;
 use super::facts::Facts;
-use super::fold::State;
+use super::fold::{Side, State};
 use super::identity::Communicator;
 use crate::render::{Cell, Grid};
 
@@ -74,14 +74,21 @@ pub fn grid(found: &Found) -> Grid {
             of.bytes().into(),
             text(of.ops()),
             text(of.state()),
-            own.map(|side| of.host(side))
-                .map_or(Cell::Empty, Cell::Text),
+            own.map_or(Cell::Empty, |side| host(&of, side)),
             own.and_then(|side| of.pid(side)).into(),
         ]
     };
     Grid {
         columns: COLUMNS.map(str::to_owned).to_vec(),
         rows: found.communicators.iter().map(row).collect(),
+    }
+}
+
+/// The host of a side; a line without a header has none.
+fn host(of: &Facts<'_>, side: &Side) -> Cell {
+    match of.host(side) {
+        host if host.is_empty() => Cell::Empty,
+        host => Cell::Text(host),
     }
 }
 
@@ -114,7 +121,7 @@ pub fn members(found: &Found) -> Grid {
                     .text()
                     .map_or(Cell::Empty, |t| Cell::Text(t.into_bytes())),
                 side.rank.map(u64::from).into(),
-                Cell::Text(of.host(side)),
+                host(&of, side),
                 of.pid(side).into(),
                 side.dev.map(u64::from).into(),
                 side.bus_id.map_or(Cell::Empty, |n| hex(n, "")),
