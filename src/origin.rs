@@ -288,6 +288,13 @@ impl Merged {
             .map(|(&process, _)| process)
     }
 
+    /// What is known of a member whose process really is `real`.
+    pub fn identity_as(&self, member: &Member, real: u32) -> Option<Identity> {
+        let process = self.origins.places.get(member.place).process;
+        self.identity_of(member)
+            .or_else(|| self.sole_identity(process, real, member.comm))
+    }
+
     /// What `comm` is to the process `real`, if that is another one than `process` (a glued
     /// name of it) and only one thing is known of it.
     pub fn sole_identity(&self, process: u32, real: u32, comm: u64) -> Option<Identity> {

@@ -66,12 +66,12 @@ fn main() -> ExitCode {
         )?;
         let found = communicators::read(&run.origins, &run.options, &mut run.report, &run.bar)?;
         let format = cli.format.get();
-        let grid = || match (cli.members, format) {
+        let grid = match (cli.members, format) {
             (true, _) => communicators::members(&found),
             (false, Format::Table) => communicators::look(&found),
             (false, _) => communicators::grid(&found),
         };
-        cli::print(grid, None::<fn() -> Vec<u8>>, format)?;
+        cli::print(|| grid.into(), None::<fn() -> Vec<u8>>, format, 1)?;
         Ok(run.finish())
     })
 }

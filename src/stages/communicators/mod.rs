@@ -21,7 +21,7 @@ use crate::origin::{Identity, Member, Merged, Process};
 use crate::records::Basis;
 use crate::report::Report;
 use crate::source::{Input, Origin};
-use crate::tally::{self, Bag, Key, Ops, Sizing, Tally, Value};
+use crate::tally::{self, Bag, Key, Ops, Sizing, Tally};
 use crate::timeline::{self, Present};
 use fold::{Partial, Side, Sides};
 use identity::{Communicator, Key as Named};
@@ -92,7 +92,7 @@ struct Run<'o> {
     merged: Merged,
     sides: Sides,
     /// By merged member.
-    calls: Bag<Key>,
+    calls: Bag<(), Key>,
     present: Present,
     /// Steps of the input with the most.
     steps: u64,
@@ -140,14 +140,14 @@ impl Run<'_> {
         };
         let calls = &mut self.calls;
         self.tally
-            .drain(wanted, |_, key, value| calls.push(key, value));
+            .drain(wanted, |_, key, value| calls.push((), key, value));
         Ok(())
     }
 
     fn finish(self, report: &mut Report) -> Found {
         let aliases = self.merged.aliases();
         let mut sides = real(self.sides.list, &aliases);
-        attribute(&mut sides, self.calls.into_sorted(), &self.merged, &aliases);
+        attribute(&mut sides, self.calls, &self.merged, &aliases);
         let processes = self.merged.origins.processes.items().to_vec();
         let mut communicators = identity::communicators(&sides);
         identity::place(&mut communicators, &sides, &processes);
@@ -193,7 +193,7 @@ fn real(list: Vec<Side>, aliases: &[u32]) -> Vec<Side> {
 
 /// Gives each call to the side it was made on. A call whose side is not known, or may be one of
 /// several, makes a side of its own.
-fn attribute(sides: &mut Vec<Side>, calls: Vec<(Key, Value)>, merged: &Merged, aliases: &[u32]) {
+fn attribute(sides: &mut Vec<Side>, calls: Bag<(), Key>, merged: &Merged, aliases: &[u32]) {
     let mut by_address: FxHashMap<(u32, u64), Vec<usize>> = FxHashMap::default();
     for (at, side) in sides.iter().enumerate() {
         let lives = by_address.entry((side.process, side.comm)).or_default();
@@ -201,7 +201,7 @@ fn attribute(sides: &mut Vec<Side>, calls: Vec<(Key, Value)>, merged: &Merged, a
     }
     let mut own: FxHashMap<(u32, u64, Option<Identity>), usize> = FxHashMap::default();
     let mut side_of: FxHashMap<u32, usize> = FxHashMap::default();
-    for (key, value) in calls {
+    for (((), key), value) in calls.into_sorted() {
         let at = *side_of.entry(key.member).or_insert_with(|| {
             let member = merged.origins.members.get(key.member);
             let process = aliases[merged.origins.places.get(member.place).process as usize];

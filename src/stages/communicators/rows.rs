@@ -40,7 +40,7 @@ pub fn grid(found: &Found) -> Grid {
         let label = &communicator.label;
         let text = |text: String| match text.is_empty() {
             true => Cell::Empty,
-            false => Cell::Text(text.into_bytes()),
+            false => text.into(),
         };
         let own = of.own();
         vec![
@@ -62,8 +62,9 @@ pub fn grid(found: &Found) -> Grid {
                 .into(),
             of.parent().map_or(Cell::Empty, text),
             of.color().map_or(Cell::Empty, |c| text(c.to_string())),
-            of.created_by()
-                .map_or(Cell::Empty, |c| Cell::Text(c.to_vec())),
+            of.created_by().map_or(Cell::Empty, |c| {
+                Cell::from(String::from_utf8_lossy(c).into_owned())
+            }),
             of.slowest().map(|(_, seconds)| seconds).into(),
             of.slowest()
                 .and_then(|(side, _)| side.rank)
@@ -85,10 +86,10 @@ pub fn grid(found: &Found) -> Grid {
 }
 
 /// The host of a side; a line without a header has none.
-fn host(of: &Facts<'_>, side: &Side) -> Cell {
+fn host(of: &Facts<'_>, side: &Side) -> Cell<'static> {
     match of.host(side) {
         host if host.is_empty() => Cell::Empty,
-        host => Cell::Text(host),
+        host => Cell::Text(host.into()),
     }
 }
 
@@ -114,12 +115,12 @@ pub fn members(found: &Found) -> Grid {
         let of = Facts::of(found, communicator);
         let place = &communicator.place;
         for (at, side) in of.sides().enumerate() {
-            let hex = |n: u64, x: &str| Cell::Text(format!("{x}{n:x}").into_bytes());
+            let hex = |n: u64, x: &str| Cell::from(format!("{x}{n:x}"));
             rows.push(vec![
                 communicator
                     .key
                     .text()
-                    .map_or(Cell::Empty, |t| Cell::Text(t.into_bytes())),
+                    .map_or(Cell::Empty, |t| Cell::from(t)),
                 side.rank.map(u64::from).into(),
                 host(&of, side),
                 of.pid(side).into(),
@@ -169,7 +170,7 @@ pub fn look(found: &Found) -> Grid {
         let of = Facts::of(found, communicator);
         let text = |text: String| match text.is_empty() {
             true => Cell::Empty,
-            false => Cell::Text(text.into_bytes()),
+            false => text.into(),
         };
         let name = communicator.key.text().unwrap_or_else(|| {
             let side = of.own();
@@ -203,7 +204,7 @@ pub fn look(found: &Found) -> Grid {
             text(communicator.label.evidence.join("; ")),
         ]
     };
-    let rows: Vec<Vec<Cell>> = found.communicators.iter().map(row).collect();
+    let rows: Vec<Vec<Cell<'static>>> = found.communicators.iter().map(row).collect();
     let says = |column: &usize| rows.iter().any(|row| row[*column] != Cell::Empty);
     let kept: Vec<usize> = (0..columns.len()).filter(says).collect();
     Grid {
