@@ -44,6 +44,8 @@ pub struct Part<'a, V> {
     pub joined: &'a [Joined],
     /// The input's number of the chunk's first gap.
     pub gap: usize,
+    /// The input's number of the chunk's first line, from 0.
+    pub line: u64,
     /// Everyone met so far.
     pub merged: &'a Merged,
 }
@@ -95,6 +97,7 @@ impl Log {
             to,
             joined,
             gap,
+            line,
             merged,
         }
     }

@@ -31,6 +31,8 @@ pub struct Call<'a> {
     pub coll: Coll<'a>,
     /// Who said it: a member's number.
     pub member: u32,
+    /// The process of that member: its index in the chunk.
+    pub process: u32,
     /// The thread, where the header is there.
     pub tid: Option<u64>,
     /// The time stamp as printed; empty if there is none.
@@ -501,6 +503,7 @@ impl<'a, V: Visit> Scan<'a, V> {
         self.out.visit.call(&Call {
             coll,
             member,
+            process: speaker.process,
             tid: speaker.tid,
             time,
         });

@@ -8,6 +8,7 @@ pub mod agg;
 pub mod comms;
 pub mod communicators;
 pub mod hist;
+pub mod net;
 pub mod ops;
 pub mod skew;
 pub mod steps;

@@ -232,6 +232,8 @@ impl Records {
                 &Call {
                     coll,
                     member,
+                    // Nobody asks for it here.
+                    process: 0,
                     tid,
                     time: b"",
                 },

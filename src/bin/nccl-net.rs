@@ -1,0 +1,73 @@
+//! nccl-net: see `--help`.
+
+use anyhow::Context;
+use clap::Parser;
+use nccl_pipe::cli::{self, FormatArgs, InputArgs, Run, StepArgs};
+use nccl_pipe::exit::{self, Exit};
+use nccl_pipe::stages::net::{self, pairs, table};
+use std::process::ExitCode;
+
+/// Network, transports, NVLS, versions and settings, and which hosts differ from the others
+///
+/// Reads NCCL debug logs. Most of it stands in any log of NCCL_DEBUG=INFO; all of it under
+/// NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,ENV,NET,P2P,SHM,GRAPH,NVLS,TUNING. What no line says is
+/// `unknown`.
+///
+/// Writes scope (job or host), host, subject, value, hosts and processes that say so, of_hosts
+/// (hosts that say anything of the subject), minority, line (the first that says so) and, of
+/// several inputs, input. The job's row comes first, then the hosts that differ: minority is yes
+/// where a host says what at most half of the hosts say, lacks where it does not say what most
+/// say. Rows job.* are what the whole comes to.
+#[derive(Debug, Parser)]
+#[command(name = "nccl-net", version, max_term_width = 100, after_long_help = AFTER)]
+struct Cli {
+    #[command(flatten)]
+    input: InputArgs,
+    /// Every host's facts, addresses too
+    #[arg(long, conflicts_with_all = ["pairs", "dot"])]
+    hosts: bool,
+    /// Who reaches whom: a row for each pair of ranks of a communicator and each way, with the
+    /// number of channels
+    #[arg(long, conflicts_with = "dot")]
+    pairs: bool,
+    /// The pairs as a graph for Graphviz
+    #[arg(long)]
+    dot: bool,
+    #[command(flatten)]
+    format: FormatArgs,
+}
+
+const AFTER: &str = "\
+Whose a connection is: between Init START and Init COMPLETE of a thread that communicator's; later
+that of the call the thread (or, if it makes none, its process) made last, if the ranks fit; else
+the only one of the process that they fit. Otherwise comm_id is empty.
+
+Examples:
+  nccl-net nccl.log
+  nccl-net logs/ --hosts
+  nccl-net nccl.log --pairs --format csv > pairs.csv
+  nccl-net nccl.log --dot | dot -Tsvg > job.svg
+
+Exit codes: 0 all understood, 1 written but some input was damaged, 2 failed.";
+
+fn main() -> ExitCode {
+    exit::run("nccl-net", || {
+        let cli = Cli::parse();
+        if cli::generated::<Cli>(cli.input.generate)? {
+            return Ok(Exit::Clean);
+        }
+        let steps = StepArgs::default();
+        let mut run = Run::new("nccl-net", &cli.input, &steps, cli::AWK_WINDOW)?;
+        let found = net::net(&run.origins, &run.options, &mut run.report, &run.bar)?;
+        if cli.dot {
+            cli::with_stdout(|out| pairs::dot(&found, out).context("cannot write the output"))?;
+        } else {
+            let grid = || match cli.pairs {
+                true => pairs::grid(&found),
+                false => table::grid(&found, &table::Options { hosts: cli.hosts }),
+            };
+            cli::print(grid, None::<fn() -> Vec<u8>>, cli.format.get())?;
+        }
+        Ok(run.finish())
+    })
+}

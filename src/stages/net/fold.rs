@@ -1,0 +1,338 @@
+//! What a chunk says, and all chunks together.
+
+use super::fact::{Fact, Kind, facts};
+use super::link::{Channels, Link, Way};
+use super::whose::{Thread, Threads, Whose};
+use crate::formats::log::Part;
+use crate::grammar::message::Message;
+use crate::grammar::message::init::{Event, Init, Stage};
+use crate::grammar::message::tuning::{Algorithm, Tuning};
+use crate::origin::{Identity, Interner, Merged};
+use crate::scan::{Call, Said, Visit};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
+
+/// One chunk's facts and connections.
+#[derive(Debug, Default)]
+pub struct Partial {
+    /// By process and fact: the first line that says so.
+    facts: FxHashMap<(u32, Fact), u64>,
+    links: FxHashMap<Link, (Channels, u64)>,
+    threads: Threads,
+    /// Communicators that INIT lines name.
+    comms: BTreeSet<(u32, Comm)>,
+    tuned: bool,
+    /// Processes whose calls the NVLink switches served, with the first line.
+    nvls: FxHashMap<(u32, Algorithm), u64>,
+}
+
+/// A communicator as a process knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Comm {
+    /// The id its members share.
+    pub comm_id: Option<u64>,
+    /// Its address.
+    pub comm: u64,
+    /// The process's rank in it.
+    pub rank: u32,
+    /// Its size.
+    pub nranks: u32,
+}
+
+impl Comm {
+    /// True where the process can print a line of this way for it.
+    fn fits(&self, way: &Way) -> bool {
+        self.rank == way.own() && way.top() < self.nranks
+    }
+}
+
+impl Partial {
+    fn fact(&mut self, process: u32, fact: Fact, line: u64) {
+        self.facts.entry((process, fact)).or_insert(line);
+    }
+}
+
+impl Visit for Partial {
+    const MESSAGES: bool = true;
+
+    #[inline(always)]
+    fn call(&mut self, call: &Call<'_>) {
+        self.threads.call(call.member, call.process, call.tid);
+    }
+
+    fn message(&mut self, said: &Said<'_>) {
+        let (process, line) = (said.process, said.line);
+        let thread = (process, said.tid);
+        match &said.message {
+            Message::Connection(c) => {
+                let whose = match c.of {
+                    Some(tail) => Whose::Address(tail.comm),
+                    None => self.threads.whose(thread),
+                };
+                let way = Way::of(c);
+                let link = Link {
+                    process,
+                    whose,
+                    way,
+                };
+                let (channels, first) = self
+                    .links
+                    .entry(link)
+                    .or_insert_with(|| (Channels::new(), line));
+                *first = line.min(*first);
+                channels.insert((c.channel, c.index.unwrap_or(0)));
+                return;
+            }
+            Message::Tuning(Tuning::Choice(choice)) => {
+                self.tuned = true;
+                if matches!(choice.algorithm, Algorithm::Nvls | Algorithm::NvlsTree) {
+                    let used = (process, choice.algorithm);
+                    self.nvls.entry(used).or_insert(line);
+                }
+                return;
+            }
+            Message::Init(init) => {
+                if init.init.event == Event::Init {
+                    let Init {
+                        comm,
+                        rank,
+                        nranks,
+                        comm_id,
+                        ..
+                    } = init.init;
+                    let comm = Comm {
+                        comm_id,
+                        comm,
+                        rank,
+                        nranks,
+                    };
+                    self.comms.insert((process, comm));
+                }
+                match init.stage {
+                    Stage::InitStart => self.threads.begin(thread, init.init),
+                    _ => self.threads.end(thread),
+                }
+            }
+            _ => {}
+        }
+        facts(&said.message, |fact| self.fact(process, fact, line));
+    }
+}
+
+/// Where something is said first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct First {
+    /// The input's number.
+    pub input: u32,
+    /// The line, from 0.
+    pub line: u64,
+}
+
+/// Everything that was said, by merged process.
+#[derive(Debug, Default)]
+pub struct All {
+    /// The facts, in the order they came.
+    pub facts: Interner<Fact>,
+    /// Who says which fact, and where first.
+    pub said: FxHashMap<(u32, u32), First>,
+    /// Connections, with what is known of whose they are.
+    pub links: FxHashMap<(u32, Owner, Way), (Channels, First)>,
+    /// Communicators by process.
+    pub comms: BTreeSet<(u32, Comm)>,
+    /// There are TUNING lines.
+    pub tuned: bool,
+    /// The input in hand.
+    pub input: u32,
+    // What threads were doing when the chunk added last ended.
+    calls: FxHashMap<Thread, u32>,
+    last: FxHashMap<u32, u32>,
+    inits: FxHashMap<Thread, Init>,
+}
+
+/// Whose a connection is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Owner {
+    /// This communicator's.
+    Comm(Comm),
+    /// The one at this address.
+    Address(u64),
+    /// Not known yet.
+    Unknown,
+}
+
+impl All {
+    /// Adds a chunk that follows what was added before.
+    pub fn add(&mut self, part: Part<'_, Partial>) {
+        let Part {
+            visit,
+            to,
+            line: before,
+            merged,
+            ..
+        } = part;
+        let Partial {
+            facts,
+            links,
+            threads,
+            comms,
+            tuned,
+            nvls,
+        } = visit;
+        let first = |line| First {
+            input: self.input,
+            line: before + line,
+        };
+        self.tuned |= tuned;
+        let used = nvls.into_iter().map(|((process, algorithm), line)| {
+            let fact = Fact::new(Kind::Nvls, "used", algorithm.name());
+            ((process, fact), line)
+        });
+        for ((process, fact), line) in facts.into_iter().chain(used) {
+            let key = (to.processes[process as usize], self.facts.intern(fact));
+            let first = first(line);
+            let said = self.said.entry(key).or_insert(first);
+            *said = first.min(*said);
+        }
+        for (process, comm) in comms {
+            self.comms.insert((to.processes[process as usize], comm));
+        }
+        for (link, (channels, line)) in links {
+            let process = to.processes[link.process as usize];
+            let owner = self.owner(process, &link, merged, &to.members);
+            let key = (process, owner, link.way);
+            let first = first(line);
+            let known = self.links.entry(key).or_insert((Channels::new(), first));
+            known.0.extend(channels);
+            known.1 = first.min(known.1);
+        }
+        self.keep(&threads, &to.processes, &to.members);
+    }
+
+    /// Whose a chunk's connection is.
+    fn owner(&self, process: u32, link: &Link, merged: &Merged, members: &[u32]) -> Owner {
+        let of_member = |member: u32| {
+            let member = merged.origins.members.get(member);
+            let Identity {
+                rank,
+                nranks,
+                comm_id,
+            } = merged.identity_of(member)?;
+            Some(Comm {
+                comm_id,
+                comm: member.comm,
+                rank,
+                nranks,
+            })
+        };
+        let of_init = |init: &Init| Comm {
+            comm_id: init.comm_id,
+            comm: init.comm,
+            rank: init.rank,
+            nranks: init.nranks,
+        };
+        let comm = match link.whose {
+            Whose::Init {
+                comm,
+                rank,
+                nranks,
+                comm_id,
+            } => Some(Comm {
+                comm_id,
+                comm,
+                rank,
+                nranks,
+            }),
+            Whose::Call(member) => of_member(members[member as usize]),
+            Whose::Before { tid, init, call } => {
+                let thread = (process, tid);
+                let begun = self.inits.get(&thread).filter(|_| init);
+                begun.map(of_init).or_else(|| {
+                    let own = self.calls.get(&thread).copied();
+                    let any = call.map(|member| members[member as usize]);
+                    own.or(any)
+                        .or_else(|| self.last.get(&process).copied())
+                        .and_then(of_member)
+                })
+            }
+            Whose::Address(comm) => return Owner::Address(comm),
+        };
+        match comm {
+            Some(comm) if comm.fits(&link.way) => Owner::Comm(comm),
+            _ => Owner::Unknown,
+        }
+    }
+
+    /// Keeps what threads were doing at the end of a chunk.
+    fn keep(&mut self, threads: &Threads, processes: &[u32], members: &[u32]) {
+        let mut last: FxHashMap<u32, (u64, u32)> = FxHashMap::default();
+        let mut own: FxHashMap<Thread, (u64, u32)> = FxHashMap::default();
+        for (process, tid, at, member) in threads.calls() {
+            let process = processes[process as usize];
+            let call = (at, members[member as usize]);
+            let newest = last.entry(process).or_insert(call);
+            *newest = call.max(*newest);
+            let newest = own.entry((process, tid)).or_insert(call);
+            *newest = call.max(*newest);
+        }
+        for &thread in own.keys() {
+            self.inits.remove(&thread);
+        }
+        for ((process, tid), at, init) in threads.inits() {
+            let thread = (processes[process as usize], tid);
+            let called = own.get(&thread).map_or(0, |call| call.0);
+            match init {
+                Some(init) if at > called => {
+                    self.inits.insert(thread, init);
+                }
+                _ => {
+                    self.inits.remove(&thread);
+                }
+            }
+        }
+        let newest = |(key, call): (Thread, (u64, u32))| (key, call.1);
+        self.calls.extend(own.into_iter().map(newest));
+        self.last
+            .extend(last.into_iter().map(|(p, call)| (p, call.1)));
+    }
+
+    /// The next input begins.
+    pub fn next_input(&mut self) {
+        self.input += 1;
+    }
+
+    /// Decides what only the whole can: a connection whose owner is not known belongs to the one
+    /// communicator of the process that it fits. `aliases` says which process each really is.
+    pub fn settle(&mut self, aliases: &[u32]) {
+        let real = |process: u32| aliases.get(process as usize).copied().unwrap_or(process);
+        for ((process, fact), first) in std::mem::take(&mut self.said) {
+            let said = self.said.entry((real(process), fact)).or_insert(first);
+            *said = first.min(*said);
+        }
+        let comms = std::mem::take(&mut self.comms);
+        self.comms = comms.into_iter().map(|(p, comm)| (real(p), comm)).collect();
+        let mut of: FxHashMap<u32, Vec<Comm>> = FxHashMap::default();
+        for &(process, comm) in &self.comms {
+            of.entry(process).or_default().push(comm);
+        }
+        let links = std::mem::take(&mut self.links);
+        for ((process, owner, way), (channels, first)) in links {
+            let process = real(process);
+            let comms = of.get(&process).into_iter().flatten();
+            let mut fit = comms.filter(|comm| match owner {
+                Owner::Address(at) => comm.comm == at && comm.fits(&way),
+                Owner::Comm(_) => false,
+                Owner::Unknown => comm.fits(&way),
+            });
+            let owner = match (owner, fit.next(), fit.next()) {
+                (Owner::Comm(comm), ..) | (_, Some(&comm), None) => Owner::Comm(comm),
+                (owner, ..) => owner,
+            };
+            let known = self
+                .links
+                .entry((process, owner, way))
+                .or_insert((Channels::new(), first));
+            known.0.extend(channels);
+            known.1 = first.min(known.1);
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Connections as their lines give them, and what they come to: who reaches whom over what.
+
+use super::whose::Whose;
+use crate::grammar::message::channel::{Connection, Side};
+use crate::grammar::message::transport::{Gdr, Transport};
+use std::collections::BTreeSet;
+
+/// A connection without its channel.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Way {
+    /// The rank that sends; of a COLLNET connection the one that prints.
+    pub from: u32,
+    /// The rank that receives.
+    pub to: Option<u32>,
+    /// Which end prints the line, where both do.
+    pub receives: Option<bool>,
+    /// What it goes over.
+    pub via: Via,
+}
+
+/// What a connection goes over.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Via {
+    /// From GPU to GPU: how, and whether the receiver reads.
+    P2p(Box<[u8]>, bool),
+    /// Through the host's memory.
+    Shm,
+    /// Over the network.
+    Net(Card),
+    /// Through the network's switches.
+    CollNet(Card),
+}
+
+/// The network card of a connection.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Card {
+    /// The plugin.
+    pub plugin: Box<[u8]>,
+    /// The card's number.
+    pub nic: u32,
+    /// It reaches the GPU's memory.
+    pub gdr: bool,
+    /// The rank whose proxy sends, if that is another one's (PXN).
+    pub proxy: Option<u32>,
+    /// The buffers are shared.
+    pub shared: bool,
+}
+
+impl Way {
+    /// The way of a line.
+    pub fn of(c: &Connection<'_>) -> Way {
+        let via = match c.via {
+            Transport::P2p { how, read } => Via::P2p(how.into(), read),
+            Transport::Shm => Via::Shm,
+            Transport::Net {
+                plugin,
+                nic,
+                proxy,
+                gdr,
+                shared,
+            } => Via::Net(Card {
+                plugin: plugin.into(),
+                nic,
+                gdr: gdr != Gdr::No,
+                proxy: proxy.filter(|&proxy| proxy != c.from.rank),
+                shared,
+            }),
+            Transport::CollNet { plugin, nic, gdr } => Via::CollNet(Card {
+                plugin: plugin.into(),
+                nic,
+                gdr: gdr != Gdr::No,
+                proxy: None,
+                shared: false,
+            }),
+        };
+        Way {
+            from: c.from.rank,
+            to: c.to.map(|to| to.rank),
+            receives: c.side.map(|side| side == Side::Receive),
+            via,
+        }
+    }
+
+    /// The rank that prints the line.
+    pub fn own(&self) -> u32 {
+        match (self.receives, self.to) {
+            (Some(true), Some(to)) => to,
+            _ => self.from,
+        }
+    }
+
+    /// The higher rank: a communicator has more than that.
+    pub fn top(&self) -> u32 {
+        self.from.max(self.to.unwrap_or(0))
+    }
+}
+
+impl Via {
+    /// The card, where there is one.
+    pub fn card(&self) -> Option<&Card> {
+        match self {
+            Via::Net(card) | Via::CollNet(card) => Some(card),
+            _ => None,
+        }
+    }
+
+    /// `P2P`, `SHM`, `NET`, `COLLNET`.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Via::P2p(..) => "P2P",
+            Via::Shm => "SHM",
+            Via::Net(_) => "NET",
+            Via::CollNet(_) => "COLLNET",
+        }
+    }
+
+    /// What stands behind the word: `CUMEM/read`, `direct`, `IB`.
+    pub fn how(&self) -> Vec<u8> {
+        match self {
+            Via::P2p(how, true) => [how, &b"/read"[..]].concat(),
+            Via::P2p(how, false) => how.to_vec(),
+            Via::Shm => b"direct".to_vec(),
+            Via::Net(card) | Via::CollNet(card) => card.plugin.to_vec(),
+        }
+    }
+
+    /// Both, with GPUDirect: `NET/IB GDRDMA`.
+    pub fn text(&self) -> Vec<u8> {
+        let gdr: &[u8] = match self.card() {
+            Some(card) if card.gdr => b" GDRDMA",
+            _ => b"",
+        };
+        [self.word().as_bytes(), b"/", &self.how(), gdr].concat()
+    }
+}
+
+/// A connection's lines in a chunk.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Link {
+    /// The process that prints them.
+    pub process: u32,
+    /// Whose connection it is.
+    pub whose: Whose,
+    /// From where to where, over what.
+    pub way: Way,
+}
+
+/// Channels, each with the number of its connection.
+pub type Channels = BTreeSet<(u32, u32)>;

@@ -1,0 +1,129 @@
+//! nccl-net: what a job's processes say of the network, the versions and the settings, who
+//! reaches whom over what, and which hosts differ from the others.
+//!
+//! | | |
+//! |---|---|
+//! | [`fact`] | what a message says, as subject and value |
+//! | [`whose`] | which communicator a connection belongs to |
+//! | [`link`] | connections |
+//! | [`fold`] | a chunk's part, and all of them |
+//! | [`table`] | the facts by job and host |
+//! | [`pairs`] | the connections by pair of ranks, as rows and for Graphviz |
+
+pub mod fact;
+pub mod fold;
+pub mod link;
+pub mod pairs;
+pub mod table;
+pub mod whose;
+
+use crate::calls::{self, Options, Progress};
+use crate::error::{Error, Result};
+use crate::formats::{self, Format, log};
+use crate::origin::{Merged, Process};
+use crate::report::Report;
+use crate::source::Origin;
+use fact::Kind;
+use fold::{All, Partial};
+use std::collections::BTreeSet;
+
+/// What NCCL must be told to print all of it.
+pub const RERUN: &str =
+    "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,ENV,NET,P2P,SHM,GRAPH,NVLS,TUNING";
+
+/// All that the inputs say.
+#[derive(Debug)]
+pub struct Net {
+    /// What was said, settled.
+    pub all: All,
+    /// The processes by number.
+    pub processes: Vec<Process>,
+    /// The inputs' names.
+    pub inputs: Vec<String>,
+}
+
+/// Reads all `origins`, which must be logs.
+///
+/// # Errors
+/// No input could be read, or is a log; damage under `--strict`.
+pub fn net(
+    origins: &[Origin],
+    options: &Options,
+    report: &mut Report,
+    progress: &dyn Progress,
+) -> Result<Net> {
+    let mut merged = Merged::default();
+    let mut all = All::default();
+    let mut inputs = Vec::new();
+    calls::each(origins, options.source, report, |input, report| {
+        let name = input.name();
+        if formats::recognise(&input.head()?) != Format::Log {
+            return Err(Error::Content(format!(
+                "{name}: expected a log: a call table does not say what NCCL's other lines said"
+            )));
+        }
+        if !inputs.is_empty() {
+            all.next_input();
+        }
+        inputs.push(name.clone());
+        let log = log::read(
+            &input,
+            &options.log,
+            &mut merged,
+            Partial::default,
+            |bytes| progress.advance(bytes),
+            |part| {
+                all.add(part);
+                Ok(())
+            },
+        )?;
+        report.input(&name, &log.account);
+        if log.account.lines == 0 {
+            report.error(&format!("{name}: the input is empty"));
+        }
+        Ok(())
+    })?;
+    progress.finish();
+    all.settle(&merged.aliases());
+    let net = Net {
+        all,
+        processes: merged.origins.processes.items().to_vec(),
+        inputs,
+    };
+    let missing = net.missing();
+    if !missing.is_empty() {
+        report.note(&format!(
+            "no lines say anything of {}; NCCL prints them under {RERUN}",
+            missing.join(", ")
+        ));
+    }
+    Ok(net)
+}
+
+impl Net {
+    /// The process that printed something; none where its line had no header.
+    fn process(&self, process: u32) -> Option<&Process> {
+        let process = self.processes.get(process as usize)?;
+        process.pid.map(|_| process)
+    }
+
+    /// What no line says anything of.
+    fn missing(&self) -> Vec<&'static str> {
+        let kinds: BTreeSet<Kind> = self.all.facts.items().iter().map(|f| f.kind).collect();
+        let said = |kind: Kind| kinds.contains(&kind);
+        let has_links = !self.all.links.is_empty();
+        [
+            ("network", said(Kind::Network)),
+            ("nic", said(Kind::Nic) || said(Kind::Provider)),
+            ("transport", has_links),
+            ("version", said(Kind::Version)),
+            ("plugin", said(Kind::Plugin)),
+            ("setting", said(Kind::Setting)),
+            ("tuning", self.all.tuned),
+        ]
+        .into_iter()
+        .filter(|(_, said)| !said)
+        .map(|(name, _)| name)
+        .collect()
+    }
+}

@@ -1,0 +1,202 @@
+//! Who reaches whom over what: a row for each pair of ranks and way, and the same for Graphviz.
+
+use super::Net;
+use super::fold::Owner;
+use super::link::{Channels, Way};
+use crate::render::{Cell, Grid};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+
+/// A communicator as all its members know it: by its id; or, where none is known, as one process
+/// knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Shared {
+    /// By its id and size.
+    Id(u64, u32),
+    /// By process, address and size.
+    Own(u32, u64, u32),
+}
+
+/// The communicator of a connection, if it is known.
+pub fn shared(process: u32, owner: &Owner) -> Option<Shared> {
+    match owner {
+        Owner::Comm(comm) => Some(match comm.comm_id {
+            Some(id) => Shared::Id(id, comm.nranks),
+            None => Shared::Own(process, comm.comm, comm.nranks),
+        }),
+        Owner::Address(_) | Owner::Unknown => None,
+    }
+}
+
+/// Whose a pair is: its communicator, or the process that alone speaks of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Of {
+    Comm(Shared),
+    Process(u32),
+}
+
+/// The pairs of ranks with their channels, and the hosts of each communicator's ranks.
+struct Pairs<'a> {
+    rows: BTreeMap<(Of, &'a Way), Channels>,
+    hosts: BTreeMap<(Of, u32), Option<&'a [u8]>>,
+}
+
+impl<'a> Pairs<'a> {
+    fn new(net: &'a Net) -> Pairs<'a> {
+        let mut rows: BTreeMap<(Of, &Way), Channels> = BTreeMap::new();
+        let mut hosts = BTreeMap::new();
+        let mut lives = |of: Of, rank: u32, process: u32| {
+            let host = net.process(process).map(|p| &p.host[..]);
+            let known = hosts.entry((of, rank)).or_insert(host);
+            if *known != host {
+                // Two hosts say they are this rank: an id that came twice.
+                *known = None;
+            }
+        };
+        for (process, comm) in &net.all.comms {
+            if let Some(shared) = shared(*process, &Owner::Comm(*comm)) {
+                lives(Of::Comm(shared), comm.rank, *process);
+            }
+        }
+        for ((process, owner, way), (channels, _)) in &net.all.links {
+            let of = shared(*process, owner).map_or(Of::Process(*process), Of::Comm);
+            lives(of, way.own(), *process);
+            rows.entry((of, way)).or_default().extend(channels);
+        }
+        Pairs { rows, hosts }
+    }
+
+    fn host(&self, of: Of, rank: Option<u32>) -> Option<&'a [u8]> {
+        self.hosts.get(&(of, rank?)).copied().flatten()
+    }
+}
+
+/// A row for each pair of ranks and way.
+pub fn grid(net: &Net) -> Grid {
+    let columns = [
+        "comm_id",
+        "comm",
+        "nranks",
+        "from_rank",
+        "to_rank",
+        "from_host",
+        "to_host",
+        "transport",
+        "via",
+        "nic",
+        "direction",
+        "channels",
+        "gdr",
+        "pxn",
+        "shared",
+    ];
+    let pairs = Pairs::new(net);
+    let text = |host: Option<&[u8]>| host.map_or(Cell::Empty, |h| Cell::Text(h.to_vec()));
+    let pointer = |p: u64| Cell::Text(format!("0x{p:x}").into_bytes());
+    let number = |n: Option<u32>| Cell::from(n.map(u64::from));
+    let row = |(&(of, way), channels): (&(Of, &Way), &Channels)| {
+        let (id, comm, nranks) = match of {
+            Of::Comm(Shared::Id(id, nranks)) => (pointer(id), Cell::Empty, Some(nranks)),
+            Of::Comm(Shared::Own(_, comm, nranks)) => (Cell::Empty, pointer(comm), Some(nranks)),
+            Of::Process(_) => (Cell::Empty, Cell::Empty, None),
+        };
+        let card = way.via.card();
+        let yes = |is: bool| Cell::from(if is { "yes" } else { "no" });
+        let direction = way.receives.map(|r| if r { "receive" } else { "send" });
+        vec![
+            id,
+            comm,
+            number(nranks),
+            number(Some(way.from)),
+            number(way.to),
+            text(pairs.host(of, Some(way.from))),
+            text(pairs.host(of, way.to)),
+            way.via.word().into(),
+            Cell::Text(way.via.how()),
+            number(card.map(|card| card.nic)),
+            direction.into(),
+            (channels.len() as u64).into(),
+            card.map_or(Cell::Empty, |card| yes(card.gdr)),
+            number(card.and_then(|card| card.proxy)),
+            card.map_or(Cell::Empty, |card| yes(card.shared)),
+        ]
+    };
+    Grid {
+        columns: columns.map(str::to_owned).to_vec(),
+        rows: pairs.rows.iter().map(row).collect(),
+    }
+}
+
+/// The pairs as a graph for Graphviz: a cluster for each communicator and host, an edge for each
+/// pair and transport with its channels.
+///
+/// # Errors
+/// The output cannot be written.
+pub fn dot(net: &Net, out: &mut dyn Write) -> std::io::Result<()> {
+    let pairs = Pairs::new(net);
+    let mut ofs: BTreeMap<Of, Vec<(&Way, usize)>> = BTreeMap::new();
+    for (&(of, way), channels) in &pairs.rows {
+        ofs.entry(of).or_default().push((way, channels.len()));
+    }
+    writeln!(out, "digraph nccl {{")?;
+    writeln!(out, "  node [shape=box];")?;
+    for (number, (of, ways)) in ofs.iter().enumerate() {
+        let mut of_host: BTreeMap<Option<&[u8]>, BTreeSet<u32>> = BTreeMap::new();
+        for (way, _) in ways {
+            for rank in [Some(way.from), way.to].into_iter().flatten() {
+                let host = pairs.host(*of, Some(rank));
+                of_host.entry(host).or_default().insert(rank);
+            }
+        }
+        let name = match of {
+            Of::Comm(Shared::Id(id, nranks)) => format!("communicator 0x{id:x}, {nranks} ranks"),
+            Of::Comm(Shared::Own(_, comm, nranks)) => {
+                format!("communicator {comm:#x}, {nranks} ranks")
+            }
+            Of::Process(_) => "communicator unknown".to_owned(),
+        };
+        writeln!(out, "  subgraph cluster_{number} {{")?;
+        writeln!(out, "    label=\"{name}\";")?;
+        for (at, (host, ranks)) in of_host.iter().enumerate() {
+            writeln!(out, "    subgraph cluster_{number}_{at} {{")?;
+            let host = host.map_or("host unknown".to_owned(), quoted);
+            writeln!(out, "      label=\"{host}\";")?;
+            for rank in ranks {
+                writeln!(out, "      c{number}r{rank} [label=\"{rank}\"];")?;
+            }
+            writeln!(out, "    }}")?;
+        }
+        // Both ends of a network connection print it: the ends of one text are one edge.
+        let mut edges: BTreeMap<(u32, Option<u32>, Vec<u8>), [usize; 2]> = BTreeMap::new();
+        for (way, channels) in ways {
+            let edge = (way.from, way.to, way.via.text());
+            edges.entry(edge).or_default()[usize::from(way.receives == Some(true))] += channels;
+        }
+        for ((from, to, text), channels) in edges {
+            let channels = channels[0].max(channels[1]);
+            let (colour, to) = (colour(&text), to.unwrap_or(from));
+            writeln!(
+                out,
+                "    c{number}r{from} -> c{number}r{to} [label=\"{} x{channels}\", color={colour}];",
+                quoted(&text)
+            )?;
+        }
+        writeln!(out, "  }}")?;
+    }
+    writeln!(out, "}}")
+}
+
+fn colour(text: &[u8]) -> &'static str {
+    match text {
+        t if t.starts_with(b"P2P") => "darkgreen",
+        t if t.starts_with(b"SHM") => "goldenrod",
+        t if t.ends_with(b"GDRDMA") => "blue",
+        _ => "red",
+    }
+}
+
+/// Log text inside a quoted string of Graphviz.
+fn quoted(text: &[u8]) -> String {
+    let text = crate::report::printable(&String::from_utf8_lossy(text), false);
+    text.replace('\\', "\\\\").replace('"', "\\\"")
+}

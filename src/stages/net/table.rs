@@ -1,0 +1,357 @@
+//! The facts as a table: of each subject what the job says, and right behind it the hosts that
+//! differ.
+//!
+//! A host differs where it says what at most half of the hosts say (`yes`), or does not say what
+//! more than half say (`lacks`). Only hosts that say something of the subject count; of cards and
+//! settings those that list any, for who lists some and not this one lacks it.
+
+use super::Net;
+use super::fact::{Fact, Kind};
+use super::fold::First;
+use crate::render::{Cell, Grid};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is asked for.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Options {
+    /// Every host's facts, instead of the job's and of those hosts that differ; default no.
+    pub hosts: bool,
+}
+
+/// Who says a fact.
+#[derive(Debug, Clone)]
+struct Said {
+    /// By host: the processes, and where one says it first.
+    hosts: BTreeMap<Box<[u8]>, (BTreeSet<u32>, First)>,
+    /// Where anyone says it first.
+    first: First,
+    /// Processes that say it, those without a header not among them.
+    processes: BTreeSet<u32>,
+}
+
+/// A row in words, before it is one.
+struct Line<'a> {
+    host: Option<&'a [u8]>,
+    subject: Vec<u8>,
+    value: Vec<u8>,
+    hosts: Option<u64>,
+    of_hosts: Option<u64>,
+    processes: Option<u64>,
+    minority: &'a str,
+    first: Option<First>,
+}
+
+/// The rows of the table.
+pub fn grid(net: &Net, options: &Options) -> Grid {
+    let columns = [
+        "scope",
+        "host",
+        "subject",
+        "value",
+        "hosts",
+        "of_hosts",
+        "processes",
+        "minority",
+        "line",
+        "input",
+    ];
+    let several = net.inputs.len() > 1;
+    let row = |line: Line<'_>| -> Vec<Cell> {
+        let first = line.first;
+        let input = first.filter(|_| several).map(|first| {
+            let name = net.inputs.get(first.input as usize);
+            Cell::Text(name.map_or(Vec::new(), |n| n.clone().into_bytes()))
+        });
+        vec![
+            if line.host.is_some() { "host" } else { "job" }.into(),
+            line.host.map_or(Cell::Empty, |h| Cell::Text(h.to_vec())),
+            Cell::Text(line.subject),
+            Cell::Text(line.value),
+            line.hosts.into(),
+            line.of_hosts.into(),
+            line.processes.into(),
+            line.minority.into(),
+            first.map(|first| first.line + 1).into(),
+            input.unwrap_or(Cell::Empty),
+        ]
+    };
+    let facts = collected(net);
+    let lines = if options.hosts {
+        by_host(&facts)
+    } else {
+        let mut lines = summary(net, &facts);
+        lines.extend(by_job(&facts));
+        lines
+    };
+    Grid {
+        columns: columns.map(str::to_owned).to_vec(),
+        rows: lines.into_iter().map(row).collect(),
+    }
+}
+
+type Facts = BTreeMap<Fact, Said>;
+
+/// What is said of one subject.
+type Values<'a> = Vec<(&'a Fact, &'a Said)>;
+
+/// The facts with who says them; those of connections too.
+fn collected(net: &Net) -> Facts {
+    let mut all = Facts::new();
+    let mut add = |process: u32, fact: Fact, first: First| {
+        let said = all.entry(fact).or_insert_with(|| Said {
+            hosts: BTreeMap::new(),
+            first,
+            processes: BTreeSet::new(),
+        });
+        said.first = first.min(said.first);
+        if let Some(known) = net.process(process) {
+            said.processes.insert(process);
+            let host = said.hosts.entry(known.host.clone());
+            let (processes, at) = host.or_insert_with(|| (BTreeSet::new(), first));
+            processes.insert(process);
+            *at = first.min(*at);
+        }
+    };
+    for (&(process, fact), &first) in &net.all.said {
+        add(process, net.all.facts.get(fact).clone(), first);
+    }
+    for ((process, _, way), (_, first)) in &net.all.links {
+        let fact = Fact::new(Kind::Transport, "", way.via.text());
+        add(*process, fact, *first);
+        if let Some(card) = way.via.card() {
+            let nic = format!("/{}", card.nic).into_bytes();
+            let value = [&card.plugin, &nic[..]].concat();
+            add(*process, Fact::new(Kind::NicUsed, "", value), *first);
+            if card.proxy.is_some() {
+                add(*process, Fact::new(Kind::Pxn, "", "used"), *first);
+            }
+        }
+    }
+    all
+}
+
+/// Every host's facts.
+fn by_host(facts: &Facts) -> Vec<Line<'_>> {
+    let mut lines: BTreeMap<&[u8], Vec<Line<'_>>> = BTreeMap::new();
+    for (fact, said) in facts {
+        for (host, (processes, first)) in &said.hosts {
+            lines.entry(host).or_default().push(Line {
+                host: Some(host),
+                subject: fact.subject(),
+                value: fact.value.to_vec(),
+                hosts: None,
+                of_hosts: None,
+                processes: Some(processes.len() as u64),
+                minority: "",
+                first: Some(*first),
+            });
+        }
+    }
+    lines.into_values().flatten().collect()
+}
+
+/// The job's facts, each with the hosts that differ behind it.
+fn by_job(facts: &Facts) -> Vec<Line<'_>> {
+    let mut listing: BTreeMap<Kind, BTreeSet<&[u8]>> = BTreeMap::new();
+    let mut saying: BTreeMap<(Kind, &[u8]), BTreeSet<&[u8]>> = BTreeMap::new();
+    for (fact, said) in facts {
+        let hosts = || said.hosts.keys().map(|host| &host[..]);
+        listing.entry(fact.kind).or_default().extend(hosts());
+        saying
+            .entry((fact.kind, &fact.name))
+            .or_default()
+            .extend(hosts());
+    }
+    let mut subjects: BTreeMap<(Kind, &[u8]), Values<'_>> = BTreeMap::new();
+    for (fact, said) in facts.iter().filter(|(fact, _)| fact.kind != Kind::Address) {
+        let subject = (fact.kind, &fact.name[..]);
+        subjects.entry(subject).or_default().push((fact, said));
+    }
+    let mut lines = Vec::new();
+    for (subject, mut values) in subjects {
+        let of = match subject.0.is_listed() {
+            true => &listing[&subject.0],
+            false => &saying[&subject],
+        };
+        // What most hosts say comes first.
+        values.sort_by_key(|(_, said)| std::cmp::Reverse(said.hosts.len()));
+        for (fact, said) in values {
+            let most = 2 * said.hosts.len() > of.len() || !fact.is_compared() || of.is_empty();
+            lines.push(Line {
+                host: None,
+                subject: fact.subject(),
+                value: fact.value.to_vec(),
+                hosts: some(said.hosts.len()),
+                of_hosts: some(of.len()),
+                processes: some(said.processes.len()),
+                minority: if most { "" } else { "yes" },
+                first: Some(said.first),
+            });
+            if !fact.is_compared() {
+                continue;
+            }
+            for host in of {
+                let own = said.hosts.get(*host);
+                if own.is_some() == most {
+                    continue;
+                }
+                lines.push(Line {
+                    host: Some(host),
+                    subject: fact.subject(),
+                    value: fact.value.to_vec(),
+                    hosts: None,
+                    of_hosts: None,
+                    processes: own.map(|own| own.0.len() as u64),
+                    minority: if most { "lacks" } else { "yes" },
+                    first: own.map(|own| own.1),
+                });
+            }
+        }
+    }
+    lines
+}
+
+/// A count; 0 where it is not known, for the lines had no headers.
+fn some(n: usize) -> Option<u64> {
+    (n > 0).then_some(n as u64)
+}
+
+/// What the whole job comes to, in words.
+fn summary<'a>(net: &Net, facts: &'a Facts) -> Vec<Line<'a>> {
+    let processes: BTreeSet<u32> = facts.values().flat_map(|s| &s.processes).copied().collect();
+    let hosts: BTreeSet<&[u8]> = facts
+        .values()
+        .flat_map(|said| said.hosts.keys().map(|host| &host[..]))
+        .collect();
+    let line = |subject: &str, value: String| Line {
+        host: None,
+        subject: subject.as_bytes().to_vec(),
+        value: value.into_bytes(),
+        hosts: some(hosts.len()),
+        of_hosts: some(hosts.len()),
+        processes: some(processes.len()),
+        minority: "",
+        first: None,
+    };
+    let mut lines = vec![line("job.hosts", hosts.len().to_string())];
+    let has = |kind: Kind| facts.keys().any(|fact| fact.kind == kind);
+    for (subject, known) in [
+        ("job.network", has(Kind::Network)),
+        ("job.transport", has(Kind::Transport)),
+        ("job.version", has(Kind::Version)),
+        ("job.plugin", has(Kind::Plugin)),
+        ("job.setting", has(Kind::Setting)),
+    ] {
+        if !known {
+            lines.push(line(subject, "unknown".to_owned()));
+        }
+    }
+    lines.push(line("job.gpudirect", gpudirect(net, facts)));
+    lines.push(line("job.pxn", pxn(net)));
+    lines.push(line("job.rails", rails(net)));
+    lines.push(line("job.nvls", nvls(net, facts)));
+    lines
+}
+
+/// Whether the network's connections reach the GPUs' memory.
+fn gpudirect(net: &Net, facts: &Facts) -> String {
+    let mut all = (0, 0);
+    for ((_, _, way), (channels, _)) in &net.all.links {
+        if let Some(card) = way.via.card() {
+            all.0 += if card.gdr { channels.len() } else { 0 };
+            all.1 += channels.len();
+        }
+    }
+    let cards = || {
+        let mut cards = facts
+            .iter()
+            .filter(|(fact, _)| fact.kind == Kind::GpuDirect);
+        let on = cards.any(|(fact, _)| fact.value.starts_with(b"on"));
+        let any = facts.keys().any(|fact| fact.kind == Kind::GpuDirect);
+        match (any, on) {
+            (false, _) => "",
+            (true, true) => "; cards could",
+            (true, false) => "; cards could not",
+        }
+    };
+    match all {
+        (0, 0) if net.all.links.is_empty() => format!("unknown{}", cards()),
+        (0, 0) => format!("no network connections{}", cards()),
+        (on, of) if on == of => "on".to_owned(),
+        (0, _) => "off".to_owned(),
+        (on, of) => format!("on for {on} of {of} network connections"),
+    }
+}
+
+/// Whether GPUs use other GPUs' cards.
+fn pxn(net: &Net) -> String {
+    let cards = || net.all.links.keys().filter_map(|link| link.2.via.card());
+    let word = match (net.all.links.is_empty(), cards().count()) {
+        (true, _) => "unknown",
+        (false, 0) => "no network connections",
+        _ if cards().any(|card| card.proxy.is_some()) => "used",
+        _ => "not used",
+    };
+    word.to_owned()
+}
+
+/// Whether connections have the card of one number at both ends.
+fn rails(net: &Net) -> String {
+    type Cards = (BTreeSet<u32>, BTreeSet<u32>);
+    let mut ends: BTreeMap<_, Cards> = BTreeMap::new();
+    for ((process, owner, way), (channels, _)) in &net.all.links {
+        let Some(card) = way.via.card() else { continue };
+        let Some(comm) = super::pairs::shared(*process, owner) else {
+            continue;
+        };
+        for channel in channels {
+            let end = ends.entry((comm, way.from, way.to, *channel)).or_default();
+            match way.receives {
+                Some(false) => end.0.insert(card.nic),
+                Some(true) => end.1.insert(card.nic),
+                None => continue,
+            };
+        }
+    }
+    let both = || ends.values().filter(|e| e.0.len() == 1 && e.1.len() == 1);
+    let crossing = both().filter(|end| end.0 != end.1).count();
+    match (both().count(), crossing) {
+        (0, _) if net.all.links.is_empty() => "unknown".to_owned(),
+        (0, _) if net.all.links.keys().all(|link| link.2.via.card().is_none()) => {
+            "no network connections".to_owned()
+        }
+        (0, _) => "unknown: no connection's two ends are both in the log".to_owned(),
+        (_, 0) => "cards of one number at both ends".to_owned(),
+        (of, n) => format!("cards of different numbers at the ends of {n} of {of} connections"),
+    }
+}
+
+/// How far the NVLink switches are used.
+fn nvls(net: &Net, facts: &Facts) -> String {
+    let says = |name: &str, value: &str| {
+        let fact = Fact::new(Kind::Nvls, name, value);
+        facts.contains_key(&fact)
+    };
+    let created = says("buffers", "created") || says("tree", "connected");
+    let used = facts
+        .keys()
+        .any(|fact| fact.kind == Kind::Nvls && *fact.name == *b"used");
+    let off = facts.contains_key(&Fact::new(Kind::Setting, "NCCL_NVLS_ENABLE", "0"));
+    let support = (
+        says("support", "available"),
+        says("support", "not available"),
+    );
+    let word = match (used, created, net.all.tuned) {
+        (true, ..) => "used",
+        (_, true, true) => "created; no call was served by it",
+        (_, true, false) => "created; whether used is unknown",
+        _ => match (support, off) {
+            ((true, true), _) => "available on some devices, not created",
+            ((true, false), _) => "available, not created",
+            ((false, true), _) => "not available",
+            (_, true) => "disabled by NCCL_NVLS_ENABLE=0",
+            _ => "unknown",
+        },
+    };
+    word.to_owned()
+}

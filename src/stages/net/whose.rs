@@ -1,0 +1,190 @@
+//! Which communicator a connection belongs to. Its line does not say: its thread is at work on
+//! one.
+//!
+//! 1. Between `Init START` and `Init COMPLETE` of a thread its connections are that
+//!    communicator's.
+//! 2. Later ones (since 2.22 ranks connect when first needed) belong to the communicator of the
+//!    call that the thread made last; of a thread that makes no calls, of the process.
+//! 3. The rank that prints the line must be this process's rank there, and both ends must fit in
+//!    it. Else the connection belongs to the one communicator of the process where that holds.
+//!
+//! What is left is not known. A chunk knows only its own lines: what began before it is
+//! [`Whose::Before`], which the merge knows.
+
+use crate::grammar::message::init::Init;
+use rustc_hash::FxHashMap;
+
+/// A thread: its process, and its number where the line has one.
+pub type Thread = (u32, Option<u64>);
+
+/// Whose a connection is, as far as a chunk knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Whose {
+    /// The communicator that the thread initialises.
+    Init {
+        /// Its address.
+        comm: u64,
+        /// The process's rank in it.
+        rank: u32,
+        /// Its size.
+        nranks: u32,
+        /// Its id.
+        comm_id: Option<u64>,
+    },
+    /// The communicator of the call made last: a member of the chunk.
+    Call(u32),
+    /// What the thread was doing before the chunk.
+    Before {
+        /// The thread.
+        tid: Option<u64>,
+        /// It has not ended an initialisation in the chunk.
+        init: bool,
+        /// The process's last call in the chunk.
+        call: Option<u32>,
+    },
+    /// The communicator at this address, which the line names.
+    Address(u64),
+}
+
+/// What threads are doing, in a chunk.
+#[derive(Debug, Default)]
+pub struct Threads {
+    /// Counts calls and INIT lines.
+    now: u64,
+    /// For each member: when each thread called it last; the thread of the last call first.
+    called: Vec<Vec<(u64, Option<u64>)>>,
+    /// The members of each process.
+    members: FxHashMap<u32, Vec<u32>>,
+    /// What a thread initialises, if anything, since when.
+    init: FxHashMap<Thread, (u64, Option<Init>)>,
+}
+
+impl Threads {
+    /// A call.
+    #[inline(always)]
+    pub fn call(&mut self, member: u32, process: u32, tid: Option<u64>) {
+        self.now += 1;
+        match self
+            .called
+            .get_mut(member as usize)
+            .and_then(|c| c.first_mut())
+        {
+            Some(called) if called.1 == tid => called.0 = self.now,
+            _ => self.meet(member, process, tid),
+        }
+    }
+
+    #[cold]
+    fn meet(&mut self, member: u32, process: u32, tid: Option<u64>) {
+        // Members come in the order of their numbers.
+        if self.called.len() <= member as usize {
+            self.called.resize(member as usize + 1, Vec::new());
+        }
+        let called = &mut self.called[member as usize];
+        if called.is_empty() {
+            self.members.entry(process).or_default().push(member);
+        }
+        match called.iter().position(|c| c.1 == tid) {
+            Some(at) => {
+                called.swap(0, at);
+                called[0].0 = self.now;
+            }
+            None => {
+                called.push((self.now, tid));
+                let last = called.len() - 1;
+                called.swap(0, last);
+            }
+        }
+    }
+
+    /// A thread begins to initialise a communicator, or goes on.
+    pub fn begin(&mut self, thread: Thread, init: Init) {
+        self.now += 1;
+        self.init.insert(thread, (self.now, Some(init)));
+    }
+
+    /// A thread's initialisation is over.
+    pub fn end(&mut self, thread: Thread) {
+        self.now += 1;
+        self.init.insert(thread, (self.now, None));
+    }
+
+    /// Whose connection a thread makes now.
+    pub fn whose(&self, thread: Thread) -> Whose {
+        let (process, tid) = thread;
+        let mut own = (0, None);
+        let mut any = (0, None);
+        for &member in self.members.get(&process).into_iter().flatten() {
+            for &(at, by) in &self.called[member as usize] {
+                any = any.max((at, Some(member)));
+                if by == tid {
+                    own = own.max((at, Some(member)));
+                }
+            }
+        }
+        let init = self.init.get(&thread);
+        match (init, own.1) {
+            (Some(&(at, Some(init))), _) if at > own.0 => Whose::Init {
+                comm: init.comm,
+                rank: init.rank,
+                nranks: init.nranks,
+                comm_id: init.comm_id,
+            },
+            (_, Some(member)) => Whose::Call(member),
+            (init, None) => Whose::Before {
+                tid,
+                init: init.is_none(),
+                call: any.1,
+            },
+        }
+    }
+
+    /// What the chunk's end leaves to the next: for each thread its last call, for each process
+    /// too, with when.
+    pub fn calls(&self) -> impl Iterator<Item = (u32, Option<u64>, u64, u32)> {
+        let all = &self.called;
+        self.members.iter().flat_map(move |(&process, members)| {
+            members.iter().flat_map(move |&member| {
+                let called = all[member as usize].iter();
+                called.map(move |&(at, tid)| (process, tid, at, member))
+            })
+        })
+    }
+
+    /// For each thread what it initialises at the chunk's end, with when.
+    pub fn inits(&self) -> impl Iterator<Item = (Thread, u64, Option<Init>)> {
+        self.init
+            .iter()
+            .map(|(&thread, &(at, init))| (thread, at, init))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grammar::message::init::Event;
+
+    #[test]
+    fn an_initialisation_comes_before_calls_and_the_last_call_counts() {
+        let mut threads = Threads::default();
+        let (a, b) = ((0, Some(7)), (0, Some(8)));
+        let before = |tid, init, call| Whose::Before { tid, init, call };
+        assert_eq!(threads.whose(a), before(Some(7), true, None));
+        let init = Init {
+            event: Event::Init,
+            comm: 1,
+            rank: 0,
+            nranks: 2,
+            comm_id: None,
+        };
+        threads.begin(a, init);
+        assert!(matches!(threads.whose(a), Whose::Init { comm: 1, .. }));
+        threads.end(a);
+        assert_eq!(threads.whose(a), before(Some(7), false, None));
+        threads.call(0, 0, Some(7));
+        threads.call(1, 0, Some(7));
+        assert_eq!(threads.whose(a), Whose::Call(1));
+        assert_eq!(threads.whose(b), before(Some(8), true, Some(1)));
+        assert_eq!(threads.whose((1, Some(9))), before(Some(9), true, None));
+    }
+}
