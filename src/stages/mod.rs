@@ -14,6 +14,7 @@ pub mod skew;
 pub mod steps;
 pub mod survey;
 pub mod timing;
+pub mod tuning;
 
 use crate::groups::By;
 

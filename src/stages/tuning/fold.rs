@@ -1,0 +1,328 @@
+//! A chunk's bursts, and all chunks together. A burst that a chunk's edge cuts is put together
+//! at the merge, so that the result does not depend on where the edges are.
+
+use super::burst::{Burst, How, Line, Made, Match};
+use crate::formats::log::Part;
+use crate::grammar::message::Message;
+use crate::grammar::message::tuning::Tuning;
+use crate::origin::Merged;
+use crate::records::kind;
+use crate::scan::{Call, Said, Visit};
+use crate::tally::Ops;
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+
+/// A thread: its process, and its number where the line has one.
+type Thread = (u32, Option<u64>);
+
+/// What a thread printed in a chunk.
+#[derive(Debug, Default)]
+struct Stretch {
+    /// The burst that the chunk's beginning may have cut, if another follows.
+    lead: Option<Burst>,
+    /// The last one, which may go on behind the chunk.
+    open: Burst,
+}
+
+/// One chunk's bursts.
+#[derive(Debug, Default)]
+pub struct Partial {
+    names: Ops,
+    threads: FxHashMap<Thread, Stretch>,
+    matches: FxHashMap<Match, u64>,
+    /// Collective calls of each member.
+    calls: FxHashMap<u32, u64>,
+}
+
+impl Visit for Partial {
+    const MESSAGES: bool = true;
+
+    #[inline]
+    fn call(&mut self, call: &Call<'_>) {
+        let (op, kind) = self.names.intern(call.coll.op);
+        if kind == crate::records::Kind::PointToPoint {
+            return;
+        }
+        *self.calls.entry(call.member).or_default() += 1;
+        let thread = (call.process, call.tid);
+        let stretch = self.threads.entry(thread).or_default();
+        if stretch.open.is_over() {
+            let burst = std::mem::take(&mut stretch.open);
+            if stretch.lead.is_none() {
+                stretch.lead = Some(burst);
+            } else {
+                count(&mut self.matches, &burst, &self.names);
+            }
+        }
+        let made = Made {
+            member: call.member,
+            op,
+            count: call.coll.count,
+            datatype: call.coll.datatype,
+            nranks: call.coll.nranks,
+        };
+        *stretch.open.calls.entry(made).or_default() += 1;
+    }
+
+    fn message(&mut self, said: &Said<'_>) {
+        let Message::Tuning(tuning) = &said.message else {
+            return;
+        };
+        let mut number = |name: &[u8]| self.names.intern(name).0;
+        let line = match *tuning {
+            Tuning::Choice(choice) => Line {
+                op: choice.op.map(&mut number),
+                bytes: choice.bytes,
+                how: How::By(choice.algorithm, choice.protocol),
+                channels: choice
+                    .channels
+                    .map(|(first, last)| last.saturating_sub(first) + 1),
+                api: choice.channels.is_some(),
+            },
+            Tuning::Symmetric(kernel) => Line {
+                op: Some(number(kernel.op)),
+                bytes: kernel.bytes,
+                how: How::Kernel(number(kernel.kernel)),
+                channels: Some(kernel.channels),
+                api: true,
+            },
+            Tuning::CopyEngine { op, bytes } => Line {
+                op: Some(number(op)),
+                bytes,
+                how: How::CopyEngine,
+                channels: None,
+                api: true,
+            },
+        };
+        let thread = (said.process, said.tid);
+        let stretch = self.threads.entry(thread).or_default();
+        *stretch.open.lines.entry(line).or_default() += 1;
+    }
+}
+
+fn count(matches: &mut FxHashMap<Match, u64>, burst: &Burst, names: &Ops) {
+    for found in burst.matches(|op| kind(names.name(op))) {
+        *matches.entry(found).or_default() += 1;
+    }
+}
+
+/// Which calls a line serves, as far as it is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key {
+    /// The operation's number.
+    pub op: Option<u32>,
+    /// The communicator's size.
+    pub nranks: Option<u32>,
+    /// The bytes, as printed.
+    pub bytes: u64,
+    /// How the call is served.
+    pub how: How,
+    /// How many channels.
+    pub channels: Option<u32>,
+}
+
+/// How often.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// TUNING lines.
+    pub lines: u64,
+    /// Calls that were found for them.
+    pub calls: u64,
+    /// Lines that fit calls of several operations or sizes of communicator.
+    pub ambiguous: u64,
+    /// Lines without a call.
+    pub alone: u64,
+}
+
+impl Counts {
+    /// Adds others.
+    pub fn add(&mut self, other: Counts) {
+        self.lines += other.lines;
+        self.calls += other.calls;
+        self.ambiguous += other.ambiguous;
+        self.alone += other.alone;
+    }
+}
+
+/// All TUNING lines, with their calls.
+#[derive(Debug, Default)]
+pub struct All {
+    /// Names of operations and kernels.
+    pub names: Ops,
+    /// The lines by what they say and serve.
+    pub found: BTreeMap<Key, Counts>,
+    /// Collective calls by ranks 0, which print TUNING lines; those of one rank alone are not
+    /// tuned.
+    pub calls: u64,
+    open: FxHashMap<Thread, Burst>,
+}
+
+impl All {
+    /// Adds a chunk that follows what was added before.
+    pub fn add(&mut self, part: Part<'_, Partial>) {
+        let Part {
+            visit, to, merged, ..
+        } = part;
+        let Partial {
+            names,
+            threads,
+            matches,
+            calls,
+        } = visit;
+        for (member, calls) in calls {
+            if is_first(merged, to.members[member as usize]) == Some(true) {
+                self.calls += calls;
+            }
+        }
+        let mut numbered = |number: u32| self.names.intern(names.name(number)).0;
+        let matches: Vec<_> = matches
+            .into_iter()
+            .map(|(found, times)| {
+                let line = renamed(found.line, &mut numbered);
+                let fit = found.fit.into_iter();
+                let fit = fit.map(|(made, n)| (remade(made, &to.members, &mut numbered), n));
+                let (fit, lines) = (fit.collect(), found.lines);
+                (Match { line, lines, fit }, times)
+            })
+            .collect();
+        let mut bursts = |burst: Burst| Burst {
+            calls: burst
+                .calls
+                .into_iter()
+                .map(|(made, n)| (remade(made, &to.members, &mut numbered), n))
+                .collect(),
+            lines: burst
+                .lines
+                .into_iter()
+                .map(|(line, n)| (renamed(line, &mut numbered), n))
+                .collect(),
+        };
+        let threads: Vec<_> = threads
+            .into_iter()
+            .map(|((process, tid), stretch)| {
+                let thread = (to.processes[process as usize], tid);
+                (thread, stretch.lead.map(&mut bursts), bursts(stretch.open))
+            })
+            .collect();
+        for (found, times) in matches {
+            self.take(&found, times, merged);
+        }
+        for (thread, lead, open) in threads {
+            for burst in lead.into_iter().chain([open]) {
+                self.follow(thread, burst, merged);
+            }
+        }
+    }
+
+    /// A thread's next burst, or the rest of the one before.
+    fn follow(&mut self, thread: Thread, burst: Burst, merged: &Merged) {
+        let before = self.open.entry(thread).or_default();
+        if before.is_over() && !burst.calls.is_empty() {
+            let over = std::mem::replace(before, burst);
+            self.close(&over, merged);
+            return;
+        }
+        for (made, n) in burst.calls {
+            *before.calls.entry(made).or_default() += n;
+        }
+        for (line, n) in burst.lines {
+            *before.lines.entry(line).or_default() += n;
+        }
+    }
+
+    /// No more lines come.
+    pub fn end(&mut self, merged: &Merged) {
+        for (_, burst) in std::mem::take(&mut self.open) {
+            self.close(&burst, merged);
+        }
+    }
+
+    fn close(&mut self, burst: &Burst, merged: &Merged) {
+        let names = &self.names;
+        let matches: Vec<Match> = burst.matches(|op| kind(names.name(op))).collect();
+        for found in matches {
+            self.take(&found, 1, merged);
+        }
+    }
+
+    /// Counts a line for the calls it serves: those by a rank 0 if ranks are known, for no other
+    /// prints it.
+    fn take(&mut self, found: &Match, times: u64, merged: &Merged) {
+        let by = |first: Option<bool>| {
+            let fit = found.fit.iter();
+            fit.filter(move |(made, _)| is_first(merged, made.member) == first)
+        };
+        let sure = by(Some(true)).next().is_some();
+        let fit: Vec<_> = if sure { by(Some(true)) } else { by(None) }.collect();
+        // What all of them share.
+        let same = |of: fn(&Made) -> Option<u32>| {
+            let first = of(&fit.first()?.0);
+            fit.iter()
+                .all(|(made, _)| of(made) == first)
+                .then_some(first)
+        };
+        let op = same(|made| Some(made.op));
+        let nranks = same(|made| made.nranks);
+        let calls: u64 = fit.iter().map(|(_, n)| n).sum();
+        let joined = calls.min(found.lines);
+        let ambiguous = !fit.is_empty() && (op.is_none() || nranks.is_none());
+        let line = found.line;
+        let key = Key {
+            op: line.op.or(op.flatten()),
+            nranks: nranks.flatten(),
+            bytes: line.bytes,
+            how: line.how,
+            channels: line.channels,
+        };
+        let mut counts = Counts {
+            lines: joined * times,
+            ..Counts::default()
+        };
+        *if ambiguous {
+            &mut counts.ambiguous
+        } else {
+            &mut counts.calls
+        } = joined * times;
+        if joined > 0 {
+            self.found.entry(key).or_default().add(counts);
+        }
+        let alone = (found.lines - joined) * times;
+        if alone > 0 {
+            let key = Key {
+                op: line.op,
+                nranks: None,
+                ..key
+            };
+            self.found.entry(key).or_default().add(Counts {
+                lines: alone,
+                alone,
+                ..Counts::default()
+            });
+        }
+    }
+}
+
+/// Whether a member is rank 0 of more than one, if its rank is known.
+fn is_first(merged: &Merged, member: u32) -> Option<bool> {
+    let identity = merged.identity_of(merged.origins.members.get(member))?;
+    Some(identity.rank == 0 && identity.nranks > 1)
+}
+
+fn renamed(line: Line, number: &mut impl FnMut(u32) -> u32) -> Line {
+    Line {
+        op: line.op.map(&mut *number),
+        how: match line.how {
+            How::Kernel(kernel) => How::Kernel(number(kernel)),
+            how => how,
+        },
+        ..line
+    }
+}
+
+fn remade(made: Made, members: &[u32], number: &mut impl FnMut(u32) -> u32) -> Made {
+    Made {
+        member: members[made.member as usize],
+        op: number(made.op),
+        ..made
+    }
+}

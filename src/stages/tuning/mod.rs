@@ -1,0 +1,92 @@
+//! nccl-tuning: which algorithm and protocol, on how many channels, served which operation and
+//! size.
+//!
+//! [`burst`] joins TUNING lines to calls, [`fold`] does so for chunks and all of them, [`table`]
+//! makes ranges of sizes with the same choice.
+
+pub mod burst;
+pub mod fold;
+pub mod table;
+
+use crate::calls::{self, Options, Progress};
+use crate::error::{Error, Result};
+use crate::formats::{self, Format, log};
+use crate::origin::Merged;
+use crate::report::Report;
+use crate::source::Origin;
+use fold::{All, Counts, Partial};
+
+/// Reads all `origins`, which must be logs.
+///
+/// # Errors
+/// No input could be read, or is a log; damage under `--strict`.
+pub fn tuning(
+    origins: &[Origin],
+    options: &Options,
+    report: &mut Report,
+    progress: &dyn Progress,
+) -> Result<All> {
+    let mut merged = Merged::default();
+    let mut all = All::default();
+    calls::each(origins, options.source, report, |input, report| {
+        let name = input.name();
+        if formats::recognise(&input.head()?) != Format::Log {
+            return Err(Error::Content(format!(
+                "{name}: expected a log: a call table has no TUNING lines"
+            )));
+        }
+        let log = log::read(
+            &input,
+            &options.log,
+            &mut merged,
+            Partial::default,
+            |bytes| progress.advance(bytes),
+            |part| {
+                all.add(part);
+                Ok(())
+            },
+        )?;
+        report.input(&name, &log.account);
+        if log.account.lines == 0 {
+            report.error(&format!("{name}: the input is empty"));
+        }
+        Ok(())
+    })?;
+    progress.finish();
+    all.end(&merged);
+    said(&all, report);
+    Ok(all)
+}
+
+/// Says what the table lacks.
+fn said(all: &All, report: &Report) {
+    let mut sum = Counts::default();
+    all.found.values().for_each(|counts| sum.add(*counts));
+    if sum.lines == 0 {
+        report.warn(
+            "no TUNING lines; NCCL prints them under NCCL_DEBUG=INFO \
+             NCCL_DEBUG_SUBSYS=INIT,COLL,TUNING",
+        );
+        return;
+    }
+    if sum.alone == sum.lines {
+        report.note(&format!(
+            "no call was found for any of {} TUNING lines: with the COLL lines too, \
+             NCCL_DEBUG_SUBSYS=INIT,COLL,TUNING, the sizes of the communicators would be known",
+            sum.lines
+        ));
+        return;
+    }
+    report.note(&format!(
+        "{} TUNING lines = {} with their call + {} ambiguous + {} without a call",
+        sum.lines, sum.calls, sum.ambiguous, sum.alone
+    ));
+    let joined = sum.calls + sum.ambiguous;
+    if all.calls > joined {
+        report.note(&format!(
+            "{} of {} collective calls by ranks 0 have no TUNING line",
+            all.calls - joined,
+            all.calls
+        ));
+    }
+}
