@@ -7,7 +7,7 @@ use nccl_pipe::cli::{self, Generate};
 use nccl_pipe::error::Error;
 use nccl_pipe::exit::Exit;
 use nccl_pipe::synth::options::{
-    Damage, HostStyle, Layout, Nccl, Options, Prefix, Timestamps, Trainer,
+    Damage, HostStyle, Layout, Nccl, Net, Options, Prefix, Timestamps, Trainer,
 };
 use nccl_pipe::synth::{FolderSink, Sink, StreamSink, generate, size};
 use std::fs::File;
@@ -99,6 +99,15 @@ struct Cli {
     /// Split all communicators from the first, which has all ranks (NCCL 2.21 or later)
     #[arg(long)]
     split: bool,
+    /// Cards and connections of this network, with their truth
+    #[arg(long, value_name = "KIND", value_parser = named!(Net))]
+    net: Option<Net>,
+    /// The NVLink switches can be used (with --net)
+    #[arg(long)]
+    nvls: bool,
+    /// A TUNING line behind each call of a rank 0
+    #[arg(long)]
+    tuning: bool,
     /// What hosts are called
     #[arg(long, value_name = "STYLE", default_value = "plain", value_parser = named!(HostStyle))]
     host_style: HostStyle,
@@ -169,6 +178,9 @@ impl Cli {
             trace: self.trace,
             init: !self.no_init,
             split: self.split,
+            net: self.net,
+            nvls: self.nvls,
+            tuning: self.tuning,
             host_style: self.host_style,
             zero_counts: self.zero_counts,
             layout: self.layout,

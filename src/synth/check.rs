@@ -43,7 +43,22 @@ impl Options {
     pub fn check(&self) -> Result<()> {
         self.check_layout()?;
         self.check_steps()?;
+        self.check_tuning()?;
         self.check_damage()
+    }
+
+    fn check_tuning(&self) -> Result<()> {
+        if self.nvls && self.net.is_none() {
+            return refuse("--nvls says what --net can do: add --net ib".into());
+        }
+        let at_calls = |(kind, rate): &(Damage, f64)| {
+            let elsewhere = matches!(kind, Damage::Truncated | Damage::Crlf);
+            *rate > 0.0 && !elsewhere
+        };
+        if self.tuning && (self.trace || self.damage.iter().any(at_calls)) {
+            return refuse("--tuning goes with neither --trace nor damaged calls".into());
+        }
+        Ok(())
     }
 
     fn check_layout(&self) -> Result<()> {

@@ -4,6 +4,7 @@
 //! and RCCL 2.22.3, and `src/init.cc` of the versions between.
 
 use crate::synth::job::{Comm, Job, Member, Proc};
+use crate::synth::net;
 use crate::synth::options::{Nccl, Options, Timestamps};
 use crate::synth::split::Split;
 
@@ -63,17 +64,21 @@ pub fn lines(options: &Options, job: &Job, rank: usize) -> Vec<Said> {
     version(nccl, rank, proc, &mut out);
     let mut info = |text: String| out.push(Said::Info(text));
     info("NCCL_IB_TIMEOUT set by environment to 22.".into());
-    let order = if nccl.since(Nccl::V2_18) {
-        " [RO]"
+    if let Some(net) = options.net {
+        out.extend(net::cards(net, nccl, proc, options.ranks / options.nodes));
     } else {
-        " "
-    };
-    info(format!(
-        "NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB{order}; OOB eth0:10.0.{}.{}<0>",
-        proc.node / 250,
-        1 + proc.node % 250
-    ));
-    info("Using network IB".into());
+        let order = if nccl.since(Nccl::V2_18) {
+            " [RO]"
+        } else {
+            " "
+        };
+        info(format!(
+            "NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB{order}; OOB eth0:10.0.{}.{}<0>",
+            proc.node / 250,
+            1 + proc.node % 250
+        ));
+        info("Using network IB".into());
+    }
     if proc.dev == 0 {
         // The harmless warning of hosts with a device the job may not open.
         let function = if nccl.since(Nccl::V2_30) {
@@ -161,10 +166,15 @@ fn comm_lines(options: &Options, job: &Job, proc: &Proc, member: &Member, out: &
         } else {
             ""
         };
+        let not = if options.net.is_some() && !options.nvls {
+            "not "
+        } else {
+            ""
+        };
         start(
             out,
             format!(
-                "NVLS multicast support is available on dev {}{channels}",
+                "NVLS multicast support is {not}available on dev {}{channels}",
                 proc.dev
             ),
         );
@@ -201,8 +211,11 @@ fn comm_lines(options: &Options, job: &Job, proc: &Proc, member: &Member, out: &
         };
         out.push(Said::Trees(format!("Trees{trees}{tail}")));
     }
+    if let Some(net) = options.net {
+        net::connections(net, nccl, job, comm, member, out);
+    }
     for (from, to, own) in [(rank, next, "send"), (prev, rank, "receive")] {
-        if n > 1 && (own == "send" || crosses(job, comm, from, to)) {
+        if options.net.is_none() && n > 1 && (own == "send" || crosses(job, comm, from, to)) {
             let text = channel_line(nccl, job, comm, from, to, own, member.ptr);
             out.push(Said::Info(text));
         }
@@ -211,7 +224,8 @@ fn comm_lines(options: &Options, job: &Job, proc: &Proc, member: &Member, out: &
         out.push(Said::Info("Connected all rings".into()));
         out.push(Said::Info("Connected all trees".into()));
     }
-    if nccl.since(Nccl::V2_20) && !nccl.is_rccl() && n > 2 && comm.nodes == 1 {
+    let nvls = options.net.is_none() || options.nvls;
+    if nvls && nccl.since(Nccl::V2_20) && !nccl.is_rccl() && n > 2 && comm.nodes == 1 {
         out.push(Said::Info(format!(
             "NVLS comm {:#x} headRank {rank} nHeads {n} nvlsRanks {n} buffSize 1048576 nvlsPerRankSize 67108864 nvlsTotalSize 536870912",
             member.ptr

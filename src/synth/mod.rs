@@ -19,6 +19,7 @@ mod harm;
 pub mod init;
 pub mod job;
 mod megatron;
+pub mod net;
 pub mod options;
 pub mod out;
 pub mod prefix;

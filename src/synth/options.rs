@@ -159,6 +159,22 @@ named! {
 }
 
 named! {
+    /// What the ranks' data goes over.
+    Net, "network" {
+        /// InfiniBand with GPUDirect and PXN.
+        Ib = "ib",
+        /// RoCE without GPUDirect.
+        Roce = "roce",
+        /// aws-ofi-nccl.
+        Efa = "efa",
+        /// Sockets between nodes, host memory in them.
+        Socket = "socket",
+        /// NVLink between nodes too.
+        Nvlink = "nvlink",
+    }
+}
+
+named! {
     /// Where the ranks' lines go.
     Layout, "layout" {
         /// One stream, the ranks' lines mixed.
@@ -270,6 +286,12 @@ pub struct Options {
     pub init: bool,
     /// All communicators but the first are split from it. Default false.
     pub split: bool,
+    /// Cards and connections of this network. Default a few lines of InfiniBand's.
+    pub net: Option<Net>,
+    /// The NVLink switches can be used; only with [`Options::net`] can they be not.
+    pub nvls: bool,
+    /// A TUNING line behind each call of a rank 0.
+    pub tuning: bool,
     /// Default plain.
     pub host_style: HostStyle,
     /// Send and Recv of nothing among the token exchanges.
@@ -307,6 +329,9 @@ impl Default for Options {
             trace: false,
             init: true,
             split: false,
+            net: None,
+            nvls: false,
+            tuning: false,
             host_style: HostStyle::Plain,
             zero_counts: false,
             layout: Layout::Stream,

@@ -7,6 +7,7 @@ use crate::synth::cells::Cells;
 use crate::synth::clock::Clock;
 use crate::synth::damage::{Fates, Written};
 use crate::synth::job::Job;
+use crate::synth::net::{self, TuningRow};
 use crate::synth::options::{Damage, Nccl, Options};
 use crate::synth::prefix::Prefixes;
 use crate::synth::rng::Rng;
@@ -21,6 +22,8 @@ pub struct Built {
     op: Op,
     cell: usize,
     pub(super) comm: usize,
+    /// The group goes on behind it.
+    more: bool,
     pub(super) marks: Marks,
 }
 
@@ -68,6 +71,8 @@ pub struct Mixer<'a> {
     pub(super) line: Vec<u8>,
     step: u64,
     calls: Vec<(usize, usize)>,
+    /// TUNING lines of a group that goes on, by rank, with their thread.
+    tunings: Vec<Vec<(TuningRow, bool)>>,
 }
 
 impl<'a> Mixer<'a> {
@@ -90,6 +95,7 @@ impl<'a> Mixer<'a> {
             line: Vec::with_capacity(4096),
             step: 0,
             calls: Vec::new(),
+            tunings: vec![Vec::new(); options.ranks],
         }
     }
 
@@ -197,11 +203,23 @@ impl<'a> Mixer<'a> {
             } else {
                 cursor.call += 1;
             }
+            let first = proc.members[call.slot].rank == 0;
+            if let Some(row) = net::tuned(
+                self.options,
+                &self.job.comms[comm],
+                call.op,
+                self.cells.bytes(cell),
+            )
+            .filter(|_| self.options.tuning && first)
+            {
+                self.tunings[rank].push((row, call.backward));
+            }
             return Some(Built {
                 rank,
                 op: call.op,
                 cell,
                 comm,
+                more: call.more,
                 marks,
             });
         }
@@ -257,6 +275,20 @@ impl<'a> Mixer<'a> {
             return Ok(());
         }
         self.count(built, Came::Whole);
+        if built.more {
+            return Ok(());
+        }
+        for (row, backward) in std::mem::take(&mut self.tunings[rank]) {
+            self.line.clear();
+            self.prefixes.write(&mut self.line, rank, &self.clock);
+            self.clock.nccl(&mut self.line, self.options.timestamps);
+            let front = self.fronts[rank].info(backward);
+            self.line.extend_from_slice(front);
+            let body = net::tuning_line(self.options.nccl, &row);
+            self.line.extend_from_slice(body.as_bytes());
+            self.writer.line(rank, &self.line)?;
+            self.truth.tune(row);
+        }
         Ok(())
     }
 

@@ -3,6 +3,7 @@
 use crate::synth::call::Op;
 use crate::synth::cells::Cells;
 use crate::synth::job::Job;
+use crate::synth::net::{self, ConnectionRow, TuningRow};
 use crate::synth::options::{Damage, Options};
 use crate::synth::rows::{
     Between, BucketRow, CellRow, CommRow, Hits, Joinable, Lost, MemberRow, OpRow, Records, Step,
@@ -47,12 +48,20 @@ pub struct Truth {
     pub cells: Vec<CellRow>,
     /// All lives' communicators.
     pub communicators: Vec<CommRow>,
+    /// Who reaches whom over what, under `--net`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub connections: Vec<ConnectionRow>,
+    /// TUNING lines, under `--tuning`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tuning: Vec<(TuningRow, u64)>,
     /// What was done, by kind.
     pub damage: BTreeMap<&'static str, Hits>,
     /// Counted in `calls` and nowhere else.
     pub lost: Lost,
     /// Counted in everything but `intact_calls`.
     pub joinable: Joinable,
+    #[serde(skip)]
+    tuned: BTreeMap<TuningRow, u64>,
     #[serde(skip)]
     open: Sum,
     #[serde(skip)]
@@ -62,6 +71,7 @@ pub struct Truth {
 impl Truth {
     /// A life of the job begins: its communicators come behind those of the lives before.
     pub fn begin(&mut self, options: &Options, job: &Job) {
+        self.connections.extend(net::truth(options, job));
         self.comm_base = self.communicators.len();
         for (i, comm) in job.comms.iter().enumerate() {
             let members = comm.ranks.iter().enumerate().map(|(rank, &global_rank)| {
@@ -95,6 +105,12 @@ impl Truth {
                 members: members.collect(),
             });
         }
+    }
+
+    /// A TUNING line.
+    pub fn tune(&mut self, row: TuningRow) {
+        *self.tuned.entry(row).or_default() += 1;
+        self.records.other += 1;
     }
 
     /// A call that can be read whole, at once or after joining.
@@ -177,6 +193,7 @@ impl Truth {
     /// Everything is written.
     pub fn finish(&mut self, cells: &Cells) {
         self.after = std::mem::take(&mut self.open);
+        self.tuning = std::mem::take(&mut self.tuned).into_iter().collect();
         let joinable = self.joinable.torn + self.joinable.spliced + self.joinable.orphan;
         self.intact_calls = self.calls - self.lost.calls - joinable;
         let r = self.records;

@@ -20,7 +20,7 @@ pub(crate) const READERS: [&str; 7] = [
 ];
 
 /// All programs.
-pub(crate) const ALL: [&str; 8] = [
+pub(crate) const ALL: [&str; 10] = [
     "nccl-steps",
     "nccl-timing",
     "nccl-comms",
@@ -28,6 +28,8 @@ pub(crate) const ALL: [&str; 8] = [
     "nccl-hist",
     "nccl-agg",
     "nccl-communicators",
+    "nccl-net",
+    "nccl-tuning",
     "nccl-synth",
 ];
 

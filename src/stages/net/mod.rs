@@ -38,6 +38,8 @@ pub struct Net {
     pub all: All,
     /// The processes by number.
     pub processes: Vec<Process>,
+    /// Those that are real, and no glued name of another.
+    pub real: BTreeSet<u32>,
     /// The inputs' names.
     pub inputs: Vec<String>,
 }
@@ -84,9 +86,11 @@ pub fn net(
         Ok(())
     })?;
     progress.finish();
-    all.settle(&merged.aliases());
+    let aliases = merged.aliases();
+    all.settle(&aliases);
     let net = Net {
         all,
+        real: aliases.into_iter().collect(),
         processes: merged.origins.processes.items().to_vec(),
         inputs,
     };

@@ -217,12 +217,9 @@ fn some(n: usize) -> Option<u64> {
 }
 
 /// What the whole job comes to, in words.
-fn summary<'a>(net: &Net, facts: &'a Facts) -> Vec<Line<'a>> {
-    let processes: BTreeSet<u32> = facts.values().flat_map(|s| &s.processes).copied().collect();
-    let hosts: BTreeSet<&[u8]> = facts
-        .values()
-        .flat_map(|said| said.hosts.keys().map(|host| &host[..]))
-        .collect();
+fn summary<'a>(net: &'a Net, facts: &'a Facts) -> Vec<Line<'a>> {
+    let processes: Vec<_> = net.real.iter().filter_map(|&p| net.process(p)).collect();
+    let hosts: BTreeSet<&[u8]> = processes.iter().map(|p| &p.host[..]).collect();
     let line = |subject: &str, value: String| Line {
         host: None,
         subject: subject.as_bytes().to_vec(),

@@ -1,0 +1,276 @@
+//! nccl-tuning: algorithm and protocol by operation and size, joined to the calls.
+
+use crate::support::{Csv, Work, arg, data, feed, run, run_in};
+use std::path::Path;
+
+const COLUMNS: [&str; 10] = [
+    "op",
+    "nranks",
+    "from_bytes",
+    "to_bytes",
+    "algorithm",
+    "protocol",
+    "lines",
+    "calls",
+    "ambiguous",
+    "without_call",
+];
+
+fn captured(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/captured");
+    arg(&path.join(name).join("nccl.log.gz")).to_owned()
+}
+
+/// A COLL line of a thread.
+fn coll(tid: u64, op: &str, count: u64, comm: u64, nranks: u32) -> String {
+    format!(
+        "h:1:{tid} [0] NCCL INFO {op}: opCount 0 sendbuff 0x7f0000000000 recvbuff 0x7f0000000000 \
+         count {count} datatype 7 op 0 root 0 comm {comm:#x} [nranks={nranks}] stream 0x5600ea60\n"
+    )
+}
+
+/// Another line of a thread.
+fn says(tid: u64, body: &str) -> String {
+    format!("h:1:{tid} [0] NCCL INFO {body}\n")
+}
+
+fn tuning(op: &str, bytes: u64, how: &str) -> String {
+    says(
+        1,
+        &format!("{op}: {bytes} Bytes -> Algo {how} channel{{Lo..Hi}}={{0..3}}"),
+    )
+}
+
+#[test]
+fn every_tuning_line_of_a_real_job_finds_its_call() {
+    let out = run("nccl-tuning", &[&captured("3d")])
+        .ends(0)
+        .says(&["11921 TUNING lines = 11921 with their call + 0 ambiguous + 0 without a call"]);
+    assert_eq!(
+        Csv::of(&out).pick(&COLUMNS),
+        [
+            "AllGather 2 65536 65536 RING LL 5440 5440 0 0",
+            "AllReduce 2 4194304 4459264 RING SIMPLE 160 160 0 0",
+            "AllReduce 2 512 789248 RING LL 640 640 0 0",
+            "AllReduce 8 4 4 RING LL 81 81 0 0",
+            "Broadcast 2 4 4 RING LL 160 160 0 0",
+            "ReduceScatter 2 65536 65536 RING LL 5440 5440 0 0",
+        ]
+    );
+    let out = run("nccl-tuning", &[&captured("ddp-all")]).ends(0);
+    assert_eq!(Csv::of(&out).sum("without_call"), 0);
+}
+
+#[test]
+fn real_logs_of_other_versions_are_joined_as_far_as_they_can_be() {
+    let one = |rel: &str, rows: &[&str]| {
+        let Some(path) = data(&format!("nccl-logs/{rel}")) else {
+            return;
+        };
+        let out = run("nccl-tuning", &[arg(&path)]).calm();
+        assert_eq!(Csv::of(&out).pick(&COLUMNS), rows, "{rel}");
+    };
+    // One process with two GPUs; 22 headers are glued to a row of nccl-tests.
+    one(
+        "nccl-tests-2.27.7-2gpu-1process.log",
+        &[
+            "AllReduce  8388608 8589934592 RING SIMPLE 22 0 0 22",
+            "AllReduce 2 8388608 8589934592 RING SIMPLE 473 473 0 0",
+        ],
+    );
+    // TUNING lines alone.
+    one(
+        "nccl-tests-2.29.2-4gpu-tuning.log",
+        &["AllReduce  268435456 8589934592 RING SIMPLE 654 0 0 654"],
+    );
+    // No name of the operation: it is the call's.
+    one(
+        "excerpts/cuiboyuan__nccl_log_rca_bench_nccl_logs_2e194b931ff6_15980.excerpt.log",
+        &["AllReduce 2 40 40 RING LL 2 2 0 0"],
+    );
+}
+
+#[test]
+fn sizes_with_the_same_choice_are_one_range() {
+    let mut log = String::new();
+    for (count, how) in [
+        (64, "TREE proto LL"),
+        (1024, "TREE proto LL"),
+        (65536, "RING proto LL128"),
+        (1 << 20, "RING proto SIMPLE"),
+        (1 << 22, "RING proto SIMPLE"),
+    ] {
+        log += &coll(1, "AllReduce", count, 0xa0, 8);
+        log += &tuning("AllReduce", 4 * count, how);
+    }
+    let out = Csv::of(&feed("nccl-tuning", &[], log.as_str()).ends(0));
+    assert_eq!(
+        out.pick(&[
+            "op",
+            "nranks",
+            "from_bytes",
+            "to_bytes",
+            "algorithm",
+            "protocol",
+            "lines"
+        ]),
+        [
+            "AllReduce 8 256 4096 TREE LL 2",
+            "AllReduce 8 262144 262144 RING LL128 1",
+            "AllReduce 8 4194304 16777216 RING SIMPLE 2",
+        ]
+    );
+    assert_eq!(out.column("max_channels"), ["4", "4", "4"]);
+    let out = Csv::of(&feed("nccl-tuning", &["--sizes"], log).ends(0));
+    assert_eq!(out.rows.len(), 5);
+}
+
+#[test]
+fn a_line_that_fits_several_calls_is_ambiguous() {
+    // Two communicators of other sizes, the same bytes in one group, no INIT lines.
+    let group = [
+        coll(1, "AllReduce", 256, 0xa0, 8),
+        coll(1, "AllReduce", 256, 0xb0, 2),
+        tuning("AllReduce", 1024, "RING proto LL"),
+    ]
+    .concat();
+    let out = feed("nccl-tuning", &[], group.as_str()).ends(0);
+    assert_eq!(
+        Csv::of(&out).pick(&COLUMNS),
+        ["AllReduce  1024 1024 RING LL 1 0 1 0"]
+    );
+    // INIT lines say that this process is rank 0 of the second alone.
+    let init = [(0xa0, 3, 8), (0xb0, 0, 2)].map(|(comm, rank, n)| {
+        says(1, &format!(
+            "ncclCommInitRank comm {comm:#x} rank {rank} nranks {n} cudaDev 0 nvmlDev 0 busId 1000 \
+             commId {comm:#x} - Init COMPLETE"
+        ))
+    });
+    let out = feed(
+        "nccl-tuning",
+        &[],
+        [&init.concat(), group.as_str()].concat(),
+    )
+    .ends(0);
+    assert_eq!(
+        Csv::of(&out).pick(&COLUMNS),
+        ["AllReduce 2 1024 1024 RING LL 1 1 0 0"]
+    );
+    // Without a name both operations fit.
+    let nameless = [
+        coll(1, "AllReduce", 256, 0xa0, 8),
+        coll(1, "Broadcast", 256, 0xa0, 8),
+        says(1, "1024 Bytes -> Algo 1 proto 0 time 8.616000"),
+    ]
+    .concat();
+    let out = feed("nccl-tuning", &[], nameless).ends(0);
+    assert_eq!(
+        Csv::of(&out).pick(&COLUMNS),
+        [" 8 1024 1024 RING LL 1 0 1 0"]
+    );
+}
+
+#[test]
+fn a_call_of_the_burst_before_serves_no_line() {
+    let log = [
+        coll(1, "AllReduce", 256, 0xa0, 8),
+        tuning("AllReduce", 1024, "RING proto LL"),
+        coll(1, "AllReduce", 64, 0xa0, 8),
+        tuning("AllReduce", 1024, "RING proto LL"),
+        // Nor does another thread's.
+        coll(2, "AllReduce", 512, 0xa0, 8),
+        tuning("AllReduce", 2048, "RING proto LL"),
+    ]
+    .concat();
+    let out = Csv::of(&feed("nccl-tuning", &[], log).ends(0));
+    assert_eq!(
+        out.pick(&["nranks", "from_bytes", "calls", "without_call"]),
+        [" 1024 0 2", "8 1024 1 0"]
+    );
+}
+
+#[test]
+fn kernels_on_symmetric_memory_and_copies_are_choices_too() {
+    let log = [
+        says(
+            1,
+            "AllReduce [Symmetric]: 1024 Bytes -> Kernel AGxLL_R nchannels 8 nthreads 512",
+        ),
+        says(
+            1,
+            "AllGather [Copy Engine]: 4096 Bytes -> cudaMemcpyBatchAsync",
+        ),
+    ]
+    .concat();
+    let out = Csv::of(&feed("nccl-tuning", &[], log).ends(0));
+    assert_eq!(
+        out.pick(&["op", "from_bytes", "algorithm", "protocol", "max_channels"]),
+        [
+            "AllGather 4096 COPY_ENGINE  ",
+            "AllReduce 1024 SYMMETRIC AGxLL_R 8"
+        ]
+    );
+}
+
+#[test]
+fn a_log_without_the_lines_says_how_to_get_them() {
+    let out = feed("nccl-tuning", &[], coll(1, "AllReduce", 1, 1, 2)).ends(0);
+    let out = out.says(&["NCCL_DEBUG_SUBSYS=INIT,COLL,TUNING"]);
+    assert_eq!(out.lines().len(), 1);
+    feed("nccl-tuning", &[], "op,count,datatype\nSend,5,int8\n").ends(2);
+    feed("nccl-tuning", &[], "")
+        .ends(1)
+        .says(&["the input is empty"]);
+}
+
+#[test]
+fn a_made_jobs_tuning_comes_back_exactly() {
+    for options in [
+        "--ranks 8 --tp 4 --tuning",
+        "--ranks 16 --nodes 2 --tp 4 --pp 2 --ep 2 --net ib --nvls --tuning",
+        "--ranks 16 --nodes 2 --tp 2 --tuning --nccl 2.23",
+        "--ranks 8 --tp 2 --pp 2 --tuning --nccl 2.30 --layout per-rank",
+        "--ranks 64 --nodes 8 --tp 8 --pp 2 --ep 4 --tuning --restart-at 6 --steps 9",
+    ] {
+        let work = Work::new();
+        std::fs::create_dir(work.dir().join("logs")).unwrap();
+        let to = match options.contains("per-rank") {
+            true => "logs",
+            false => "logs/job.log",
+        };
+        let mut args: Vec<&str> = options.split(' ').collect();
+        args.extend(["-o", to, "--truth", "truth.json"]);
+        run_in(work.dir(), "nccl-synth", &args).ends(0);
+        let truth = std::fs::read(work.dir().join("truth.json")).unwrap();
+        let truth: serde_json::Value = serde_json::from_slice(&truth).unwrap();
+        let mut want: Vec<String> = truth["tuning"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|row| {
+                let (row, lines) = (&row[0], &row[1]);
+                let text = |c: &str| row[c].as_str().unwrap().to_owned();
+                let channels = row["channels"]
+                    .as_u64()
+                    .map_or(String::new(), |n| n.to_string());
+                let (op, n, bytes) = (text("op"), &row["nranks"], &row["bytes"]);
+                let (algorithm, protocol) = (text("algorithm"), text("protocol"));
+                format!("{op} {n} {bytes} {algorithm} {protocol} {channels} {lines} {lines}")
+            })
+            .collect();
+        want.sort();
+        let args = ["logs", "--sizes", "--channels"];
+        let out = run_in(work.dir(), "nccl-tuning", &args).ends(0);
+        let columns = [
+            "op",
+            "nranks",
+            "from_bytes",
+            "algorithm",
+            "protocol",
+            "max_channels",
+            "lines",
+            "calls",
+        ];
+        assert_eq!(Csv::of(&out).pick(&columns), want, "{options}");
+    }
+}
