@@ -60,6 +60,15 @@
 //! $ nccl-communicators logs/ --members --format csv > members.csv
 //! ```
 //!
+//! **nccl-net** ([`stages::net`]) and **nccl-tuning** ([`stages::tuning`]) read NCCL's other lines:
+//! what the job runs over and which hosts differ; which algorithm served which size.
+//!
+//! ```console
+//! $ nccl-net nccl.log
+//! $ nccl-net nccl.log --pairs
+//! $ nccl-tuning nccl.log
+//! ```
+//!
 //! **nccl-synth** ([`synth`]) writes the log of a job that never ran, and the truth about it. The
 //! tests and the benches hold every other program against that truth.
 //!

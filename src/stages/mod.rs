@@ -11,6 +11,8 @@ pub mod hist;
 pub mod net;
 pub mod ops;
 pub mod skew;
+#[cfg(test)]
+mod pieces;
 pub mod steps;
 pub mod survey;
 pub mod timing;

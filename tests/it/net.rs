@@ -94,8 +94,7 @@ fn a_job_on_one_node_is_told_from_its_own_lines() {
             ),
         ],
     );
-    // Every connection finds its communicator; a ring and its way back are 24 channels, what
-    // Send and Recv use is 32.
+    // Every one of the 1,024 lines finds its communicator. A ring has 24 channels.
     let pairs = Csv::of(&run("nccl-net", &[&path, "--pairs"]).ends(0));
     assert_eq!(pairs.rows.len(), 40);
     assert!(
@@ -123,7 +122,7 @@ fn a_job_on_one_node_is_told_from_its_own_lines() {
         world.into_iter().all(|row| picked.contains(&row)),
         "{picked:?}"
     );
-    assert_eq!(pairs.sum("channels"), 32 * 6 + 24 * 34);
+    assert_eq!(pairs.sum("channels"), 1024);
 }
 
 #[test]
@@ -395,7 +394,7 @@ fn connections_of_a_made_job_come_back_exactly() {
             "--steps",
             "1",
             "--layers",
-            "1",
+            "8",
             "-o",
             to,
             "--truth",

@@ -41,7 +41,7 @@ pub struct Comm {
 
 impl Comm {
     /// True where the process can print a line of this way for it.
-    fn fits(&self, way: &Way) -> bool {
+    pub fn fits(&self, way: &Way) -> bool {
         self.rank == way.own() && way.top() < self.nranks
     }
 }
@@ -333,6 +333,43 @@ impl All {
                 .or_insert((Channels::new(), first));
             known.0.extend(channels);
             known.1 = first.min(known.1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stages::net::{Net, pairs, table};
+    use crate::stages::pieces::{made, walk};
+
+    #[test]
+    fn pieces_of_any_size_give_the_same_rows() {
+        for nccl in ["2.28", "2.16", "rccl-2.22"] {
+            let log = made(nccl);
+            let rows = |size: usize| {
+                let mut all = All::default();
+                let merged = walk(&log, size, Partial::default, |part| all.add(part));
+                let aliases = merged.aliases();
+                all.settle(&aliases);
+                let net = Net {
+                    all,
+                    processes: merged.origins.processes.items().to_vec(),
+                    real: aliases.into_iter().collect(),
+                    inputs: vec!["a".to_owned()],
+                };
+                let mut dot = Vec::new();
+                pairs::dot(&net, &mut dot).unwrap();
+                let hosts = table::Options { hosts: true };
+                let job = table::Options { hosts: false };
+                let tables = (table::grid(&net, &job), table::grid(&net, &hosts));
+                (tables, pairs::grid(&net), dot)
+            };
+            let whole = rows(log.len());
+            assert!(whole.1.rows.len() > 20);
+            for size in [1, 500, 3000, 40_000] {
+                assert_eq!(rows(size), whole, "{nccl} {size}");
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Who reaches whom over what: a row for each pair of ranks and way, and the same for Graphviz.
 
 use super::Net;
-use super::fold::Owner;
+use super::fold::{Comm, Owner};
 use super::link::{Channels, Way};
 use crate::render::{Cell, Grid};
 use std::collections::{BTreeMap, BTreeSet};
@@ -63,7 +63,40 @@ impl<'a> Pairs<'a> {
             lives(of, way.own(), *process);
             rows.entry((of, way)).or_default().extend(channels);
         }
-        Pairs { rows, hosts }
+        let mut pairs = Pairs { rows, hosts };
+        pairs.far_hosts(net);
+        pairs
+    }
+
+    /// Where it is not known which communicator of a process a connection belongs to, the far
+    /// rank's host is still known if it is the same in all that fit.
+    fn far_hosts(&mut self, net: &Net) {
+        let mut of_process: BTreeMap<u32, Vec<Comm>> = BTreeMap::new();
+        for &(process, comm) in &net.all.comms {
+            of_process.entry(process).or_default().push(comm);
+        }
+        let mut found = BTreeMap::new();
+        for (of, way) in self.rows.keys() {
+            let Of::Process(process) = *of else { continue };
+            let comms = of_process.get(&process).into_iter().flatten();
+            let fit: Vec<Of> = comms
+                .filter(|comm| comm.fits(way))
+                .filter_map(|comm| shared(process, &Owner::Comm(*comm)))
+                .map(Of::Comm)
+                .collect();
+            for rank in [Some(way.from), way.to].into_iter().flatten() {
+                let mut hosts = fit.iter().map(|of| self.host(*of, Some(rank)));
+                let first = hosts.next().flatten();
+                let host = first.filter(|_| hosts.all(|host| host == first));
+                let known = found.entry((*of, rank)).or_insert(host);
+                if *known != host {
+                    *known = None;
+                }
+            }
+        }
+        for (key, host) in found {
+            self.hosts.entry(key).or_insert(host);
+        }
     }
 
     fn host(&self, of: Of, rank: Option<u32>) -> Option<&'a [u8]> {

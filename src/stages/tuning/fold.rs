@@ -24,13 +24,22 @@ struct Stretch {
     open: Burst,
 }
 
+/// What NCCL tunes: AlltoAll, Gather and Scatter are sent and received.
+const TUNED: [&[u8]; 5] = [
+    b"AllReduce",
+    b"AllGather",
+    b"ReduceScatter",
+    b"Broadcast",
+    b"Reduce",
+];
+
 /// One chunk's bursts.
 #[derive(Debug, Default)]
 pub struct Partial {
     names: Ops,
     threads: FxHashMap<Thread, Stretch>,
     matches: FxHashMap<Match, u64>,
-    /// Collective calls of each member.
+    /// Calls of each member that NCCL tunes.
     calls: FxHashMap<u32, u64>,
 }
 
@@ -43,7 +52,9 @@ impl Visit for Partial {
         if kind == crate::records::Kind::PointToPoint {
             return;
         }
-        *self.calls.entry(call.member).or_default() += 1;
+        if TUNED.contains(&call.coll.op) {
+            *self.calls.entry(call.member).or_default() += 1;
+        }
         let thread = (call.process, call.tid);
         let stretch = self.threads.entry(thread).or_default();
         if stretch.open.is_over() {
@@ -324,5 +335,34 @@ fn remade(made: Made, members: &[u32], number: &mut impl FnMut(u32) -> u32) -> M
         member: members[made.member as usize],
         op: number(made.op),
         ..made
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stages::pieces::{made, walk};
+    use crate::stages::tuning::table::{self, Options};
+
+    #[test]
+    fn pieces_of_any_size_give_the_same_rows() {
+        for nccl in ["2.28", "2.22"] {
+            let log = made(nccl);
+            let rows = |size: usize| {
+                let mut all = All::default();
+                let merged = walk(&log, size, Partial::default, |part| all.add(part));
+                all.end(&merged);
+                let options = Options {
+                    channels: true,
+                    sizes: true,
+                };
+                (table::grid(&all, &options), all.calls)
+            };
+            let whole = rows(log.len());
+            assert!(whole.0.rows.len() > 5 && whole.1 > 50);
+            for size in [1, 500, 3000, 40_000] {
+                assert_eq!(rows(size), whole, "{nccl} {size}");
+            }
+        }
     }
 }

@@ -84,7 +84,7 @@ fn said(all: &All, report: &Report) {
     let joined = sum.calls + sum.ambiguous;
     if all.calls > joined {
         report.note(&format!(
-            "{} of {} collective calls by ranks 0 have no TUNING line",
+            "{} of {} calls by ranks 0 have no TUNING line",
             all.calls - joined,
             all.calls
         ));
