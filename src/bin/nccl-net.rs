@@ -16,8 +16,8 @@ use std::process::ExitCode;
 /// Writes scope (job or host), host, subject, value, hosts and processes that say so, of_hosts
 /// (hosts that say anything of the subject), minority, line (the first that says so) and, of
 /// several inputs, input. The job's row comes first, then the hosts that differ: minority is yes
-/// where a host says what at most half of the hosts say, lacks where it does not say what most
-/// say. Rows job.* are what the whole comes to.
+/// where a host says what at most half of the hosts say, lacks where it says nothing else of the
+/// subject and not what most say. Rows job.* are what the whole comes to.
 #[derive(Debug, Parser)]
 #[command(name = "nccl-net", version, max_term_width = 100, after_long_help = AFTER)]
 struct Cli {

@@ -13,7 +13,7 @@ pub(super) fn made(nccl: &str) -> Vec<u8> {
         nodes: 2,
         tp: 2,
         pp: 2,
-        layers: 1,
+        layers: 2,
         steps: 2,
         nccl: nccl.parse().unwrap(),
         net: Some(synth::options::Net::Ib),

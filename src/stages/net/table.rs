@@ -1,8 +1,8 @@
 //! The facts as a table: of each subject what the job says, and right behind it the hosts that
 //! differ.
 //!
-//! A host differs where it says what at most half of the hosts say (`yes`), or does not say what
-//! more than half say (`lacks`). Only hosts that say something of the subject count; of cards and
+//! A host differs where it says what at most half of the hosts say (`yes`), or says nothing else
+//! of the subject and not what more than half say (`lacks`). Only hosts that say something of the subject count; of cards and
 //! settings those that list any, for who lists some and not this one lacks it.
 
 use super::Net;
@@ -175,8 +175,16 @@ fn by_job(facts: &Facts) -> Vec<Line<'_>> {
         };
         // What most hosts say comes first.
         values.sort_by_key(|(_, said)| std::cmp::Reverse(said.hosts.len()));
+        let is_most = |fact: &Fact, said: &Said| {
+            2 * said.hosts.len() > of.len() || !fact.is_compared() || of.is_empty()
+        };
+        // Who says something else need not be said to lack what most say.
+        let others = values.iter().filter(|(fact, said)| !is_most(fact, said));
+        let others: BTreeSet<&[u8]> = others
+            .flat_map(|(_, said)| said.hosts.keys().map(|host| &host[..]))
+            .collect();
         for (fact, said) in values {
-            let most = 2 * said.hosts.len() > of.len() || !fact.is_compared() || of.is_empty();
+            let most = is_most(fact, said);
             lines.push(Line {
                 host: None,
                 subject: fact.subject(),
@@ -192,7 +200,7 @@ fn by_job(facts: &Facts) -> Vec<Line<'_>> {
             }
             for host in of {
                 let own = said.hosts.get(*host);
-                if own.is_some() == most {
+                if own.is_some() == most || (most && others.contains(host)) {
                     continue;
                 }
                 lines.push(Line {
