@@ -193,7 +193,7 @@ fn of_version(version: &Version<'_>, mut add: impl FnMut(Fact)) {
     add(fact);
 }
 
-/// What became of a plugin; not which symbols were tried, nor how it ended.
+/// What became of a plugin; not how it ended.
 fn of_plugin(plugin: &Plugin<'_>) -> Option<Fact> {
     let event: &[u8] = match plugin.event {
         Event::NotFound => b"not found",
@@ -203,7 +203,8 @@ fn of_plugin(plugin: &Plugin<'_>) -> Option<Fact> {
         Event::InitFailed => b"could not be initialised",
         Event::Assigned => b"assigned",
         Event::Named => b"named by the environment",
-        Event::NoSymbol | Event::Closed | Event::Other => return None,
+        Event::NoSymbol => b"no such symbol",
+        Event::Closed | Event::Other => return None,
     };
     let api = plugin
         .api
