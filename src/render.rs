@@ -36,6 +36,12 @@ impl<'a> From<&'a [u8]> for Cell<'a> {
     }
 }
 
+impl From<Vec<u8>> for Cell<'_> {
+    fn from(text: Vec<u8>) -> Self {
+        Cell::Text(Cow::Owned(text))
+    }
+}
+
 impl From<String> for Cell<'_> {
     fn from(text: String) -> Self {
         Cell::Text(Cow::Owned(text.into_bytes()))

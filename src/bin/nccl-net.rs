@@ -62,11 +62,11 @@ fn main() -> ExitCode {
         if cli.dot {
             cli::with_stdout(|out| pairs::dot(&found, out).context("cannot write the output"))?;
         } else {
-            let grid = || match cli.pairs {
+            let grid = match cli.pairs {
                 true => pairs::grid(&found),
                 false => table::grid(&found, &table::Options { hosts: cli.hosts }),
             };
-            cli::print(grid, None::<fn() -> Vec<u8>>, cli.format.get())?;
+            cli::print(|| grid.into(), None::<fn() -> Vec<u8>>, cli.format.get(), 1)?;
         }
         Ok(run.finish())
     })

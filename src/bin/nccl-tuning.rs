@@ -57,7 +57,12 @@ fn main() -> ExitCode {
             sizes: cli.sizes,
         };
         let none = None::<fn() -> Vec<u8>>;
-        cli::print(|| table::grid(&found, &options), none, cli.format.get())?;
+        cli::print(
+            || table::grid(&found, &options).into(),
+            none,
+            cli.format.get(),
+            1,
+        )?;
         Ok(run.finish())
     })
 }

@@ -10,9 +10,9 @@ pub mod communicators;
 pub mod hist;
 pub mod net;
 pub mod ops;
-pub mod skew;
 #[cfg(test)]
 mod pieces;
+pub mod skew;
 pub mod steps;
 pub mod survey;
 pub mod timing;

@@ -124,8 +124,8 @@ pub fn grid(net: &Net) -> Grid {
         "shared",
     ];
     let pairs = Pairs::new(net);
-    let text = |host: Option<&[u8]>| host.map_or(Cell::Empty, |h| Cell::Text(h.to_vec()));
-    let pointer = |p: u64| Cell::Text(format!("0x{p:x}").into_bytes());
+    let text = |host: Option<&[u8]>| host.map_or(Cell::Empty, |h| Cell::from(h.to_vec()));
+    let pointer = |p: u64| Cell::from(format!("0x{p:x}").into_bytes());
     let number = |n: Option<u32>| Cell::from(n.map(u64::from));
     let row = |(&(of, way), channels): (&(Of, &Way), &Channels)| {
         let (id, comm, nranks) = match of {
@@ -145,7 +145,7 @@ pub fn grid(net: &Net) -> Grid {
             text(pairs.host(of, Some(way.from))),
             text(pairs.host(of, way.to)),
             way.via.word().into(),
-            Cell::Text(way.via.how()),
+            Cell::from(way.via.how()),
             number(card.map(|card| card.nic)),
             direction.into(),
             (channels.len() as u64).into(),

@@ -37,7 +37,7 @@ struct Line<'a> {
     hosts: Option<u64>,
     of_hosts: Option<u64>,
     processes: Option<u64>,
-    minority: &'a str,
+    minority: &'static str,
     first: Option<First>,
 }
 
@@ -56,17 +56,17 @@ pub fn grid(net: &Net, options: &Options) -> Grid {
         "input",
     ];
     let several = net.inputs.len() > 1;
-    let row = |line: Line<'_>| -> Vec<Cell> {
+    let row = |line: Line<'_>| -> Vec<Cell<'static>> {
         let first = line.first;
         let input = first.filter(|_| several).map(|first| {
             let name = net.inputs.get(first.input as usize);
-            Cell::Text(name.map_or(Vec::new(), |n| n.clone().into_bytes()))
+            Cell::from(name.map_or(Vec::new(), |n| n.clone().into_bytes()))
         });
         vec![
             if line.host.is_some() { "host" } else { "job" }.into(),
-            line.host.map_or(Cell::Empty, |h| Cell::Text(h.to_vec())),
-            Cell::Text(line.subject),
-            Cell::Text(line.value),
+            line.host.map_or(Cell::Empty, |h| Cell::from(h.to_vec())),
+            Cell::from(line.subject),
+            Cell::from(line.value),
             line.hosts.into(),
             line.of_hosts.into(),
             line.processes.into(),

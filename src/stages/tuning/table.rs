@@ -81,12 +81,12 @@ pub fn grid(all: &All, options: &Options) -> Grid {
                 let (algorithm, protocol) = words(all, how);
                 let number = |n: Option<u32>| Cell::from(n.map(u64::from));
                 rows.push(vec![
-                    op.map_or(Cell::Empty, |op| Cell::Text(op.to_vec())),
+                    op.map_or(Cell::Empty, |op| Cell::from(op.to_vec())),
                     number(nranks),
                     range.from.into(),
                     range.to.into(),
-                    Cell::Text(algorithm),
-                    Cell::Text(protocol),
+                    Cell::from(algorithm),
+                    Cell::from(protocol),
                     number(channels.map(|c| c.0)),
                     number(channels.map(|c| c.1)),
                     counts.lines.into(),
