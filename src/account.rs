@@ -1,5 +1,6 @@
 //! Where every line of an input went: the sum of the classes is the number of lines.
 
+use crate::source::Seen;
 use std::collections::BTreeMap;
 
 /// What became of one line.
@@ -65,6 +66,10 @@ pub struct Account {
     pub ray_repeats: u64,
     /// Step lines spliced into a NCCL line: standard output was block-buffered.
     pub spliced: u64,
+    /// Processes whose lines were cut at the ends of their buffers and put together.
+    pub block_writers: u64,
+    /// Those lines.
+    pub block_lines: u64,
     /// Bytes of over-long lines that were dropped.
     pub dropped: u64,
 }
@@ -80,6 +85,17 @@ impl Account {
             Class::Repaired => &mut self.repaired,
             Class::Damaged => &mut self.damaged,
         } += 1;
+    }
+
+    /// Counts the lines as repaired that were put together before they were read.
+    pub fn joined(&mut self, seen: Seen) {
+        self.block_writers += seen.processes;
+        self.block_lines += seen.calls + seen.others;
+        for (lines, class) in [(seen.calls, &mut self.call_lines), (seen.others, &mut self.other)] {
+            let moved = lines.min(*class);
+            *class -= moved;
+            self.repaired += moved;
+        }
     }
 
     /// Notes a damaged place, if it is among the first.
@@ -129,6 +145,8 @@ impl Account {
         self.ray_lines += next.ray_lines;
         self.ray_repeats += next.ray_repeats;
         self.spliced += next.spliced;
+        self.block_writers += next.block_writers;
+        self.block_lines += next.block_lines;
         self.dropped += next.dropped;
     }
 }

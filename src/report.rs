@@ -2,6 +2,7 @@
 //! damaged places, and what a log cannot tell.
 
 use crate::account::Account;
+use crate::source::BLOCK;
 use std::io::{IsTerminal, Write};
 
 /// Collects what is to be said about each input, and says it at the end.
@@ -65,7 +66,15 @@ impl Report {
                 account.ray_repeats, account.ray_lines
             ));
         }
-        if account.spliced > 0 {
+        if account.block_lines > 0 {
+            self.note(&format!(
+                "{input}: standard output was block-buffered: {} processes wrote in blocks of \
+                 {BLOCK} bytes; {} lines cut at block ends were put together again. Calls may be \
+                 counted to a later step (the step lines overtook them): rerun with \
+                 PYTHONUNBUFFERED=1",
+                account.block_writers, account.block_lines
+            ));
+        } else if account.spliced > 0 {
             self.warn(&format!(
                 "{input}: step lines stand inside NCCL lines ({} of them): standard output was \
                  block-buffered, so up to 4 KiB of calls may be counted to the step after theirs; \

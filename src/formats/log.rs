@@ -129,9 +129,13 @@ pub fn read<V: Visit + Send>(
     };
     let chunks = input.chunks(usize::MAX, scan::quiet)?;
     let (name, strict) = (input.name(), options.strict);
-    gather(&name, strict, merged, progress, sink, |take| {
+    let mut log = gather(&name, strict, merged, progress, sink, |take| {
         fold::ordered(options.jobs, chunks, walk, take)
-    })
+    })?;
+    if let Some(seen) = input.joined() {
+        log.account.joined(seen);
+    }
+    Ok(log)
 }
 
 /// What the walk over a chunk found, and the bytes it was.

@@ -6,11 +6,13 @@
 //! truncating kills a map, which `guard` explains; `--no-mmap` is immune. Many small files are
 //! read by the workers that walk them (`small`), since to open and map each costs more.
 
+mod blocks;
 mod chunks;
 mod guard;
 mod list;
 mod small;
 
+pub use blocks::{BLOCK, Seen};
 pub use chunks::{Chunk, Chunks, QuietAt};
 pub use guard::name_program;
 pub use list::expand;
@@ -67,10 +69,13 @@ impl Origin {
 pub struct Input {
     origin: Origin,
     data: Data,
+    joined: blocks::Found,
 }
 
 enum Data {
     Map(Arc<Map>),
+    // A map whose lines are to be put together.
+    Blocks(Arc<Map>),
     // A file that is read anew for each pass, unpacked if it is packed.
     Again(PathBuf),
     // A pipe: one pass only. The head was read to recognise it.
@@ -90,6 +95,7 @@ impl Input {
         let input = Input {
             origin: origin.clone(),
             data,
+            joined: blocks::Found::default(),
         };
         if let Some(what) = binary(&input.head()?) {
             return Err(Error::Content(format!(
@@ -116,7 +122,7 @@ impl Input {
         }
         match Map::new(&file, origin.name()) {
             // A file of length 0 that has bytes all the same (/proc) reads, it does not map.
-            Some(map) if !map.bytes().is_empty() || n == 0 => Ok(Data::Map(Arc::new(map))),
+            Some(map) if !map.bytes().is_empty() || n == 0 => Ok(mapped(map)),
             _ => Ok(Data::Again(path.to_owned())),
         }
     }
@@ -131,7 +137,7 @@ impl Input {
             && packed(map.bytes()).is_none()
             && !map.bytes().is_empty()
         {
-            return Ok(Data::Map(Arc::new(map)));
+            return Ok(mapped(map));
         }
         piped(origin, Box::new(io::stdin()))
     }
@@ -144,7 +150,7 @@ impl Input {
     /// The first bytes, unpacked: enough to recognise what the input is.
     pub fn head(&self) -> Result<Cow<'_, [u8]>> {
         match &self.data {
-            Data::Map(map) => Ok(Cow::Borrowed(first(map.bytes()))),
+            Data::Map(map) | Data::Blocks(map) => Ok(Cow::Borrowed(first(map.bytes()))),
             Data::Once(_, head) => Ok(Cow::Borrowed(head)),
             Data::Again(path) => {
                 let mut head = vec![0; HEAD];
@@ -161,7 +167,7 @@ impl Input {
         !matches!(self.data, Data::Once(..))
     }
 
-    /// All bytes at once, where they are mapped.
+    /// All bytes at once, where they are mapped and its lines need no putting together.
     pub fn bytes(&self) -> Option<&[u8]> {
         match &self.data {
             Data::Map(map) => Some(map.bytes()),
@@ -171,7 +177,10 @@ impl Input {
 
     /// Bytes in all, where that is known without reading.
     pub fn len(&self) -> Option<u64> {
-        self.bytes().map(|b| b.len() as u64)
+        match &self.data {
+            Data::Map(map) | Data::Blocks(map) => Some(map.bytes().len() as u64),
+            _ => None,
+        }
     }
 
     /// True where the input is known to have no bytes.
@@ -191,19 +200,31 @@ impl Input {
         }
     }
 
-    /// The input as a stream of bytes, unpacked.
+    /// The input as a stream of bytes, unpacked, and lines that were cut at the ends of their
+    /// writers' buffers put together.
     pub fn reader(&self) -> Result<Box<dyn Read + Send>> {
-        match &self.data {
-            Data::Map(map) => Ok(Box::new(io::Cursor::new(Shared(Arc::clone(map))))),
-            Data::Again(path) => reopen(path).map_err(|e| self.origin.error(e)),
+        let found = Arc::clone(&self.joined);
+        let raw: Box<dyn Read + Send> = match &self.data {
+            Data::Map(map) => return Ok(Box::new(io::Cursor::new(Shared(Arc::clone(map))))),
+            Data::Blocks(map) => {
+                let bytes = io::Cursor::new(Shared(Arc::clone(map)));
+                return Ok(Box::new(blocks::Reader::of_blocks(bytes, found)));
+            }
+            Data::Again(path) => reopen(path).map_err(|e| self.origin.error(e))?,
             Data::Once(reader, head) => {
                 let taken = reader.lock().map_or(None, |mut r| r.take());
                 let reader = taken.ok_or_else(|| {
                     Error::Content(format!("{}: a pipe can be read only once", self.name()))
                 })?;
-                Ok(Box::new(io::Cursor::new(head.clone()).chain(reader)))
+                Box::new(io::Cursor::new(head.clone()).chain(reader))
             }
-        }
+        };
+        Ok(Box::new(blocks::Reader::new(raw, found)))
+    }
+
+    /// What was put together, if anything had to be; known once all of it was read.
+    pub fn joined(&self) -> Option<Seen> {
+        self.joined.lock().map_or(None, |joined| *joined)
     }
 
     /// The same input in a form that can be read twice: a pipe is copied to an unlinked
@@ -227,6 +248,7 @@ impl Input {
         Ok(Input {
             origin: self.origin.clone(),
             data: Data::Map(Arc::new(map)),
+            joined: self.joined,
         })
     }
 }
@@ -234,6 +256,16 @@ impl Input {
 /// The bytes looked at to recognise what begins with `bytes`.
 fn first(bytes: &[u8]) -> &[u8] {
     &bytes[..bytes.len().min(HEAD)]
+}
+
+fn mapped(map: Map) -> Data {
+    let is_blocks = blocks::is_blocks(map.bytes());
+    let map = Arc::new(map);
+    if is_blocks {
+        Data::Blocks(map)
+    } else {
+        Data::Map(map)
+    }
 }
 
 struct Shared(Arc<Map>);

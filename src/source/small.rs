@@ -2,7 +2,7 @@
 //! worker that walks them, into memory that it uses again.
 
 use super::chunks::SMALLEST;
-use super::{Origin, binary, fill, first, packed};
+use super::{Origin, binary, blocks, fill, first, packed};
 use std::cell::RefCell;
 use std::fs::{self, File};
 use std::io::Read;
@@ -63,7 +63,8 @@ fn read(origin: &Origin, buffer: &mut Vec<u8>) -> Option<usize> {
     }
     let head = first(&buffer[..n]);
     let is_whole = n < buffer.len() && n <= SMALLEST;
-    (is_whole && packed(head).is_none() && binary(head).is_none()).then_some(n)
+    let is_plain = packed(head).is_none() && binary(head).is_none();
+    (is_whole && is_plain && !blocks::is_blocks(&buffer[..n])).then_some(n)
 }
 
 #[cfg(test)]

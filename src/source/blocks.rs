@@ -1,0 +1,688 @@
+//! Lines that were cut at the ends of the writers' buffers, put together again.
+//!
+//! Ranks that share one standard output which is a file or a pipe write through C's buffers: the
+//! log is not a sequence of lines but of writes, each at one go and from one process:
+//!
+//! ```text
+//! 4096 bytes   a full buffer: the end of the process's line that its last one began,
+//!              whole lines of the same process, the beginning of one more
+//! fewer        the last flush, or an early one: the same, but it ends with a line
+//! text         what others print directly: step lines, progress bars
+//! ```
+//!
+//! A line that goes over a buffer's end is joined where its end stands, so every line end stays
+//! where it was. Where a write begins is known from where the one before ended; whose it is, by
+//! the header on its first whole line; and that the two parts belong together, by the grammar.
+//! What does not fit is passed on as it is, and counted as damage where damage is counted.
+
+use crate::grammar::coll;
+use crate::grammar::header::{self, Header, Level};
+use memchr::{memchr, memmem, memrchr};
+use rustc_hash::FxHashMap;
+use std::io::{self, Read};
+use std::sync::{Arc, Mutex};
+
+/// Bytes of a buffer: what C's library takes for a file or a pipe.
+pub const BLOCK: usize = 4096;
+/// How many of a log's first bytes are looked at for buffers' ends.
+pub(super) const EVIDENCE: usize = 1 << 20;
+/// How many lines must be seen to be cut at a buffer's end, and to go on elsewhere.
+const ENOUGH: u64 = 2;
+/// Bytes in memory at a time.
+const WINDOW: usize = 1 << 20;
+/// How far behind a write's end the next buffer's first header is looked for.
+const RUN: usize = 128 << 10;
+/// What the beginnings of lines that wait for their ends may be in all; beyond, the one that
+/// waits longest is given up.
+const WAITING: usize = 4096;
+/// The longest stamp in front of a header.
+const STAMP: usize = 64;
+
+/// What was put together in a log.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// Processes that wrote whole buffers.
+    pub processes: u64,
+    /// Lines of calls that were joined.
+    pub calls: u64,
+    /// Other lines that were joined.
+    pub others: u64,
+}
+
+/// Whether the log that begins with `bytes` was written in blocks by several processes. Only
+/// the first [`EVIDENCE`] bytes are looked at.
+pub(super) fn is_blocks(bytes: &[u8]) -> bool {
+    let bytes = &bytes[..bytes.len().min(EVIDENCE)];
+    if !is_suspect(bytes) {
+        return false;
+    }
+    let mut joiner = Joiner::default();
+    let (mut at, mut out) = (0, Vec::new());
+    while at < bytes.len() && joiner.evidence < ENOUGH {
+        at += joiner.next(&bytes[at..], true, &mut out);
+        out.clear();
+    }
+    joiner.evidence >= ENOUGH
+}
+
+/// A cheap look at the places where buffers would end if nobody else had written: true where a
+/// NCCL line stands there that is not whole, or has no NCCL line behind it.
+fn is_suspect(bytes: &[u8]) -> bool {
+    let Some(first) = first_header(bytes) else {
+        return false;
+    };
+    (first..bytes.len())
+        .step_by(BLOCK)
+        .skip(1)
+        .any(|at| is_cut(bytes, at))
+}
+
+/// Where the first line that opens with a header begins, or the header itself.
+fn first_header(bytes: &[u8]) -> Option<usize> {
+    let mut from = 0;
+    loop {
+        let at = from + memmem::find(&bytes[from..], b"NCCL ")?;
+        let start = memrchr(b'\n', &bytes[..at]).map_or(0, |i| i + 1);
+        let end = line_end(bytes, at);
+        if let Some(header) = header::find(&bytes[start..end], 0) {
+            return Some(start + piece(&bytes[start..], &header));
+        }
+        from = end;
+    }
+}
+
+fn is_cut(bytes: &[u8], at: usize) -> bool {
+    let start = memrchr(b'\n', &bytes[..at]).map_or(0, |i| i + 1);
+    let end = line_end(bytes, at);
+    if start == at || end == bytes.len() {
+        return false;
+    }
+    let Some(header) = opened(&bytes[start..end]) else {
+        return false;
+    };
+    is_whole(&bytes[start..end], &header).is_none()
+        || opened(&bytes[end..line_end(bytes, end)]).is_none()
+}
+
+/// The end of the line at `from`, behind its `\n`.
+fn line_end(bytes: &[u8], from: usize) -> usize {
+    memchr(b'\n', &bytes[from..]).map_or(bytes.len(), |i| from + i + 1)
+}
+
+fn trimmed(line: &[u8]) -> &[u8] {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+/// Where what belongs to the header begins: its time stamp, if it has one.
+fn piece(line: &[u8], header: &Header<'_>) -> usize {
+    let before = &line[..header.start];
+    if header::time(before).is_empty() || !before.ends_with(b"] ") {
+        return header.start;
+    }
+    memrchr(b'[', before).unwrap_or(header.start)
+}
+
+/// The header that `line` opens with, at its first byte or behind a time stamp.
+fn opened(line: &[u8]) -> Option<Header<'_>> {
+    let header = header::find(line, 0)?;
+    (header.start == 0
+        || header.start <= STAMP && !header::time(&line[..header.start]).is_empty())
+    .then_some(header)
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Call,
+    Other,
+}
+
+/// What the line with this header is if it is whole as far as one can tell.
+fn is_whole(line: &[u8], header: &Header<'_>) -> Option<Kind> {
+    let line = trimmed(line);
+    if header::find(line, header.body).is_some() {
+        return None;
+    }
+    let body = &line[header.body..];
+    match coll::FINDER.find(line) {
+        Some(anchor) => {
+            let (op, _, end) = coll::at(line, anchor).ok()?;
+            // `NCCL CALL` twins have other bodies.
+            (op == header.body && line[end..].trim_ascii().is_empty()).then_some(Kind::Call)
+        }
+        None if header.level == Level::Call => Some(Kind::Other),
+        None => {
+            let cut = memmem::find(body, b" [nranks=").is_some()
+                || memmem::find(body, b"sendbuff ").is_some();
+            (!cut).then_some(Kind::Other)
+        }
+    }
+}
+
+/// How sure it is that two parts are one line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Fit {
+    /// Nothing speaks against it.
+    Weak,
+    /// The grammar or the header goes through the joint.
+    Strong,
+}
+
+/// A process and the beginning of its last line, which its next buffer ends.
+#[derive(Debug, Default)]
+struct Writer {
+    head: Vec<u8>,
+    /// Where the head ended in the log.
+    head_end: u64,
+    /// When it wrote last.
+    turn: u64,
+    /// It wrote a whole buffer.
+    counted: bool,
+}
+
+/// `host:pid:`, which every header of a process begins with.
+type Who = Box<[u8]>;
+
+fn who<'b>(line: &'b [u8], header: &Header<'_>) -> &'b [u8] {
+    let digits = line[header.start + header.host.len() + 1..]
+        .iter()
+        .take_while(|b| b.is_ascii_digit())
+        .count();
+    &line[header.start..header.start + header.host.len() + digits + 2]
+}
+
+/// Whether `head` and the line `tail` are one line, and of which kind.
+fn fit(head: &[u8], tail: &[u8]) -> Option<(Fit, Kind)> {
+    let mut joined = Vec::with_capacity(head.len() + tail.len());
+    joined.extend_from_slice(head);
+    joined.extend_from_slice(tail);
+    if tail.last() != Some(&b'\n') {
+        return None;
+    }
+    let header = opened(&joined)?;
+    let kind = is_whole(&joined, &header)?;
+    let through = kind == Kind::Call || header.body > head.len();
+    Some((if through { Fit::Strong } else { Fit::Weak }, kind))
+}
+
+/// How a write begins.
+enum Begin {
+    /// With the end of the line that this process's last buffer began; bytes in front of it,
+    /// and behind its line end.
+    Tail(Who, usize, usize, Kind),
+    /// With a header.
+    Start(Who, usize),
+    /// The log is not what it should be here.
+    Lost,
+}
+
+/// Cuts a log into the writes it is made of.
+#[derive(Debug, Default)]
+struct Joiner {
+    writers: FxHashMap<Who, Writer>,
+    /// How many of them have a head.
+    heads: usize,
+    turns: u64,
+    /// Bytes taken so far.
+    at: u64,
+    /// Where a write begins is not known.
+    lost: bool,
+    /// Where the last write would have ended, had it been a whole buffer.
+    expected: u64,
+    /// Lines have time stamps in front of their headers.
+    stamped: bool,
+    seen: Seen,
+    evidence: u64,
+}
+
+impl Joiner {
+    /// Takes what stands at the start of `bytes`: one write, or lines that are passed on. All of
+    /// the log's rest is in `bytes` if `last`, else at least [`RUN`] and a block. How many bytes
+    /// it was, none only where there are none.
+    fn next(&mut self, bytes: &[u8], last: bool, out: &mut Vec<u8>) -> usize {
+        let taken = if self.lost {
+            self.one_line(bytes, out)
+        } else {
+            self.write(bytes, last, out)
+        };
+        self.at += taken as u64;
+        taken
+    }
+
+    /// The log has ended: what still waits was cut off.
+    fn finish(&mut self, out: &mut Vec<u8>) {
+        let mut left: Vec<Writer> = self.writers.drain().map(|(_, w)| w).collect();
+        left.sort_unstable_by_key(|w| w.head_end);
+        left.iter().for_each(|w| out.extend_from_slice(&w.head));
+        self.heads = 0;
+    }
+
+    fn write(&mut self, bytes: &[u8], last: bool, out: &mut Vec<u8>) -> usize {
+        let mut from = 0;
+        while from < bytes.len().min(RUN) {
+            let end = line_end(bytes, from);
+            if !last && end == bytes.len() && bytes[end - 1] != b'\n' {
+                // A line longer than all we see.
+                break;
+            }
+            match self.begin(bytes, from, end) {
+                Some(Begin::Lost) => {
+                    self.lost = true;
+                    out.extend_from_slice(&bytes[..from]);
+                    return from + self.pass(&bytes[from..], out);
+                }
+                Some(Begin::Tail(who, at, end, kind)) => {
+                    out.extend_from_slice(&bytes[..at]);
+                    self.join(&who, &bytes[at..end], at, kind, out);
+                    return self.block(bytes, at, end, &who, out);
+                }
+                Some(Begin::Start(who, at)) => {
+                    out.extend_from_slice(&bytes[..at]);
+                    // In the middle of a line, where a whole buffer ended.
+                    let cut = at == 0 && self.expected == self.at && self.heads > 0;
+                    self.evidence += u64::from(cut && self.is_cut_by_another(&who));
+                    return self.block(bytes, at, at, &who, out);
+                }
+                None => from = end,
+            }
+        }
+        let taken = if from == 0 { bytes.len() } else { from };
+        out.extend_from_slice(&bytes[..taken]);
+        taken
+    }
+
+    /// True where the last byte taken ended another process's head.
+    fn is_cut_by_another(&self, who: &Who) -> bool {
+        let is_last = |w: &Writer| w.head_end == self.at && !w.head.is_empty();
+        self.writers.iter().any(|(of, w)| of != who && is_last(w))
+    }
+
+    /// Whether a buffer begins on the line at `from`, or right behind it.
+    fn begin(&self, bytes: &[u8], from: usize, end: usize) -> Option<Begin> {
+        let line = &bytes[from..end];
+        let next = &bytes[end..line_end(bytes, end)];
+        let next = opened(next).map(|h| who(next, &h));
+        // The header behind the line may itself lack its beginning.
+        let next = next.filter(|n| self.cut_in_host(n).is_none());
+        let waiting = next.and_then(|n| self.waiting(n));
+        if let (Some(next), Some(writer)) = (next, waiting)
+            && let Some((at, kind)) = self.tail(writer, line, from)
+        {
+            return Some(Begin::Tail(next.into(), from + at, end, kind));
+        }
+        if let Some(header) = header::find(line, 0) {
+            let of = who(line, &header);
+            if let Some(full) = self.cut_in_host(of) {
+                let at = from + header.start;
+                return match fit(&self.writers.get(full)?.head, &bytes[at..end]) {
+                    Some((Fit::Strong, kind)) => Some(Begin::Tail(full.clone(), at, end, kind)),
+                    _ => Some(Begin::Lost),
+                };
+            }
+            return Some(match self.waiting(of) {
+                Some(_) => Begin::Lost,
+                None => Begin::Start(of.into(), from + piece(line, &header)),
+            });
+        }
+        if waiting.is_some() {
+            return Some(Begin::Lost);
+        }
+        if let Some((who, kind)) = self.only_tail(line) {
+            return Some(Begin::Tail(who, from, end, kind));
+        }
+        next.map(|next| Begin::Start(next.into(), end))
+    }
+
+    fn waiting(&self, who: &[u8]) -> Option<&Writer> {
+        self.writers.get(who).filter(|w| !w.head.is_empty())
+    }
+
+    /// The process whose header lost the first bytes of its host to the buffer before.
+    fn cut_in_host(&self, who: &[u8]) -> Option<&Who> {
+        if self.heads == 0 || self.waiting(who).is_some() {
+            return None;
+        }
+        let is_it = |(full, w): &(&Who, &Writer)| {
+            !w.head.is_empty()
+                && full.len() == w.head.len() + who.len()
+                && full.ends_with(who)
+                && full.starts_with(&w.head)
+        };
+        self.writers.iter().find(is_it).map(|(full, _)| full)
+    }
+
+    /// Where in `line` the end of the line begins that waits for it.
+    fn tail(&self, writer: &Writer, line: &[u8], from: usize) -> Option<(usize, Kind)> {
+        let head = &writer.head;
+        let strong = |at: usize| match fit(head, line.get(at..)?) {
+            Some((Fit::Strong, kind)) => Some((at, kind)),
+            _ => None,
+        };
+        let any = |at: usize| fit(head, line.get(at..)?).map(|(_, kind)| (at, kind));
+        if let Some(found) = strong(0) {
+            return Some(found);
+        }
+        // A progress bar is drawn without a line end: `\r 10%|#  | 4/40 [00:01<00:11]`.
+        let bar = memrchr(b'\r', trimmed(line));
+        if let Some(bar) = bar {
+            let drawn = memchr(b']', &line[bar..]).map(|i| bar + i + 1);
+            let padded = drawn.map_or(0, |at| line[at..].iter().take_while(|b| **b == b' ').count());
+            let behind = drawn.into_iter().flat_map(|at| at..=at + padded);
+            let found = behind.chain([bar + 1]).find_map(strong);
+            if found.is_some() {
+                return found;
+            }
+            return drawn.into_iter().chain([bar + 1]).find_map(any);
+        }
+        // The last write was taken to be short, and was not.
+        let here = self.at + from as u64;
+        if (here..here + line.len() as u64).contains(&self.expected)
+            && let Some(found) = strong((self.expected - here) as usize)
+        {
+            return Some(found);
+        }
+        header::find(line, 0).is_none().then(|| any(0)).flatten()
+    }
+
+    /// The only process whose head goes with this line, if it goes for sure: a last flush that
+    /// was nothing else.
+    fn only_tail(&self, line: &[u8]) -> Option<(Who, Kind)> {
+        if self.heads == 0 || memmem::find(line, b" stream ").is_none() {
+            return None;
+        }
+        let mut fits = self.writers.iter().filter_map(|(who, w)| {
+            if w.head.is_empty() {
+                return None;
+            }
+            match fit(&w.head, line) {
+                Some((Fit::Strong, kind)) => Some((who, kind)),
+                _ => None,
+            }
+        });
+        let (who, kind) = fits.next()?;
+        fits.next().is_none().then(|| (who.clone(), kind))
+    }
+
+    /// Gives out a joined line.
+    fn join(&mut self, who: &Who, tail: &[u8], at: usize, kind: Kind, out: &mut Vec<u8>) {
+        let here = self.at + at as u64;
+        let Some(writer) = self.writers.get_mut(who) else {
+            return out.extend_from_slice(tail);
+        };
+        self.heads -= 1;
+        out.append(&mut writer.head);
+        out.extend_from_slice(tail);
+        if writer.head_end != here {
+            self.evidence += u64::from(kind == Kind::Call);
+            match kind {
+                Kind::Call => self.seen.calls += 1,
+                Kind::Other => self.seen.others += 1,
+            }
+        }
+    }
+
+    /// The write that begins at `start`, whose lines from `from` on are whole. Gives its end.
+    fn block(&mut self, bytes: &[u8], start: usize, from: usize, who: &Who, out: &mut Vec<u8>) -> usize {
+        let full = (start + BLOCK).min(bytes.len());
+        self.expected = self.at + full as u64;
+        if from > full {
+            return from;
+        }
+        // The last line of the process, and where others' text began behind it.
+        let (mut at, mut own, mut foreign) = (from, None, None);
+        let mut column = 0;
+        let end = loop {
+            let Some(len) = memchr(b'\n', &bytes[at..full]) else {
+                break None;
+            };
+            let line = &bytes[at..at + len + 1];
+            if line.get(column..).is_some_and(|l| l.starts_with(who)) {
+                (own, foreign) = (Some(at), None);
+            } else {
+                match opened(line) {
+                    Some(h) if line[h.start..].starts_with(who) => {
+                        column = h.start;
+                        self.stamped |= column > 0;
+                        (own, foreign) = (Some(at), None);
+                    }
+                    Some(_) => break Some(foreign.unwrap_or(at)),
+                    None => {
+                        foreign.get_or_insert(at);
+                    }
+                }
+            }
+            at += len + 1;
+        };
+        let end = end.or_else(|| {
+            let rest = &bytes[at..full];
+            (!may_open(rest, who, self.stamped)).then_some(foreign.unwrap_or(at))
+        });
+        self.turns += 1;
+        let turn = self.turns;
+        let taken = match end {
+            Some(end) => {
+                let misled = own.and_then(|own| self.is_misled(bytes, own, out, from));
+                misled.unwrap_or_else(|| {
+                    out.extend_from_slice(&bytes[from..end]);
+                    end
+                })
+            }
+            None => {
+                out.extend_from_slice(&bytes[from..at]);
+                self.wait(who, &bytes[at..full], full, full - start == BLOCK, out);
+                full
+            }
+        };
+        if let Some(writer) = self.writers.get_mut(who) {
+            writer.turn = turn;
+        }
+        taken
+    }
+
+    /// Puts the beginning of a line by until its end comes.
+    fn wait(&mut self, who: &Who, head: &[u8], end: usize, is_full: bool, out: &mut Vec<u8>) {
+        if self.writers.len() >= WAITING && !self.writers.contains_key(who) {
+            let oldest = self.writers.iter().min_by_key(|(_, w)| w.turn);
+            if let Some(oldest) = oldest.map(|(who, _)| who.clone()) {
+                self.give_up(&oldest, out);
+                self.writers.remove(&oldest);
+            }
+        }
+        let writer = self.writers.entry(who.clone()).or_default();
+        if is_full && !writer.counted {
+            writer.counted = true;
+            self.seen.processes += 1;
+        }
+        writer.head.extend_from_slice(head);
+        writer.head_end = self.at + end as u64;
+        self.heads += usize::from(!head.is_empty());
+    }
+
+    /// Passes on a head whose end will not come.
+    fn give_up(&mut self, who: &[u8], out: &mut Vec<u8>) {
+        if let Some(writer) = self.writers.get_mut(who)
+            && !writer.head.is_empty()
+        {
+            out.append(&mut writer.head);
+            self.heads -= 1;
+        }
+    }
+
+    /// Where a write ended before its buffer was full, the process's last line must be whole. If
+    /// it is not, the write did not begin where it was thought to: passes on the lines in front
+    /// of that one and gives where it begins.
+    fn is_misled(&mut self, bytes: &[u8], own: usize, out: &mut Vec<u8>, from: usize) -> Option<usize> {
+        let line = &bytes[own..line_end(bytes, own)];
+        let header = opened(line)?;
+        if is_whole(line, &header).is_some() {
+            return None;
+        }
+        self.lost = true;
+        out.extend_from_slice(&bytes[from..own]);
+        Some(own)
+    }
+
+    /// Passes on one line while it is not known where writes begin, or finds out.
+    fn one_line(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> usize {
+        let end = line_end(bytes, 0);
+        let line = &bytes[..end];
+        if let Some(header) = opened(line) {
+            // Another process's buffer begins inside the line, if it is cut there.
+            let second = header::find(line, header.body).map(|h| piece(line, &h));
+            if let Some(second) = second
+                && is_whole(&line[..second], &header) != Some(Kind::Call)
+            {
+                let of: Who = who(line, &header).into();
+                self.give_up(&of, out);
+                self.lost = false;
+                self.wait(&of, &line[..second], second, false, out);
+                return second;
+            }
+            return self.pass(bytes, out);
+        }
+        let next = &bytes[end..line_end(bytes, end)];
+        let writer = opened(next).and_then(|h| self.waiting(who(next, &h)));
+        if let Some(writer) = writer
+            && matches!(fit(&writer.head, line), Some((Fit::Strong, _)))
+        {
+            self.lost = false;
+            return self.write(bytes, true, out);
+        }
+        self.pass(bytes, out)
+    }
+
+    /// Passes on one line. The head of the process whose line it is has lost its end.
+    fn pass(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> usize {
+        let line = &bytes[..line_end(bytes, 0)];
+        if let Some(header) = opened(line) {
+            self.give_up(who(line, &header), out);
+        }
+        out.extend_from_slice(line);
+        line.len()
+    }
+}
+
+/// Whether `rest`, the last bytes of a buffer, may be the beginning of a line of `who`.
+fn may_open(rest: &[u8], who: &[u8], stamped: bool) -> bool {
+    if let Some(header) = opened(rest) {
+        return rest[header.start..].starts_with(who);
+    }
+    let n = rest.len().min(who.len());
+    stamped || rest[..n] == who[..n]
+}
+
+/// A log as its processes wrote it, line by line, if it was written in blocks; else as it is.
+pub(super) struct Reader<R> {
+    inner: R,
+    state: State,
+    /// What was read and not yet taken.
+    window: Vec<u8>,
+    taken: usize,
+    ended: bool,
+    /// What was taken and not yet given out.
+    out: Vec<u8>,
+    given: usize,
+    joiner: Joiner,
+    seen: Found,
+}
+
+/// Where a [`Reader`] says what it found, once it is at the end.
+pub(super) type Found = Arc<Mutex<Option<Seen>>>;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Unknown,
+    Plain,
+    Blocks,
+}
+
+impl<R: Read> Reader<R> {
+    /// Finds out by itself what the log is.
+    pub(super) fn new(inner: R, seen: Found) -> Reader<R> {
+        Reader {
+            inner,
+            state: State::Unknown,
+            window: Vec::new(),
+            taken: 0,
+            ended: false,
+            out: Vec::new(),
+            given: 0,
+            joiner: Joiner::default(),
+            seen,
+        }
+    }
+
+    /// Of a log that is known to be in blocks.
+    pub(super) fn of_blocks(inner: R, seen: Found) -> Reader<R> {
+        Reader {
+            state: State::Blocks,
+            ..Reader::new(inner, seen)
+        }
+    }
+
+    /// Reads until the window is full.
+    fn fill(&mut self) -> io::Result<()> {
+        self.window.drain(..self.taken);
+        self.taken = 0;
+        let have = self.window.len();
+        self.window.resize(have.max(WINDOW), 0);
+        let read = super::fill(&mut self.inner, &mut self.window[have..]);
+        let n = *read.as_ref().unwrap_or(&0);
+        self.ended = read.is_ok() && have + n < self.window.len();
+        self.window.truncate(have + n);
+        read.map(|_| ())
+    }
+
+    /// Takes writes until there is something to give out.
+    fn advance(&mut self) -> io::Result<()> {
+        self.out.clear();
+        self.given = 0;
+        while self.out.is_empty() {
+            if !self.ended {
+                self.fill()?;
+            }
+            let enough = if self.ended { 1 } else { 2 * RUN };
+            while self.window.len() - self.taken >= enough {
+                let rest = &self.window[self.taken..];
+                self.taken += self.joiner.next(rest, self.ended, &mut self.out);
+            }
+            if self.ended {
+                self.joiner.finish(&mut self.out);
+                if let Ok(mut seen) = self.seen.lock() {
+                    *seen = Some(self.joiner.seen);
+                }
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<R: Read> Read for Reader<R> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        if self.state == State::Unknown {
+            self.fill()?;
+            self.state = if is_blocks(&self.window) {
+                State::Blocks
+            } else {
+                std::mem::swap(&mut self.out, &mut self.window);
+                State::Plain
+            };
+        }
+        if self.given == self.out.len() {
+            match self.state {
+                State::Blocks if !self.ended || self.taken < self.window.len() => self.advance()?,
+                State::Plain if !self.ended => {
+                    self.out = Vec::new();
+                    self.given = 0;
+                    return self.inner.read(to);
+                }
+                _ => {}
+            }
+        }
+        let n = to.len().min(self.out.len() - self.given);
+        to[..n].copy_from_slice(&self.out[self.given..self.given + n]);
+        self.given += n;
+        Ok(n)
+    }
+}
