@@ -114,7 +114,7 @@ struct Cli {
     /// Send and Recv of nothing among the token exchanges (needs --ep)
     #[arg(long)]
     zero_counts: bool,
-    /// One stream, or a file for each process in the folder -o
+    /// One stream, a file for each process in the folder -o, or one stream written in blocks
     #[arg(long, value_name = "KIND", default_value = "stream", value_parser = named!(Layout))]
     layout: Layout,
     /// Add steps until this size is reached: 100M, 1G
@@ -200,10 +200,10 @@ fn sink(options: &Options, output: Option<PathBuf>) -> anyhow::Result<Box<dyn Si
             let name = path.display().to_string();
             Box::new(FolderSink::new(path).with_context(|| name)?)
         }
-        (Layout::Stream, Some(path)) => Box::new(StreamSink::new(
+        (Layout::Stream | Layout::Blocks, Some(path)) => Box::new(StreamSink::new(
             File::create(&path).with_context(|| path.display().to_string())?,
         )),
-        (Layout::Stream, None) => Box::new(StreamSink::new(std::io::stdout().lock())),
+        (Layout::Stream | Layout::Blocks, None) => Box::new(StreamSink::new(std::io::stdout().lock())),
     })
 }
 

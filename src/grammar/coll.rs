@@ -54,7 +54,46 @@ pub fn name_before(line: &[u8], anchor: usize) -> Option<usize> {
         .iter()
         .rposition(|&b| !is_name_byte(b))
         .map_or(floor, |i| floor + i + 1);
-    (start < anchor && line[start].is_ascii_alphabetic()).then_some(start)
+    (start < anchor && is_name(&line[start..anchor])).then_some(start)
+}
+
+/// The operations NCCL and RCCL print.
+const NAMES: [&[u8]; 15] = [
+    b"AllReduce",
+    b"AllGather",
+    b"ReduceScatter",
+    b"Broadcast",
+    b"Reduce",
+    b"AlltoAll",
+    b"AllToAll",
+    b"Gather",
+    b"Scatter",
+    b"Send",
+    b"Recv",
+    b"PutSignal",
+    b"WaitSignal",
+    b"Signal",
+    b"AllReduceWithBias",
+];
+
+/// True for what may be an operation's name: a known one, or a new one that is not the rest of
+/// a line cut in it (`olGather`) and not two names glued where lines were cut (`AllGaAllGather`).
+fn is_name(name: &[u8]) -> bool {
+    if NAMES.contains(&name) {
+        return true;
+    }
+    let first = name.first().copied().unwrap_or_default();
+    let is_ours = [&b"nccl"[..], b"mscclpp", b"rccl"]
+        .iter()
+        .any(|start| name.starts_with(start));
+    is_ours || first.is_ascii_uppercase() && !is_glued(name)
+}
+
+/// True for the beginning of a known name with the end of one behind it.
+fn is_glued(name: &[u8]) -> bool {
+    let begins = |head: &[u8]| NAMES.iter().any(|n| n.len() > head.len() && n.starts_with(head));
+    let ends = |tail: &[u8]| NAMES.iter().any(|n| n.ends_with(tail));
+    (1..name.len().saturating_sub(2)).any(|at| begins(&name[..at]) && ends(&name[at..]))
 }
 
 /// The body behind [`ANCHOR`], to the end of its last field. `op` is the name in front.
@@ -213,6 +252,26 @@ mod tests {
         let line = "AllGather: opCount 2 sendbuff 0x7f recvbuff 0x7e count 18446744073709551616 \
                     datatype 9 op 0 root 0 comm 0x9bb [nranks=4] stream 0x9";
         assert_eq!(parse(line).unwrap_err().what, "a number below 2^64");
+    }
+
+    #[test]
+    fn half_a_name_and_two_glued_ones_are_none_and_new_ones_are() {
+        for name in ["olGather", "opCoceScatter", "AllGaAllGather", "ther", "ce", "AllRecv", "7x"] {
+            assert!(!is_name(name.as_bytes()), "{name}");
+        }
+        for name in [
+            "AllReduce",
+            "AllGatherV",
+            "PutSignal",
+            "AlltoAllv",
+            "SendRecv",
+            "Barrier",
+            "ReduceScatterV",
+            "mscclpp_ncclAllGather",
+            "ncclAllReduce",
+        ] {
+            assert!(is_name(name.as_bytes()), "{name}");
+        }
     }
 
     #[test]

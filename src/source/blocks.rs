@@ -117,10 +117,15 @@ fn trimmed(line: &[u8]) -> &[u8] {
 /// Where what belongs to the header begins: its time stamp, if it has one.
 fn piece(line: &[u8], header: &Header<'_>) -> usize {
     let before = &line[..header.start];
-    if header::time(before).is_empty() || !before.ends_with(b"] ") {
+    if header::time(before).is_empty() {
         return header.start;
     }
-    memrchr(b'[', before).unwrap_or(header.start)
+    // Other text in front of a stamp: only a bracket says where the stamp begins.
+    match memrchr(b'[', before).filter(|_| before.ends_with(b"] ")) {
+        Some(open) => open,
+        None if header.start <= STAMP => 0,
+        None => header.start,
+    }
 }
 
 /// The header that `line` opens with, at its first byte or behind a time stamp.
@@ -174,6 +179,8 @@ struct Writer {
     head: Vec<u8>,
     /// Where the head ended in the log.
     head_end: u64,
+    /// A whole buffer ended there.
+    is_full: bool,
     /// When it wrote last.
     turn: u64,
     /// It wrote a whole buffer.
@@ -293,7 +300,7 @@ impl Joiner {
 
     /// True where the last byte taken ended another process's head.
     fn is_cut_by_another(&self, who: &Who) -> bool {
-        let is_last = |w: &Writer| w.head_end == self.at && !w.head.is_empty();
+        let is_last = |w: &Writer| w.is_full && w.head_end == self.at && !w.head.is_empty();
         self.writers.iter().any(|(of, w)| of != who && is_last(w))
     }
 
@@ -413,7 +420,7 @@ impl Joiner {
         out.append(&mut writer.head);
         out.extend_from_slice(tail);
         if writer.head_end != here {
-            self.evidence += u64::from(kind == Kind::Call);
+            self.evidence += u64::from(writer.is_full && kind == Kind::Call);
             match kind {
                 Kind::Call => self.seen.calls += 1,
                 Kind::Other => self.seen.others += 1,
@@ -495,6 +502,7 @@ impl Joiner {
         }
         writer.head.extend_from_slice(head);
         writer.head_end = self.at + end as u64;
+        writer.is_full = is_full;
         self.heads += usize::from(!head.is_empty());
     }
 

@@ -163,6 +163,15 @@ impl Options {
     }
 
     fn check_damage(&self) -> Result<()> {
+        let whole = |kind: &Damage| matches!(kind, Damage::Truncated | Damage::Crlf);
+        let harmed = self.damage.iter().any(|(kind, _)| !whole(kind));
+        if self.layout == Layout::Blocks && (harmed || self.prefix != Prefix::None) {
+            return refuse(
+                "--layout blocks cuts lines by itself, and needs a stream that no launcher \
+                 labels: no --damage but truncated and crlf, --prefix none"
+                    .into(),
+            );
+        }
         for (i, &(kind, rate)) in self.damage.iter().enumerate() {
             let name = kind.name();
             if !(0.0..=1.0).contains(&rate) {

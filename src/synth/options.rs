@@ -181,6 +181,9 @@ named! {
         Stream = "stream",
         /// A file for each process.
         PerRank = "per-rank",
+        /// One stream that each process writes 4096 bytes at a time, as standard output that is
+        /// a file or a pipe is written without `python -u`. Step lines are flushed.
+        Blocks = "blocks",
     }
 }
 

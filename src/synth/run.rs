@@ -163,8 +163,7 @@ impl Run<'_> {
         let mut line = Vec::new();
         m.prefixes.write(&mut line, rank, &m.clock);
         line.extend_from_slice(text.as_bytes());
-        m.writer.put(rank, &line)?;
-        if newline { m.writer.end(rank) } else { Ok(()) }
+        m.writer.print(rank, &line, newline)
     }
 
     fn step(&mut self, step: u64) -> Result<()> {

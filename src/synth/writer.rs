@@ -7,6 +7,8 @@ use crate::synth::out::Sink;
 
 /// Enough that a write call costs nothing beside what it writes.
 const BLOCK: usize = 1 << 20;
+/// What C's library holds back of a process's output to a file or a pipe.
+const BUFFER: usize = 4096;
 
 /// Writes the ranks' bytes.
 pub struct Writer<'a> {
@@ -14,6 +16,8 @@ pub struct Writer<'a> {
     per_rank: bool,
     newline: &'static [u8],
     shared: Option<SharedFile>,
+    /// What C's library holds back of each process, where it does.
+    held: Option<Vec<Vec<u8>>>,
     buf: Vec<u8>,
     first_stream: usize,
     /// Newlines written.
@@ -37,6 +41,7 @@ impl<'a> Writer<'a> {
                 b"\n"
             },
             shared: overwritten.then(SharedFile::default),
+            held: (options.layout == Layout::Blocks).then(Vec::new),
             buf: Vec::with_capacity(2 * BLOCK),
             first_stream: 0,
             lines: 0,
@@ -47,6 +52,10 @@ impl<'a> Writer<'a> {
 
     /// New processes: with a file each, these are theirs.
     pub fn open(&mut self, names: &[String], segment: u64) -> Result<()> {
+        self.flush()?;
+        if let Some(held) = &mut self.held {
+            held.resize(names.len(), Vec::new());
+        }
         self.first_stream = names.len() * segment as usize;
         if self.per_rank {
             for (i, name) in names.iter().enumerate() {
@@ -71,14 +80,46 @@ impl<'a> Writer<'a> {
             self.sink
                 .write(self.first_stream + rank, bytes)
                 .map_err(Error::Output)?;
+        } else if let Some(held) = &mut self.held {
+            let held = &mut held[rank];
+            held.extend_from_slice(bytes);
+            while held.len() >= BUFFER {
+                self.buf.extend(held.drain(..BUFFER));
+            }
+            self.out()?;
         } else {
             self.buf.extend_from_slice(bytes);
-            if self.buf.len() >= BLOCK {
-                self.sink.write(0, &self.buf).map_err(Error::Output)?;
-                self.buf.clear();
-            }
+            self.out()?;
         }
         Ok(0)
+    }
+
+    /// Writes what a process prints and flushes: no buffer holds it back.
+    pub fn print(&mut self, rank: usize, text: &[u8], newline: bool) -> Result<()> {
+        let held = self.held.take();
+        let mut written = self.put(rank, text);
+        if newline && written.is_ok() {
+            written = self.end(rank).map(|()| 0);
+        }
+        self.held = held;
+        written.map(|_| ())
+    }
+
+    /// The processes end: what is held back comes out.
+    fn flush(&mut self) -> Result<()> {
+        for held in self.held.iter_mut().flatten() {
+            self.mid_line &= held.is_empty();
+            self.buf.append(held);
+        }
+        self.out()
+    }
+
+    fn out(&mut self) -> Result<()> {
+        if self.buf.len() >= BLOCK {
+            self.sink.write(0, &self.buf).map_err(Error::Output)?;
+            self.buf.clear();
+        }
+        Ok(())
     }
 
     /// Ends the line.
@@ -103,6 +144,7 @@ impl<'a> Writer<'a> {
 
     /// Everything out; hands back the overwritten file for counting.
     pub fn finish(mut self) -> Result<(u64, u64, Option<SharedFile>)> {
+        self.flush()?;
         if self.mid_line && self.shared.is_none() && !self.per_rank {
             self.end(0)?;
         }
