@@ -236,8 +236,8 @@ struct Joiner {
     lost: bool,
     /// Where the last write would have ended, had it been a whole buffer.
     expected: u64,
-    /// Lines have time stamps in front of their headers.
-    stamped: bool,
+    /// The last time stamp in front of a header, where lines have them.
+    stamp: Vec<u8>,
     seen: Seen,
     evidence: u64,
 }
@@ -307,8 +307,8 @@ impl Joiner {
     /// Whether a buffer begins on the line at `from`, or right behind it.
     fn begin(&self, bytes: &[u8], from: usize, end: usize) -> Option<Begin> {
         let line = &bytes[from..end];
-        let next = &bytes[end..line_end(bytes, end)];
-        let next = opened(next).map(|h| who(next, &h));
+        let behind = &bytes[end..line_end(bytes, end)];
+        let next = opened(behind).map(|h| who(behind, &h));
         // The header behind the line may itself lack its beginning.
         let next = next.filter(|n| self.cut_in_host(n).is_none());
         let waiting = next.and_then(|n| self.waiting(n));
@@ -331,8 +331,10 @@ impl Joiner {
                 None => Begin::Start(of.into(), from + piece(line, &header)),
             });
         }
-        if waiting.is_some() {
-            return Some(Begin::Lost);
+        if let Some(writer) = waiting {
+            // The line behind may be the tail: only its stamp was in the head.
+            let is_tail = matches!(fit(&writer.head, behind), Some((Fit::Strong, _)));
+            return (!is_tail).then_some(Begin::Lost);
         }
         if let Some((who, kind)) = self.only_tail(line) {
             return Some(Begin::Tail(who, from, end, kind));
@@ -350,10 +352,8 @@ impl Joiner {
             return None;
         }
         let is_it = |(full, w): &(&Who, &Writer)| {
-            !w.head.is_empty()
-                && full.len() == w.head.len() + who.len()
-                && full.ends_with(who)
-                && full.starts_with(&w.head)
+            let lost = full.len().saturating_sub(who.len());
+            lost > 0 && full.ends_with(who) && w.head.ends_with(&full[..lost])
         };
         self.writers.iter().find(is_it).map(|(full, _)| full)
     }
@@ -449,7 +449,8 @@ impl Joiner {
                 match opened(line) {
                     Some(h) if line[h.start..].starts_with(who) => {
                         column = h.start;
-                        self.stamped |= column > 0;
+                        self.stamp.clear();
+                        self.stamp.extend_from_slice(&line[..column]);
                         (own, foreign) = (Some(at), None);
                     }
                     Some(_) => break Some(foreign.unwrap_or(at)),
@@ -462,7 +463,11 @@ impl Joiner {
         };
         let end = end.or_else(|| {
             let rest = &bytes[at..full];
-            (!may_open(rest, who, self.stamped)).then_some(foreign.unwrap_or(at))
+            // With nothing of its own behind it, others' text is no part of the buffer.
+            let is_own = foreign.is_none() || !rest.is_empty();
+            let is_own = is_own && may_open(rest, who, &self.stamp)
+                && !self.is_anothers(bytes, at, full, who);
+            (!is_own).then_some(foreign.unwrap_or(at))
         });
         self.turns += 1;
         let turn = self.turns;
@@ -484,6 +489,18 @@ impl Joiner {
             writer.turn = turn;
         }
         taken
+    }
+
+    /// True where the line at `at`, which goes over `full`, is another process's, whole.
+    fn is_anothers(&self, bytes: &[u8], at: usize, full: usize, of: &[u8]) -> bool {
+        let line = &bytes[at..line_end(bytes, at)];
+        opened(line).is_some_and(|header| {
+            let who = who(line, &header);
+            let joint = |w: &Writer| w.head == bytes[at..full];
+            let known = self.writers.get(who).is_some_and(|w| !joint(w));
+            let before = at + header.start < full;
+            before && who != of && known && is_whole(line, &header).is_some()
+        })
     }
 
     /// Puts the beginning of a line by until its end comes.
@@ -570,13 +587,13 @@ impl Joiner {
     }
 }
 
-/// Whether `rest`, the last bytes of a buffer, may be the beginning of a line of `who`.
-fn may_open(rest: &[u8], who: &[u8], stamped: bool) -> bool {
-    if let Some(header) = opened(rest) {
-        return rest[header.start..].starts_with(who);
-    }
-    let n = rest.len().min(who.len());
-    stamped || rest[..n] == who[..n]
+/// Whether `rest`, the last bytes of a buffer, may be the beginning of a line of `who`, with a
+/// time stamp like `stamp` in front.
+fn may_open(rest: &[u8], who: &[u8], stamp: &[u8]) -> bool {
+    let like = |(a, b): (&u8, &u8)| a == b || a.is_ascii_digit() && b.is_ascii_digit();
+    let stamped = rest.iter().zip(stamp).all(like);
+    let rest = &rest[rest.len().min(stamp.len())..];
+    stamped && rest.iter().zip(who).all(|(a, b)| a == b)
 }
 
 /// A log as its processes wrote it, line by line, if it was written in blocks; else as it is.
