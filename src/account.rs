@@ -91,7 +91,10 @@ impl Account {
     pub fn joined(&mut self, seen: Seen) {
         self.block_writers += seen.processes;
         self.block_lines += seen.calls + seen.others;
-        for (lines, class) in [(seen.calls, &mut self.call_lines), (seen.others, &mut self.other)] {
+        for (lines, class) in [
+            (seen.calls, &mut self.call_lines),
+            (seen.others, &mut self.other),
+        ] {
             let moved = lines.min(*class);
             *class -= moved;
             self.repaired += moved;

@@ -203,7 +203,9 @@ fn sink(options: &Options, output: Option<PathBuf>) -> anyhow::Result<Box<dyn Si
         (Layout::Stream | Layout::Blocks, Some(path)) => Box::new(StreamSink::new(
             File::create(&path).with_context(|| path.display().to_string())?,
         )),
-        (Layout::Stream | Layout::Blocks, None) => Box::new(StreamSink::new(std::io::stdout().lock())),
+        (Layout::Stream | Layout::Blocks, None) => {
+            Box::new(StreamSink::new(std::io::stdout().lock()))
+        }
     })
 }
 

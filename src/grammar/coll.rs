@@ -91,7 +91,11 @@ fn is_name(name: &[u8]) -> bool {
 
 /// True for the beginning of a known name with the end of one behind it.
 fn is_glued(name: &[u8]) -> bool {
-    let begins = |head: &[u8]| NAMES.iter().any(|n| n.len() > head.len() && n.starts_with(head));
+    let begins = |head: &[u8]| {
+        NAMES
+            .iter()
+            .any(|n| n.len() > head.len() && n.starts_with(head))
+    };
     let ends = |tail: &[u8]| NAMES.iter().any(|n| n.ends_with(tail));
     (1..name.len().saturating_sub(2)).any(|at| begins(&name[..at]) && ends(&name[at..]))
 }
@@ -256,7 +260,15 @@ mod tests {
 
     #[test]
     fn half_a_name_and_two_glued_ones_are_none_and_new_ones_are() {
-        for name in ["olGather", "opCoceScatter", "AllGaAllGather", "ther", "ce", "AllRecv", "7x"] {
+        for name in [
+            "olGather",
+            "opCoceScatter",
+            "AllGaAllGather",
+            "ther",
+            "ce",
+            "AllRecv",
+            "7x",
+        ] {
             assert!(!is_name(name.as_bytes()), "{name}");
         }
         for name in [

@@ -29,12 +29,7 @@ pub fn quiet(before: &[u8]) -> bool {
     // The first line of what we see may have lost its beginning: that is no tear.
     let text = memchr(b'\n', text).map_or(text, |i| &text[i + 1..]);
     let last = &text[memrchr(b'\n', text).map_or(0, |i| i + 1)..];
-    // The line behind a step line may be another's end, and the one behind that says whose.
-    let before_last = &text[..text.len() - last.len()];
-    let before_last = before_last.strip_suffix(b"\n").unwrap_or(before_last);
-    let before_last = &before_last[memrchr(b'\n', before_last).map_or(0, |i| i + 1)..];
-    let is_spliced = ALL.may_mark(before_last) && NCCL.find(before_last).is_some();
-    if ALL.may_mark(last) || is_spliced {
+    if ALL.may_mark(last) {
         return false;
     }
     text.split(|&b| b == b'\n').all(|line| {
@@ -291,13 +286,6 @@ impl<'a, V: Visit> Scan<'a, V> {
         }
         let clean = is_prefix(&head[..header.start], self.recogniser);
         let after = (next + rest.len() + 1).min(self.bytes.len());
-        // What follows is the rest of the buffer that the end of the line was in: if another
-        // process's, so is that end.
-        let behind = &self.bytes[after..];
-        let behind = &behind[..memchr(b'\n', behind).unwrap_or(behind.len())];
-        if header::find(behind, 0).is_some_and(|h| h.pid != header.pid) {
-            return None;
-        }
         let speaker = self.speaks(&header, clean);
         let time = header::time(&head[..header.start]);
         self.call(coll, speaker, time, start + header.start);

@@ -131,9 +131,8 @@ fn piece(line: &[u8], header: &Header<'_>) -> usize {
 /// The header that `line` opens with, at its first byte or behind a time stamp.
 fn opened(line: &[u8]) -> Option<Header<'_>> {
     let header = header::find(line, 0)?;
-    (header.start == 0
-        || header.start <= STAMP && !header::time(&line[..header.start]).is_empty())
-    .then_some(header)
+    (header.start == 0 || header.start <= STAMP && !header::time(&line[..header.start]).is_empty())
+        .then_some(header)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -198,15 +197,15 @@ fn who<'b>(line: &'b [u8], header: &Header<'_>) -> &'b [u8] {
     &line[header.start..header.start + header.host.len() + digits + 2]
 }
 
-/// Whether `head` and the line `tail` are one line, and of which kind.
-fn fit(head: &[u8], tail: &[u8]) -> Option<(Fit, Kind)> {
+/// Whether `head` and the line `tail` are one line of the process `of`, and of which kind.
+fn fit(of: &[u8], head: &[u8], tail: &[u8]) -> Option<(Fit, Kind)> {
     let mut joined = Vec::with_capacity(head.len() + tail.len());
     joined.extend_from_slice(head);
     joined.extend_from_slice(tail);
     if tail.last() != Some(&b'\n') {
         return None;
     }
-    let header = opened(&joined)?;
+    let header = opened(&joined).filter(|h| who(&joined, h) == of)?;
     let kind = is_whole(&joined, &header)?;
     let through = kind == Kind::Call || header.body > head.len();
     Some((if through { Fit::Strong } else { Fit::Weak }, kind))
@@ -313,7 +312,7 @@ impl Joiner {
         let next = next.filter(|n| self.cut_in_host(n).is_none());
         let waiting = next.and_then(|n| self.waiting(n));
         if let (Some(next), Some(writer)) = (next, waiting)
-            && let Some((at, kind)) = self.tail(writer, line, from)
+            && let Some((at, kind)) = self.tail(next, writer, line, from)
         {
             return Some(Begin::Tail(next.into(), from + at, end, kind));
         }
@@ -321,7 +320,7 @@ impl Joiner {
             let of = who(line, &header);
             if let Some(full) = self.cut_in_host(of) {
                 let at = from + header.start;
-                return match fit(&self.writers.get(full)?.head, &bytes[at..end]) {
+                return match fit(full, &self.writers.get(full)?.head, &bytes[at..end]) {
                     Some((Fit::Strong, kind)) => Some(Begin::Tail(full.clone(), at, end, kind)),
                     _ => Some(Begin::Lost),
                 };
@@ -331,9 +330,9 @@ impl Joiner {
                 None => Begin::Start(of.into(), from + piece(line, &header)),
             });
         }
-        if let Some(writer) = waiting {
+        if let (Some(next), Some(writer)) = (next, waiting) {
             // The line behind may be the tail: only its stamp was in the head.
-            let is_tail = matches!(fit(&writer.head, behind), Some((Fit::Strong, _)));
+            let is_tail = matches!(fit(next, &writer.head, behind), Some((Fit::Strong, _)));
             return (!is_tail).then_some(Begin::Lost);
         }
         if let Some((who, kind)) = self.only_tail(line) {
@@ -359,13 +358,13 @@ impl Joiner {
     }
 
     /// Where in `line` the end of the line begins that waits for it.
-    fn tail(&self, writer: &Writer, line: &[u8], from: usize) -> Option<(usize, Kind)> {
+    fn tail(&self, of: &[u8], writer: &Writer, line: &[u8], from: usize) -> Option<(usize, Kind)> {
         let head = &writer.head;
-        let strong = |at: usize| match fit(head, line.get(at..)?) {
+        let strong = |at: usize| match fit(of, head, line.get(at..)?) {
             Some((Fit::Strong, kind)) => Some((at, kind)),
             _ => None,
         };
-        let any = |at: usize| fit(head, line.get(at..)?).map(|(_, kind)| (at, kind));
+        let any = |at: usize| fit(of, head, line.get(at..)?).map(|(_, kind)| (at, kind));
         if let Some(found) = strong(0) {
             return Some(found);
         }
@@ -373,7 +372,9 @@ impl Joiner {
         let bar = memrchr(b'\r', trimmed(line));
         if let Some(bar) = bar {
             let drawn = memchr(b']', &line[bar..]).map(|i| bar + i + 1);
-            let padded = drawn.map_or(0, |at| line[at..].iter().take_while(|b| **b == b' ').count());
+            let padded = drawn.map_or(0, |at| {
+                line[at..].iter().take_while(|b| **b == b' ').count()
+            });
             let behind = drawn.into_iter().flat_map(|at| at..=at + padded);
             let found = behind.chain([bar + 1]).find_map(strong);
             if found.is_some() {
@@ -394,15 +395,21 @@ impl Joiner {
     /// The only process whose head goes with this line, if it goes for sure: a last flush that
     /// was nothing else.
     fn only_tail(&self, line: &[u8]) -> Option<(Who, Kind)> {
-        if self.heads == 0 || memmem::find(line, b" stream ").is_none() {
+        let may_be = [&b" stream "[..], b"NCCL "];
+        if self.heads == 0
+            || !may_be
+                .into_iter()
+                .any(|text| memmem::find(line, text).is_some())
+        {
             return None;
         }
         let mut fits = self.writers.iter().filter_map(|(who, w)| {
             if w.head.is_empty() {
                 return None;
             }
-            match fit(&w.head, line) {
-                Some((Fit::Strong, kind)) => Some((who, kind)),
+            // Another's end may fit as well: only a header that goes through the joint is sure.
+            match fit(who, &w.head, line) {
+                Some((Fit::Strong, kind)) if opened(&w.head).is_none() => Some((who, kind)),
                 _ => None,
             }
         });
@@ -429,7 +436,14 @@ impl Joiner {
     }
 
     /// The write that begins at `start`, whose lines from `from` on are whole. Gives its end.
-    fn block(&mut self, bytes: &[u8], start: usize, from: usize, who: &Who, out: &mut Vec<u8>) -> usize {
+    fn block(
+        &mut self,
+        bytes: &[u8],
+        start: usize,
+        from: usize,
+        who: &Who,
+        out: &mut Vec<u8>,
+    ) -> usize {
         let full = (start + BLOCK).min(bytes.len());
         self.expected = self.at + full as u64;
         if from > full {
@@ -465,7 +479,8 @@ impl Joiner {
             let rest = &bytes[at..full];
             // With nothing of its own behind it, others' text is no part of the buffer.
             let is_own = foreign.is_none() || !rest.is_empty();
-            let is_own = is_own && may_open(rest, who, &self.stamp)
+            let is_own = is_own
+                && may_open(rest, who, &self.stamp)
                 && !self.is_anothers(bytes, at, full, who);
             (!is_own).then_some(foreign.unwrap_or(at))
         });
@@ -496,8 +511,12 @@ impl Joiner {
         let line = &bytes[at..line_end(bytes, at)];
         opened(line).is_some_and(|header| {
             let who = who(line, &header);
-            let joint = |w: &Writer| w.head == bytes[at..full];
-            let known = self.writers.get(who).is_some_and(|w| !joint(w));
+            // A head and another's first bytes can look like a header: one not met before says
+            // nothing.
+            let known = self
+                .writers
+                .get(who)
+                .is_some_and(|w| w.head != bytes[at..full]);
             let before = at + header.start < full;
             before && who != of && known && is_whole(line, &header).is_some()
         })
@@ -536,7 +555,13 @@ impl Joiner {
     /// Where a write ended before its buffer was full, the process's last line must be whole. If
     /// it is not, the write did not begin where it was thought to: passes on the lines in front
     /// of that one and gives where it begins.
-    fn is_misled(&mut self, bytes: &[u8], own: usize, out: &mut Vec<u8>, from: usize) -> Option<usize> {
+    fn is_misled(
+        &mut self,
+        bytes: &[u8],
+        own: usize,
+        out: &mut Vec<u8>,
+        from: usize,
+    ) -> Option<usize> {
         let line = &bytes[own..line_end(bytes, own)];
         let header = opened(line)?;
         if is_whole(line, &header).is_some() {
@@ -566,9 +591,10 @@ impl Joiner {
             return self.pass(bytes, out);
         }
         let next = &bytes[end..line_end(bytes, end)];
-        let writer = opened(next).and_then(|h| self.waiting(who(next, &h)));
-        if let Some(writer) = writer
-            && matches!(fit(&writer.head, line), Some((Fit::Strong, _)))
+        let of = opened(next).map(|h| who(next, &h));
+        if let Some(of) = of
+            && let Some(writer) = self.waiting(of)
+            && matches!(fit(of, &writer.head, line), Some((Fit::Strong, _)))
         {
             self.lost = false;
             return self.write(bytes, true, out);
@@ -709,5 +735,249 @@ impl<R: Read> Read for Reader<R> {
         to[..n].copy_from_slice(&self.out[self.given..self.given + n]);
         self.given += n;
         Ok(n)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::io::Cursor;
+
+    /// What the reader makes of `log`, told that it is in blocks, read `step` bytes at a time.
+    fn joined(log: &[u8], step: usize) -> (Vec<u8>, Seen) {
+        let found = Found::default();
+        let mut reader = Reader::of_blocks(Slow(Cursor::new(log), step), Arc::clone(&found));
+        let (mut out, mut buffer) = (Vec::new(), vec![0; step]);
+        loop {
+            match reader.read(&mut buffer).unwrap() {
+                0 => break,
+                n => out.extend_from_slice(&buffer[..n]),
+            }
+        }
+        let seen = found.lock().unwrap().unwrap();
+        (out, seen)
+    }
+
+    struct Slow<'b>(Cursor<&'b [u8]>, usize);
+
+    impl Read for Slow<'_> {
+        fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+            let n = to.len().min(self.1);
+            self.0.read(&mut to[..n])
+        }
+    }
+
+    fn lines(log: &[u8]) -> Vec<&[u8]> {
+        let mut lines: Vec<&[u8]> = log.split_inclusive(|&b| b == b'\n').collect();
+        lines.sort_unstable();
+        lines
+    }
+
+    fn of<'b>(log: &'b [u8], start: &str) -> Vec<&'b [u8]> {
+        log.split_inclusive(|&b| b == b'\n')
+            .filter(|l| memmem::find(l, start.as_bytes()).is_some())
+            .collect()
+    }
+
+    fn call(pid: u64, n: u64) -> String {
+        let at = 0x7f00_0000_0000_u64 + n * 512;
+        format!(
+            "gpu-a:{pid}:{} [0] NCCL INFO AllReduce: opCount {n:x} sendbuff {at:#x} recvbuff \
+             {at:#x} count {} datatype 9 op 0 root 0 comm 0x55d{pid}a0 [nranks=4] stream \
+             0x60{pid}f0\n",
+            pid + n % 3,
+            1000 + n * 77,
+        )
+    }
+
+    fn other(pid: u64, n: u64) -> String {
+        let more = "via P2P/CUMEM ".repeat(n as usize % 9);
+        format!("gpu-a:{pid}:{pid} [1] NCCL INFO Channel {n:02}/0 : 1[1] -> 2[2] {more}end\n")
+    }
+
+    /// The naive twin: processes with a buffer each, that one log is written from.
+    #[derive(Default)]
+    struct Job {
+        held: std::collections::BTreeMap<u64, Vec<u8>>,
+        log: Vec<u8>,
+        lines: Vec<u8>,
+    }
+
+    impl Job {
+        fn say(&mut self, pid: u64, line: &str) {
+            self.lines.extend_from_slice(line.as_bytes());
+            let held = self.held.entry(pid).or_default();
+            held.extend_from_slice(line.as_bytes());
+            while held.len() >= BLOCK {
+                self.log.extend(held.drain(..BLOCK));
+            }
+        }
+
+        fn print(&mut self, text: &str) {
+            self.lines.extend_from_slice(text.as_bytes());
+            self.log.extend_from_slice(text.as_bytes());
+        }
+
+        fn end(mut self) -> (Vec<u8>, Vec<u8>) {
+            for held in self.held.values() {
+                self.log.extend_from_slice(held);
+            }
+            (self.log, self.lines)
+        }
+    }
+
+    fn two(n: u64) -> (Vec<u8>, Vec<u8>) {
+        let mut job = Job::default();
+        for i in 0..n {
+            for pid in [1422, 1423] {
+                job.say(pid, &call(pid, i));
+            }
+            if i % 30 == 29 {
+                job.print(&format!(" iteration {i}/ 100 | lm loss: 2.0 |\n"));
+            }
+        }
+        job.end()
+    }
+
+    #[test]
+    fn lines_cut_at_buffers_ends_are_whole_again_and_step_lines_too() {
+        let (log, whole) = two(120);
+        assert!(is_blocks(&log) && !is_blocks(&whole));
+        let (out, seen) = joined(&log, 1000);
+        assert_eq!(lines(&out), lines(&whole));
+        assert_eq!((seen.processes, seen.others), (2, 0));
+        assert!(seen.calls >= 8, "{seen:?}");
+    }
+
+    #[test]
+    fn what_was_still_held_back_when_the_job_was_killed_is_passed_on_as_it_is() {
+        let (log, _) = two(120);
+        let log = &log[..5 * BLOCK];
+        let (out, _) = joined(log, 77);
+        assert_eq!(out.len(), log.len());
+        let count = |bytes: &[u8]| bytes.iter().filter(|&&b| b == b'\n').count();
+        assert_eq!(count(&out), count(log));
+    }
+
+    #[test]
+    fn a_progress_bar_without_a_line_end_is_no_part_of_a_line() {
+        let mut job = Job::default();
+        for i in 0..200 {
+            for pid in [7001, 7002, 7003] {
+                job.say(pid, &call(pid, i));
+                job.say(pid, &other(pid, i));
+            }
+            job.print(&format!("\r {i}%|##   | {i}/200 [00:01<00:11,  3.11it/s]"));
+        }
+        let (log, _) = job.end();
+        let (out, _) = joined(&log, 4096);
+        for pid in [7001, 7002, 7003] {
+            for i in 0..200 {
+                for line in [call(pid, i), other(pid, i)] {
+                    assert!(memmem::find(&out, line.as_bytes()).is_some(), "{line}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_log_written_line_by_line_is_not_taken_for_blocks() {
+        for pids in 1..5_u64 {
+            let mut log = String::new();
+            for i in 0..3000 {
+                log += &call(100 + (i * 7919 / 3) % pids, i);
+                if i % 40 == 7 {
+                    log += "step 3 loss 2.0\n";
+                }
+                if i % 100 == 9 {
+                    // Torn at byte 128.
+                    let (a, b) = (call(100, i), call(101, i));
+                    log += &format!("{}{}{}", &a[..128], b, &a[128..]);
+                }
+            }
+            assert!(!is_blocks(log.as_bytes()), "{pids}");
+        }
+    }
+
+    #[test]
+    fn a_plain_log_is_read_as_it_is() {
+        let log = (0..20_000).map(|i| call(5, i)).collect::<String>();
+        let found = Found::default();
+        let mut out = Vec::new();
+        let mut reader = Reader::new(log.as_bytes(), Arc::clone(&found));
+        reader.read_to_end(&mut out).unwrap();
+        assert!(out == log.as_bytes() && found.lock().unwrap().is_none());
+    }
+
+    fn event() -> impl Strategy<Value = (u8, u64, u64)> {
+        (0..12_u8, 0..4_u64, 0..5000_u64)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+        #[test]
+        fn what_is_put_together_is_what_the_naive_twin_wrote(
+            events in proptest::collection::vec(event(), 100..900),
+            step in 1..9000_usize,
+        ) {
+            let mut job = Job::default();
+            for (kind, pid, n) in events {
+                let pid = 1000 + pid * 17;
+                match kind {
+                    0 => job.print(&format!("step {n} loss 2.0\n")),
+                    1..4 => job.say(pid, &other(pid, n)),
+                    _ => job.say(pid, &call(pid, n)),
+                }
+            }
+            let (log, whole) = job.end();
+            let (out, _) = joined(&log, step);
+            prop_assert_eq!(out.len(), log.len());
+            // A last flush that is only the end of a line may not say whose it is: then it is
+            // not joined, once a process. What is joined is right.
+            let is_call = |line: &&[u8]| {
+                opened(line).is_some_and(|h| is_whole(line, &h) == Some(Kind::Call))
+            };
+            let calls = |log: &[u8]| {
+                let mut calls: Vec<Vec<u8>> = of(log, "gpu-a:")
+                    .into_iter()
+                    .filter(is_call)
+                    // The end may be all that a last flush held.
+                    .map(|l| trimmed(l).to_vec())
+                    .collect();
+                calls.sort_unstable();
+                calls
+            };
+            let (got, want) = (calls(&out), calls(&whole));
+            let mut rest = want.iter();
+            for call in &got {
+                let wrong = String::from_utf8_lossy(call);
+                prop_assert!(rest.any(|w| w == call), "{wrong}");
+            }
+            prop_assert!(want.len() - got.len() <= 16, "{} of {}", got.len(), want.len());
+        }
+
+        #[test]
+        fn any_bytes_come_out_complete(
+            pieces in proptest::collection::vec((any::<u16>(), 0..9000_usize), 0..40),
+            noise in proptest::collection::vec(any::<u8>(), 0..300),
+            step in 1..5000_usize,
+        ) {
+            let source = two(60).0;
+            let mut log = Vec::new();
+            for (from, len) in pieces {
+                let from = from as usize % source.len();
+                log.extend_from_slice(&source[from..(from + len).min(source.len())]);
+                log.extend_from_slice(&noise[..noise.len().min(len % 50)]);
+            }
+            log.extend_from_slice(&noise);
+            let (mut out, _) = joined(&log, step);
+            is_blocks(&log);
+            prop_assert_eq!(out.len(), log.len());
+            out.sort_unstable();
+            log.sort_unstable();
+            prop_assert!(out == log);
+        }
     }
 }
