@@ -511,14 +511,19 @@ impl Joiner {
         let line = &bytes[at..line_end(bytes, at)];
         opened(line).is_some_and(|header| {
             let who = who(line, &header);
-            // A head and another's first bytes can look like a header: one not met before says
-            // nothing.
-            let known = self
-                .writers
-                .get(who)
-                .is_some_and(|w| w.head != bytes[at..full]);
-            let before = at + header.start < full;
-            before && who != of && known && is_whole(line, &header).is_some()
+            let writer = self.writers.get(who);
+            if who == of || writer.is_some_and(|w| w.head == bytes[at..full]) {
+                return false;
+            }
+            let is_its = if at + header.start < full {
+                // A head and another's first bytes can look like a header: one not met before
+                // says nothing.
+                writer.is_some()
+            } else {
+                // Another's buffer that begins behind a head in a stamp has a stamp of its own.
+                is_like(&line[..header.start], &self.stamp) && self.cut_in_host(who).is_none()
+            };
+            is_its && is_whole(line, &header).is_some()
         })
     }
 
@@ -613,11 +618,17 @@ impl Joiner {
     }
 }
 
+/// Whether two stamps differ in digits only.
+fn is_like(a: &[u8], b: &[u8]) -> bool {
+    let like = |(a, b): (&u8, &u8)| a == b || a.is_ascii_digit() && b.is_ascii_digit();
+    a.len() == b.len() && a.iter().zip(b).all(like)
+}
+
 /// Whether `rest`, the last bytes of a buffer, may be the beginning of a line of `who`, with a
 /// time stamp like `stamp` in front.
 fn may_open(rest: &[u8], who: &[u8], stamp: &[u8]) -> bool {
-    let like = |(a, b): (&u8, &u8)| a == b || a.is_ascii_digit() && b.is_ascii_digit();
-    let stamped = rest.iter().zip(stamp).all(like);
+    let begins = rest.len().min(stamp.len());
+    let stamped = is_like(&rest[..begins], &stamp[..begins]);
     let rest = &rest[rest.len().min(stamp.len())..];
     stamped && rest.iter().zip(who).all(|(a, b)| a == b)
 }
