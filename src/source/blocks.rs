@@ -752,8 +752,12 @@ impl<R: Read> Read for Reader<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::synth::options::{Damage, Layout, Nccl, Options, Prefix, Timestamps, Trainer};
+    use crate::synth::{StreamSink, generate};
+    use flate2::read::GzDecoder;
     use proptest::prelude::*;
     use std::io::Cursor;
+    use std::path::{Path, PathBuf};
 
     /// What the reader makes of `log`, told that it is in blocks, read `step` bytes at a time.
     fn joined(log: &[u8], step: usize) -> (Vec<u8>, Seen) {
@@ -921,6 +925,98 @@ mod tests {
         assert!(out == log.as_bytes() && found.lock().unwrap().is_none());
     }
 
+    /// The logs in `folder`, unpacked.
+    fn logs_in(folder: PathBuf) -> Vec<(String, Vec<u8>)> {
+        let mut logs = Vec::new();
+        let mut todo = vec![folder];
+        while let Some(path) = todo.pop() {
+            if path.is_dir() {
+                todo.extend(path.read_dir().unwrap().map(|e| e.unwrap().path()));
+                continue;
+            }
+            let (raw, mut bytes) = (std::fs::read(&path).unwrap(), Vec::new());
+            if raw.starts_with(&[0x1f, 0x8b]) {
+                GzDecoder::new(&raw[..]).read_to_end(&mut bytes).unwrap();
+            } else {
+                bytes = raw;
+            }
+            logs.push((path.display().to_string(), bytes));
+        }
+        logs
+    }
+
+    #[test]
+    fn only_the_sample_logs_written_in_blocks_are_taken_for_such() {
+        let testdata = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata");
+        let mut n = 0;
+        for folder in ["logs", "captured", "bad"] {
+            for (name, log) in logs_in(testdata.join(folder)) {
+                let told = name.contains("-buffered/nccl.log") || name.contains("-blocks.log");
+                assert_eq!(is_blocks(&log), told, "{name}");
+                n += u32::from(told);
+            }
+        }
+        assert!(n >= 3, "{n}");
+    }
+
+    fn made(options: &Options) -> Option<Vec<u8>> {
+        options.check().ok()?;
+        let mut log = Vec::new();
+        generate(options, &mut StreamSink::new(&mut log)).unwrap();
+        Some(log)
+    }
+
+    #[test]
+    fn no_damage_no_launcher_and_no_time_stamp_is_taken_for_blocks() {
+        let base = |nccl| Options {
+            nccl,
+            steps: 6,
+            layers: 2,
+            ..Options::default()
+        };
+        let mut all = Vec::new();
+        for nccl in [Nccl::V2_4, Nccl::V2_28, Nccl::V2_29] {
+            for &kind in Damage::ALL {
+                for rate in [0.02, 0.3, 1.0] {
+                    all.push(Options {
+                        damage: vec![(kind, rate)],
+                        ..base(nccl)
+                    });
+                }
+            }
+        }
+        for &prefix in Prefix::ALL {
+            for &timestamps in Timestamps::ALL {
+                all.push(Options {
+                    prefix,
+                    timestamps,
+                    ..base(Nccl::V2_28)
+                });
+            }
+        }
+        for &trainer in Trainer::ALL {
+            for layout in [Layout::Stream, Layout::PerRank] {
+                all.push(Options {
+                    trainer,
+                    layout,
+                    ..base(Nccl::V2_28)
+                });
+            }
+        }
+        let mut n = 0;
+        for options in &all {
+            if let Some(log) = made(options) {
+                assert!(!is_blocks(&log), "{options:?}");
+                n += 1;
+            }
+        }
+        assert!(n > 80, "{n}");
+    }
+
+    fn is_call(line: &[u8]) -> bool {
+        opened(line).is_some_and(|h| is_whole(line, &h) == Some(Kind::Call))
+    }
+
     fn event() -> impl Strategy<Value = (u8, u64, u64)> {
         (0..12_u8, 0..4_u64, 0..5000_u64)
     }
@@ -945,28 +1041,33 @@ mod tests {
             let (log, whole) = job.end();
             let (out, _) = joined(&log, step);
             prop_assert_eq!(out.len(), log.len());
-            // A last flush that is only the end of a line may not say whose it is: then it is
-            // not joined, once a process. What is joined is right.
-            let is_call = |line: &&[u8]| {
-                opened(line).is_some_and(|h| is_whole(line, &h) == Some(Kind::Call))
-            };
-            let calls = |log: &[u8]| {
-                let mut calls: Vec<Vec<u8>> = of(log, "gpu-a:")
-                    .into_iter()
-                    .filter(is_call)
-                    // The line's end, or the stream's, may be all that a last flush held.
-                    .map(|l| l[..memmem::find(l, b" stream ").unwrap_or(l.len())].to_vec())
-                    .collect();
-                calls.sort_unstable();
-                calls
-            };
-            let (got, want) = (calls(&out), calls(&whole));
-            let mut rest = want.iter();
-            for call in &got {
-                let wrong = String::from_utf8_lossy(call);
-                prop_assert!(rest.any(|w| w == call), "{wrong}");
+            for pid in (0..4).map(|pid| 1000 + pid * 17) {
+                let of_pid = format!("gpu-a:{pid}:");
+                let (got, want) = (of(&out, &of_pid), of(&whole, &of_pid));
+                // Each process's lines in their order, and nothing that it did not write; a last
+                // flush that is only the end of a line does not say whose it is: that line is
+                // left in two, once a process.
+                let (mut rest, mut left) = (want.iter(), Vec::new());
+                let mut found = 0;
+                for line in &got {
+                    let before = rest.clone();
+                    if rest.any(|w| w == line) {
+                        found += 1;
+                    } else {
+                        rest = before;
+                        left.push(*line);
+                    }
+                }
+                let shown = || left.iter().map(|l| String::from_utf8_lossy(l)).collect::<Vec<_>>();
+                prop_assert!(want.len() - found <= 1, "{found} of {}: {:?}", want.len(), shown());
+                prop_assert!(left.len() <= 1, "{:?}", shown());
+                for line in left.iter().filter(|l| is_call(l)) {
+                    let last = want[want.len() - 1];
+                    prop_assert!(last.starts_with(line), "{:?}", shown());
+                }
             }
-            prop_assert!(want.len() - got.len() <= 16, "{} of {}", got.len(), want.len());
+            let printed = |log| of(log, "step ").into_iter().map(<[u8]>::to_vec).collect::<Vec<_>>();
+            prop_assert_eq!(printed(&out), printed(&whole));
         }
 
         #[test]
