@@ -628,7 +628,8 @@ fn is_like(a: &[u8], b: &[u8]) -> bool {
 /// time stamp like `stamp` in front.
 fn may_open(rest: &[u8], who: &[u8], stamp: &[u8]) -> bool {
     let begins = rest.len().min(stamp.len());
-    let stamped = is_like(&rest[..begins], &stamp[..begins]);
+    // A process's stamps do not go back.
+    let stamped = is_like(&rest[..begins], &stamp[..begins]) && rest[..begins] >= stamp[..begins];
     let rest = &rest[rest.len().min(stamp.len())..];
     stamped && rest.iter().zip(who).all(|(a, b)| a == b)
 }
