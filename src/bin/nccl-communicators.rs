@@ -19,7 +19,9 @@ use std::process::ExitCode;
 /// created_by (the function called), state (started, ready, destroyed, aborted; with counts where
 /// members differ). From Init timings: init_s (the slowest member's), init_slowest (its rank),
 /// init_breakdown (its parts=seconds). From calls: calls and total_bytes of all members, ops
-/// (op=calls:bytes).
+/// (op=calls:bytes). From both, a model of what all ranks move: model_wire_bytes at best, and of it
+/// between nodes if collectives go round rings (model_inter_ring_bytes), or if AllReduce goes up and
+/// down trees (model_inter_tree_bytes); empty where a rank or its node is not known.
 ///
 /// label (tensor, pipeline, data, expert, context, world, unknown) is inferred: from who is a member
 /// and from the calls. confidence is high only where both agree and nothing else fits; evidence says

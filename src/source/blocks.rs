@@ -71,10 +71,20 @@ fn is_suspect(bytes: &[u8]) -> bool {
     let Some(first) = first_header(bytes) else {
         return false;
     };
+    // A rank's own file is known by its headers: they all begin alike. Of several ranks' one the
+    // other ranks' lines are enough to tell.
+    let line = &bytes[first..line_end(bytes, first)];
+    let own = opened(line).map_or(&b""[..], |header| who(line, &header));
+    let is_others = |start: usize| own.is_empty() || !bytes[start..].starts_with(own);
     (first..bytes.len())
         .step_by(BLOCK)
         .skip(1)
-        .any(|at| is_cut(bytes, at))
+        .any(|at| is_others(line_start(bytes, at)) && is_cut(bytes, at))
+}
+
+/// Where the line begins that `at` is in.
+fn line_start(bytes: &[u8], at: usize) -> usize {
+    memrchr(b'\n', &bytes[..at]).map_or(0, |i| i + 1)
 }
 
 /// Where the first line that opens with a header begins, or the header itself.
@@ -82,7 +92,7 @@ fn first_header(bytes: &[u8]) -> Option<usize> {
     let mut from = 0;
     loop {
         let at = from + memmem::find(&bytes[from..], b"NCCL ")?;
-        let start = memrchr(b'\n', &bytes[..at]).map_or(0, |i| i + 1);
+        let start = line_start(bytes, at);
         let end = line_end(bytes, at);
         if let Some(header) = header::find(&bytes[start..end], 0) {
             return Some(start + piece(&bytes[start..], &header));
@@ -92,7 +102,7 @@ fn first_header(bytes: &[u8]) -> Option<usize> {
 }
 
 fn is_cut(bytes: &[u8], at: usize) -> bool {
-    let start = memrchr(b'\n', &bytes[..at]).map_or(0, |i| i + 1);
+    let start = line_start(bytes, at);
     let end = line_end(bytes, at);
     if start == at || end == bytes.len() {
         return false;

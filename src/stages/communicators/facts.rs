@@ -108,6 +108,32 @@ impl<'f> Facts<'f> {
             .or_else(|| u32::try_from(self.by_host()?.len()).ok())
     }
 
+    pub(super) fn nranks(&self) -> Option<u32> {
+        self.communicator.nranks.filter(|&n| n > 0)
+    }
+
+    /// How many ranks each node has. NCCL may take ranks of one host for different nodes
+    /// (`NCCL_HOSTID`): then only one rank on each is sure.
+    pub(super) fn ranks_by_node(&self) -> Option<Vec<u128>> {
+        let (nodes, nranks) = (self.nodes()?, self.nranks()?);
+        let hosts = self.by_host()?;
+        if hosts.len() == nodes as usize {
+            return Some(hosts.into_values().map(|n| n as u128).collect());
+        }
+        (nodes == nranks).then(|| vec![1; nodes as usize])
+    }
+
+    /// Whether a rank is on another node than a member.
+    pub(super) fn is_far(&self, side: &Side, rank: u32) -> Option<bool> {
+        let peer = self.sides().find(|s| s.rank == Some(rank))?;
+        let alone = self.nodes()? == self.nranks()?;
+        Some(alone || self.host(peer) != self.host(side))
+    }
+
+    pub(super) fn operation(&self, key: &crate::tally::Key) -> &'f [u8] {
+        self.found.ops.name(key.op)
+    }
+
     pub(super) fn ranks_per_node(&self) -> Option<String> {
         let mut counts: BTreeSet<usize> = self
             .sides()

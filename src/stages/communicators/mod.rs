@@ -13,6 +13,7 @@ mod rows;
 #[cfg(test)]
 mod tests;
 mod traffic;
+mod wire;
 
 use crate::calls::{self, Options as Read, Progress};
 use crate::error::{Error, Result};

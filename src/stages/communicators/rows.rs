@@ -4,10 +4,11 @@ use super::Found;
 use super::facts::Facts;
 use super::fold::{Side, State};
 use super::identity::Communicator;
+use super::wire::wire;
 use crate::render::{Cell, Grid};
 
 /// The columns of a communicator's row.
-const COLUMNS: [&str; 23] = [
+const COLUMNS: [&str; 26] = [
     "comm_id",
     "label",
     "confidence",
@@ -31,6 +32,9 @@ const COLUMNS: [&str; 23] = [
     "state",
     "host",
     "pid",
+    "model_wire_bytes",
+    "model_inter_ring_bytes",
+    "model_inter_tree_bytes",
 ];
 
 /// One row a communicator.
@@ -43,6 +47,7 @@ pub fn grid(found: &Found) -> Grid {
             false => text.into(),
         };
         let own = of.own();
+        let wire = wire(&of);
         vec![
             communicator.key.text().map_or(Cell::Empty, text),
             label.of.name().into(),
@@ -77,6 +82,9 @@ pub fn grid(found: &Found) -> Grid {
             text(of.state()),
             own.map_or(Cell::Empty, |side| host(&of, side)),
             own.and_then(|side| of.pid(side)).into(),
+            wire.map(|w| w.all).into(),
+            wire.map(|w| w.ring).into(),
+            wire.map(|w| w.tree).into(),
         ]
     };
     Grid {
@@ -117,10 +125,7 @@ pub fn members(found: &Found) -> Grid {
         for (at, side) in of.sides().enumerate() {
             let hex = |n: u64, x: &str| Cell::from(format!("{x}{n:x}"));
             rows.push(vec![
-                communicator
-                    .key
-                    .text()
-                    .map_or(Cell::Empty, |t| Cell::from(t)),
+                communicator.key.text().map_or(Cell::Empty, Cell::from),
                 side.rank.map(u64::from).into(),
                 host(&of, side),
                 of.pid(side).into(),

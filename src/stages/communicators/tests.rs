@@ -1,8 +1,11 @@
 //! Labels of jobs laid out by hand, the ones that are easily mistaken among them.
 
+use super::Found;
+use super::facts::Facts;
 use super::fold::{Side, State};
 use super::identity::{self, Communicator};
 use super::label;
+use super::wire::{Wire, wire};
 use crate::origin::Process;
 use crate::tally::{Key, NO_ROOT, Ops, Value};
 
@@ -75,15 +78,31 @@ impl Job {
         self
     }
 
-    /// `label confidence` of each communicator.
-    fn labels(&self) -> Vec<String> {
+    /// What each communicator's calls move, by the model.
+    fn wires(&self) -> Vec<Option<Wire>> {
+        let found = Found {
+            communicators: identity::communicators(&self.sides),
+            sides: self.sides.clone(),
+            ops: self.ops.clone(),
+            processes: self.processes(),
+        };
+        let of = |c| wire(&Facts::of(&found, c));
+        found.communicators.iter().map(of).collect()
+    }
+
+    fn processes(&self) -> Vec<Process> {
         let most = self.sides.iter().map(|s| s.process).max().unwrap();
-        let processes: Vec<Process> = (0..=most)
+        (0..=most)
             .map(|p| Process {
                 host: format!("h{}", p / 8).into_bytes().into(),
                 pid: Some(u64::from(p) + 100),
             })
-            .collect();
+            .collect()
+    }
+
+    /// `label confidence` of each communicator.
+    fn labels(&self) -> Vec<String> {
+        let processes = self.processes();
         let mut all: Vec<Communicator> = identity::communicators(&self.sides);
         identity::place(&mut all, &self.sides, &processes);
         label::label(&mut all, &self.sides, &self.ops, 10);
@@ -306,4 +325,37 @@ fn exchanges_are_sure_where_parts_differ() {
     job.group(&ALL, world);
     job.groups(&HALVES, |_, _| vec![("AlltoAll", BF16, SUM, MB, 640, None)]);
     assert_eq!(job.labels()[1..], ["expert"; 2]);
+}
+
+#[test]
+fn the_model_splits_bytes_between_and_within_nodes() {
+    // Ranks 0 to 7 are on one host, 8 to 15 on the next.
+    let mut job = Job::new();
+    let one = |op: &'static str| {
+        move |_, n| vec![(op, BF16, SUM, if n == 3 { 900 } else { 800 }, 1, None)]
+    };
+    job.group(&[6, 7, 8, 9], one("AllReduce"))
+        .group(&[6, 7, 8, 9], one("AllGather"))
+        .group(&[6, 7, 8], one("AlltoAll"))
+        .group(&[0, 1, 2, 3], one("AllReduce"))
+        .group(&[0, 8], |rank, _| {
+            let op = if rank == 0 { "Send" } else { "Recv" };
+            vec![(op, BF16, SUM, 800, 1, Some(1 - rank))]
+        })
+        .group(&[0, 8], one("PutSignal"));
+    let wire = |all, ring, tree| Some(Wire { all, ring, tree });
+    assert_eq!(
+        job.wires(),
+        [
+            // 2 x 3 x 800; two of four edges of the ring, one of three of the tree.
+            wire(4800, 2400, 1600),
+            // 4 x 3 x 800, half of it.
+            wire(9600, 4800, 4800),
+            // Six pairs, four of them on different hosts.
+            wire(5400, 3600, 3600),
+            wire(4800, 0, 0),
+            wire(800, 800, 800),
+            None,
+        ]
+    );
 }
