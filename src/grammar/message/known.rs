@@ -21,6 +21,7 @@ const BEGINNINGS: &[(Family, &[&str])] = &[
             "[Proxy ",
             "[Service thread]",
             "UDS: ",
+            "UDS converted handle",
             "UDS proxy",
             "ProxyCall",
             "recvProxy",
@@ -47,6 +48,7 @@ const BEGINNINGS: &[(Family, &[&str])] = &[
             "Skipping registration",
             "Skipping graph registration",
             "Cleanup buffer",
+            "Imported shareable buffer",
             "fallocate: ",
         ],
     ),
@@ -54,6 +56,7 @@ const BEGINNINGS: &[(Family, &[&str])] = &[
         Family::Topology,
         &[
             "=== System",
+            "Could not find real path of ",
             "======",
             "+ PCI[",
             "+ NVL[",

@@ -124,6 +124,9 @@ impl Run<'_> {
             },
         )?;
         report.input(&input.name(), &log.account);
+        if log.account.lines == 0 {
+            calls::no_calls(&input.name(), 0, report);
+        }
         let timeline = timeline::resolve(&log.marks, &self.read.timeline);
         let window = self.read.window.as_ref();
         if window.is_some() {
@@ -264,7 +267,7 @@ fn notes(sides: &[Side], all: &[Communicator], report: &mut Report) {
         .map(|&at| &sides[at])
         .collect();
     let without = unknown.iter().filter(|side| side.rank.is_none()).count();
-    if all.is_empty() {
+    if all.is_empty() && report.total().lines > 0 {
         report.warn(&format!(
             "no communicators: NCCL names them under {SETTING}"
         ));

@@ -24,6 +24,16 @@ pub struct Partial {
     tuned: bool,
     /// Processes whose calls the NVLink switches served, with the first line.
     nvls: FxHashMap<(u32, Algorithm), u64>,
+    coverage: Coverage,
+}
+
+/// How many of NCCL's lines that are no calls were understood.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Coverage {
+    /// What they say was read.
+    pub read: u64,
+    /// Only what they are about is known.
+    pub known: u64,
 }
 
 /// A communicator as a process knows it.
@@ -63,6 +73,10 @@ impl Visit for Partial {
     fn message(&mut self, said: &Said<'_>) {
         let (process, line) = (said.process, said.line);
         let thread = (process, said.tid);
+        match &said.message {
+            Message::Plain(..) => self.coverage.known += 1,
+            _ => self.coverage.read += 1,
+        }
         match &said.message {
             Message::Connection(c) => {
                 let whose = match c.of {
@@ -141,6 +155,8 @@ pub struct All {
     pub comms: BTreeSet<(u32, Comm)>,
     /// There are TUNING lines.
     pub tuned: bool,
+    /// Lines understood.
+    pub coverage: Coverage,
     /// The input in hand.
     pub input: u32,
     // What threads were doing when the chunk added last ended.
@@ -176,6 +192,7 @@ impl All {
             threads,
             comms,
             tuned,
+            coverage,
             nvls,
         } = visit;
         let first = |line| First {
@@ -183,6 +200,8 @@ impl All {
             line: before + line,
         };
         self.tuned |= tuned;
+        self.coverage.read += coverage.read;
+        self.coverage.known += coverage.known;
         let used = nvls.into_iter().map(|((process, algorithm), line)| {
             let fact = Fact::new(Kind::Nvls, "used", algorithm.name());
             ((process, fact), line)

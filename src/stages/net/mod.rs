@@ -24,7 +24,7 @@ use crate::origin::{Merged, Process};
 use crate::report::Report;
 use crate::source::Origin;
 use fact::Kind;
-use fold::{All, Partial};
+use fold::{All, Coverage, Partial};
 use std::collections::BTreeSet;
 
 /// What NCCL must be told to print all of it.
@@ -94,6 +94,17 @@ pub fn net(
         processes: merged.origins.processes.items().to_vec(),
         inputs,
     };
+    let Coverage { read, known } = net.all.coverage;
+    let account = report.total();
+    // A damaged line may have something to read.
+    let lines = account.other.max(read + known);
+    if lines > 0 {
+        report.note(&format!(
+            "of {lines} NCCL lines that are no calls {read} are read, {known} are known by what \
+             they are about, {} are not",
+            lines - read - known
+        ));
+    }
     let missing = net.missing();
     if !missing.is_empty() {
         report.note(&format!(
