@@ -133,7 +133,7 @@
 //! they enter NCCL (PyTorch's flight recorder). Held against that record (`tests/it/captured.rs`):
 //!
 //! - **Every call is found**, with its elements, datatype, communicator and rank: in all logs
-//!   whose lines are whole nothing is lost and nothing is beyond the record. PyTorch 2.11 hands an
+//!   whose lines are whole, torn or cut into blocks nothing is lost or beyond the record. PyTorch 2.11 hands an
 //!   all-to-all with even splits to NCCL 2.28 as one AlltoAll, one with uneven splits as a Send and
 //!   a Recv for each peer.
 //! - **Position is not always the step.** NCCL prints when a rank enqueues, the trainer when its
@@ -148,7 +148,7 @@
 //! - **`python -u` keeps NCCL's lines whole.** It takes the buffer off C's standard output too.
 //!   Without it, and several ranks on one file, each process writes blocks of 4,096 bytes that end
 //!   anywhere; half lines of different ranks then meet, and a count may be glued to another
-//!   (`ddp-buffered`).
+//!   (`ddp-buffered`). Such a log is recognised and its lines are put together again.
 //! - **One `NCCL_DEBUG_FILE` for all ranks** leaves a quarter of four ranks' calls (`ddp-shared`).
 //! - **NCCL 2.30.7 tears lines at byte 128** on an unbuffered pipe, one in 200 with four ranks that
 //!   log at full speed. Two beginnings may stand before their two ends, an end behind another's
