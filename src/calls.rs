@@ -6,6 +6,7 @@ use crate::fold;
 use crate::formats::{self, Format, log, rows};
 use crate::origin::{Interner, Member, Merged};
 use crate::report::Report;
+use crate::scan::Visit;
 use crate::source::{self, Input, Origin, Small};
 use crate::table::Row;
 use crate::tally::{self, Bag, Counted, Key, Ops, Partial, Tally, Value};
@@ -436,6 +437,32 @@ pub fn who_as(merged: &Merged, all: &Merged, aliases: &[u32], member: &Member) -
         comm_id: identity.and_then(|i| i.comm_id),
         rank: identity.map(|i| i.rank),
     }
+}
+
+/// Walks an input that must be a log, and says what became of its lines; `why` is what a call
+/// table lacks.
+///
+/// # Errors
+/// It is no log, and those of [`log::read`].
+pub fn only_log<V: Visit + Send>(
+    input: &Input,
+    options: &log::Options,
+    merged: &mut Merged,
+    (why, report): (&str, &mut Report),
+    new: impl Fn() -> V + Sync,
+    progress: impl Fn(u64),
+    sink: impl FnMut(log::Part<'_, V>) -> Result<()>,
+) -> Result<log::Log> {
+    let name = input.name();
+    if formats::recognise(&input.head()?) != Format::Log {
+        return Err(Error::Content(format!("{name}: expected a log: {why}")));
+    }
+    let log = log::read(input, options, merged, new, progress, sink)?;
+    report.input(&name, &log.account);
+    if log.account.lines == 0 {
+        no_calls(&name, 0, report);
+    }
+    Ok(log)
 }
 
 /// Says what an input without calls lacks.

@@ -1,8 +1,8 @@
 """Runs the captures of this folder on a machine with one or more NVIDIA GPUs and keeps what each run left behind.
 
     python capture.py --list
-    python capture.py --out /tmp/captured ddp-u fsdp-files     # these
-    python capture.py --out /tmp/captured --jobs 4             # all, four at a time
+    python capture.py --out captured ddp-u fsdp-files     # these
+    python capture.py --out captured --jobs 4             # all, four at a time
 
 With fewer GPUs than ranks all ranks share the first GPU: each then poses as a host of its own (NCCL_HOSTID) and NCCL talks over sockets.
 Each capture gets a folder: stdout.log (what the launcher's `> nccl.log 2>&1` would hold), nccl.* (where NCCL wrote to files),

@@ -1,7 +1,7 @@
 """Puts chosen captures into ../captured: packed, with paths of the machine made neutral, each with its truth and its command.
 
-    python keep.py /tmp/captured ddp-u tp-files 3d-more=3d
-    python keep.py /tmp/captured --plain --steps 19..22 megatron-u=megatron     # cut as nccl-steps --list says, not packed
+    python keep.py captured ddp-u tp-files 3d-more=3d
+    python keep.py captured --plain --steps 19..22 megatron-u=megatron     # cut as nccl-steps --list says, not packed
 
 A path keeps its length (`/env/././.`), so that every byte of a log stays where it was: in some of them that is what they show.
 """

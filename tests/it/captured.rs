@@ -2,12 +2,12 @@
 //! call, its elements, datatype and communicator, and how many calls stand in another step than
 //! the one that made them.
 
-use crate::support::{Csv, run};
+use crate::support::{Csv, captured as folder, captured_logs as logs, run};
 use flate2::read::GzDecoder;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// What is known about a capture, and how far its log can be right.
 struct Case {
@@ -69,29 +69,12 @@ type Call = (u64, String, u64, String);
 /// How often each call was made.
 type Calls = BTreeMap<Call, u64>;
 
-fn folder(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("testdata/captured")
-        .join(name)
-}
-
 fn unpacked(path: &Path) -> Vec<u8> {
     let mut bytes = Vec::new();
     GzDecoder::new(std::fs::File::open(path).unwrap())
         .read_to_end(&mut bytes)
         .unwrap();
     bytes
-}
-
-/// The logs of a capture, without what other tools wrote beside them.
-fn logs(name: &str) -> Vec<String> {
-    let mut logs: Vec<String> = std::fs::read_dir(folder(name))
-        .unwrap()
-        .map(|entry| entry.unwrap().path().display().to_string())
-        .filter(|path| path.contains("/nccl."))
-        .collect();
-    logs.sort();
-    logs
 }
 
 /// The record: the calls of each step, and the processes of each group.

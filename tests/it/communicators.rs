@@ -1,28 +1,11 @@
 //! nccl-communicators: identity, lineage and labels, on made, captured and real logs.
 
-use crate::support::{Csv, Out, Work, arg, data, feed, gzip, run};
+use crate::support::{Csv, Out, Work, arg, captured_logs as logs, data, feed, gzip, run};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 const PROGRAM: &str = "nccl-communicators";
-
-fn captured(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("testdata/captured")
-        .join(name)
-}
-
-/// The logs of a capture.
-fn logs(name: &str) -> Vec<String> {
-    let mut logs: Vec<String> = std::fs::read_dir(captured(name))
-        .unwrap()
-        .map(|entry| entry.unwrap().path().display().to_string())
-        .filter(|path| path.contains("/nccl."))
-        .collect();
-    logs.sort();
-    logs
-}
 
 /// How often these columns come with these values.
 fn counts(table: &Csv, columns: &[&str]) -> BTreeMap<String, usize> {

@@ -196,6 +196,24 @@ pub(crate) fn arg(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
+/// The folder of a captured job, or of all.
+pub(crate) fn captured(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("testdata/captured")
+        .join(name)
+}
+
+/// The logs of a captured job, without what other tools wrote beside them.
+pub(crate) fn captured_logs(name: &str) -> Vec<String> {
+    let mut logs: Vec<String> = std::fs::read_dir(captured(name))
+        .unwrap()
+        .map(|entry| entry.unwrap().path().display().to_string())
+        .filter(|path| path.contains("/nccl."))
+        .collect();
+    logs.sort();
+    logs
+}
+
 pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     packer.write_all(bytes).unwrap();

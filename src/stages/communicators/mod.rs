@@ -17,7 +17,6 @@ mod wire;
 
 use crate::calls::{self, Options as Read, Progress};
 use crate::error::{Error, Result};
-use crate::formats::{self, Format, log};
 use crate::origin::{Identity, Member, Merged, Process};
 use crate::records::Basis;
 use crate::report::Report;
@@ -101,19 +100,14 @@ struct Run<'o> {
 
 impl Run<'_> {
     fn input(&mut self, input: &Input, report: &mut Report, progress: &dyn Progress) -> Result<()> {
-        if formats::recognise(&input.head()?) != Format::Log {
-            return Err(Error::Content(format!(
-                "{}: expected a log of NCCL's: a table of calls does not say who is in a \
-                 communicator",
-                input.name()
-            )));
-        }
         self.tally.clear();
         let (tally, sides, options) = (&mut self.tally, &mut self.sides, self.tally_options);
-        let log = log::read(
+        let why = "a call table does not say who is in a communicator";
+        let log = calls::only_log(
             input,
             &self.read.log,
             &mut self.merged,
+            (why, report),
             || Partial::new(options),
             |bytes| progress.advance(bytes),
             |part| {
@@ -123,10 +117,6 @@ impl Run<'_> {
                 Ok(())
             },
         )?;
-        report.input(&input.name(), &log.account);
-        if log.account.lines == 0 {
-            calls::no_calls(&input.name(), 0, report);
-        }
         let timeline = timeline::resolve(&log.marks, &self.read.timeline);
         let window = self.read.window.as_ref();
         if window.is_some() {

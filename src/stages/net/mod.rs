@@ -18,8 +18,7 @@ pub mod table;
 pub mod whose;
 
 use crate::calls::{self, Options, Progress};
-use crate::error::{Error, Result};
-use crate::formats::{self, Format, log};
+use crate::error::Result;
 use crate::origin::{Merged, Process};
 use crate::report::Report;
 use crate::source::Origin;
@@ -58,20 +57,18 @@ pub fn net(
     let mut all = All::default();
     let mut inputs = Vec::new();
     calls::each(origins, options.source, report, |input, report| {
-        let name = input.name();
-        if formats::recognise(&input.head()?) != Format::Log {
-            return Err(Error::Content(format!(
-                "{name}: expected a log: a call table does not say what NCCL's other lines said"
-            )));
-        }
         if !inputs.is_empty() {
             all.next_input();
         }
-        inputs.push(name.clone());
-        let log = log::read(
+        inputs.push(input.name());
+        calls::only_log(
             &input,
             &options.log,
             &mut merged,
+            (
+                "a call table does not say what NCCL's other lines said",
+                report,
+            ),
             Partial::default,
             |bytes| progress.advance(bytes),
             |part| {
@@ -79,10 +76,6 @@ pub fn net(
                 Ok(())
             },
         )?;
-        report.input(&name, &log.account);
-        if log.account.lines == 0 {
-            report.error(&format!("{name}: the input is empty"));
-        }
         Ok(())
     })?;
     progress.finish();

@@ -9,8 +9,7 @@ pub mod fold;
 pub mod table;
 
 use crate::calls::{self, Options, Progress};
-use crate::error::{Error, Result};
-use crate::formats::{self, Format, log};
+use crate::error::Result;
 use crate::origin::Merged;
 use crate::report::Report;
 use crate::source::Origin;
@@ -29,16 +28,11 @@ pub fn tuning(
     let mut merged = Merged::default();
     let mut all = All::default();
     calls::each(origins, options.source, report, |input, report| {
-        let name = input.name();
-        if formats::recognise(&input.head()?) != Format::Log {
-            return Err(Error::Content(format!(
-                "{name}: expected a log: a call table has no TUNING lines"
-            )));
-        }
-        let log = log::read(
+        calls::only_log(
             &input,
             &options.log,
             &mut merged,
+            ("a call table has no TUNING lines", report),
             Partial::default,
             |bytes| progress.advance(bytes),
             |part| {
@@ -46,10 +40,6 @@ pub fn tuning(
                 Ok(())
             },
         )?;
-        report.input(&name, &log.account);
-        if log.account.lines == 0 {
-            report.error(&format!("{name}: the input is empty"));
-        }
         Ok(())
     })?;
     progress.finish();
