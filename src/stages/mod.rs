@@ -5,6 +5,7 @@
 //! they make of it.
 
 pub mod agg;
+pub mod check;
 pub mod comms;
 pub mod communicators;
 pub mod hist;

@@ -1,0 +1,100 @@
+//! What nccl-check says: one finding, with its evidence.
+
+use crate::stages::net::fold::First;
+
+/// How bad a finding is. The worst comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Severity {
+    /// The job failed by it, or its results are wrong.
+    Error,
+    /// The job is slower than it need be, or may fail by it.
+    Warning,
+    /// Worth knowing; nothing need be done.
+    Note,
+}
+
+impl Severity {
+    /// As printed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+            Severity::Note => "note",
+        }
+    }
+}
+
+/// How sure a finding is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Sure {
+    /// The lines say it themselves.
+    High,
+    /// The lines say what usually means it.
+    Medium,
+    /// Other causes fit as well.
+    Low,
+}
+
+impl Sure {
+    /// As printed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Sure::High => "high",
+            Sure::Medium => "medium",
+            Sure::Low => "low",
+        }
+    }
+}
+
+/// A line that shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Evidence {
+    /// Where it stands.
+    pub at: First,
+    /// The line, if it was kept; else it is read again.
+    pub text: Option<Vec<u8>>,
+}
+
+impl From<First> for Evidence {
+    fn from(at: First) -> Evidence {
+        Evidence { at, text: None }
+    }
+}
+
+/// Who it is about, as far as it is about one.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct About {
+    /// The host.
+    pub host: Option<Box<[u8]>>,
+    /// The process.
+    pub pid: Option<u64>,
+    /// The rank in the communicator; in the job where no communicator is given.
+    pub rank: Option<u32>,
+    /// The communicator's id, as printed.
+    pub comm_id: Option<String>,
+    /// The call's number in its communicator, as `seq` of the call table.
+    pub seq: Option<u64>,
+    /// The trainer's step.
+    pub step: Option<u64>,
+}
+
+/// Something that is wrong, or worth knowing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// Its kind, a stable word: `op_mismatch`, `socket_fallback`.
+    pub id: &'static str,
+    /// How bad it is.
+    pub severity: Severity,
+    /// One sentence, without a full stop.
+    pub says: String,
+    /// Who it is about.
+    pub about: About,
+    /// How sure it is.
+    pub sure: Sure,
+    /// Why it is that sure.
+    pub why: String,
+    /// What to do.
+    pub advice: String,
+    /// The lines that show it, the most telling first; a few.
+    pub evidence: Vec<Evidence>,
+}

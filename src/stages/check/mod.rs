@@ -1,0 +1,4 @@
+//! nccl-check: what is wrong with a job, by its log; with evidence, and with what the log cannot
+//! tell.
+
+pub mod finding;
