@@ -29,13 +29,21 @@ pub struct Joined {
     op: Range<usize>,
     /// Who said it: a merged member's number.
     pub member: u32,
+    /// Where the piece that completes it stands, in bytes of the input.
+    pub at: u64,
 }
 
 impl Joined {
     /// The line of `head`, complete now, whose body begins at `start` and says `coll`.
-    fn of(head: &Head, slot: u32, member: u32, (start, coll): (usize, &Coll<'_>)) -> Joined {
+    fn of(
+        head: &Head,
+        (slot, at): (u32, u64),
+        member: u32,
+        (start, coll): (usize, &Coll<'_>),
+    ) -> Joined {
         Joined {
             slot,
+            at,
             text: head.text[..].into(),
             time: head.time.clone(),
             says: Coll { op: b"", ..*coll },
@@ -196,7 +204,7 @@ impl Joiner {
             None => {
                 let member = merged.joined(head.place, coll.comm, coll.nranks, at);
                 account.calls += 1;
-                out.push(Joined::of(&head, slot, member, (start, &coll)));
+                out.push(Joined::of(&head, (slot, at), member, (start, &coll)));
                 self.settle(head.line, false, false, account);
             }
         }
@@ -289,7 +297,7 @@ impl Joiner {
         if let Some((start, coll, _)) = whole(&head.text) {
             let member = merged.joined(head.place, coll.comm, coll.nranks, at);
             account.calls += 1;
-            out.push(Joined::of(&head, slot, member, (start, &coll)));
+            out.push(Joined::of(&head, (slot, at), member, (start, &coll)));
         }
     }
 

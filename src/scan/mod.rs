@@ -37,6 +37,8 @@ pub struct Call<'a> {
     pub tid: Option<u64>,
     /// The time stamp as printed; empty if there is none.
     pub time: &'a [u8],
+    /// Where its line begins, in bytes of the input.
+    pub at: u64,
 }
 
 /// A line of NCCL's that is no call.
@@ -506,6 +508,7 @@ impl<'a, V: Visit> Scan<'a, V> {
             process: speaker.process,
             tid: speaker.tid,
             time,
+            at: self.offset + at as u64,
         });
     }
 

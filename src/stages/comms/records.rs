@@ -236,6 +236,7 @@ impl Records {
                     process: 0,
                     tid,
                     time: b"",
+                    at: call.at,
                 },
                 gap,
             );

@@ -9,13 +9,13 @@ use crate::tally;
 use rustc_hash::FxHashMap;
 
 /// One chunk's part.
-pub(super) struct Partial<'o> {
+pub(crate) struct Partial<'o> {
     tally: tally::Partial<'o>,
     heard: Vec<Heard>,
 }
 
 /// A line about a communicator; its process is the chunk's.
-pub(super) struct Heard {
+pub(crate) struct Heard {
     process: u32,
     tid: Option<u64>,
     what: What,
@@ -38,16 +38,16 @@ struct Begun {
 
 /// How long an initialisation took.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Timing {
+pub(crate) struct Timing {
     /// All of it, in seconds.
-    pub(super) total: f64,
+    pub(crate) total: f64,
     /// Its parts as printed.
-    pub(super) parts: Vec<(Box<[u8]>, f64)>,
+    pub(crate) parts: Vec<(Box<[u8]>, f64)>,
 }
 
 /// How far a communicator's life is, to one process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub(super) enum State {
+pub(crate) enum State {
     /// No INIT line names it.
     #[default]
     Unknown,
@@ -62,7 +62,7 @@ pub(super) enum State {
 }
 
 impl State {
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             State::Unknown => "",
             State::Started => "started",
@@ -79,51 +79,51 @@ impl State {
 
 /// One process's side of a communicator.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Side {
+pub(crate) struct Side {
     /// The merged process.
-    pub(super) process: u32,
+    pub(crate) process: u32,
     /// Its address there.
-    pub(super) comm: u64,
+    pub(crate) comm: u64,
     /// The process's rank in it.
-    pub(super) rank: Option<u32>,
+    pub(crate) rank: Option<u32>,
     /// Its size.
-    pub(super) nranks: Option<u32>,
+    pub(crate) nranks: Option<u32>,
     /// The id all members share.
-    pub(super) comm_id: Option<u64>,
+    pub(crate) comm_id: Option<u64>,
     /// The CUDA device.
-    pub(super) dev: Option<u32>,
+    pub(crate) dev: Option<u32>,
     /// NVML's number of it.
-    pub(super) nvml_dev: Option<u32>,
+    pub(crate) nvml_dev: Option<u32>,
     /// Its place on the bus.
-    pub(super) bus_id: Option<u64>,
+    pub(crate) bus_id: Option<u64>,
     /// The function that made it.
-    pub(super) call: Option<Box<[u8]>>,
+    pub(crate) call: Option<Box<[u8]>>,
     /// The side of the communicator it was split from.
-    pub(super) parent: Option<usize>,
+    pub(crate) parent: Option<usize>,
     /// Which of its parent's children it is: NCCL's number, or else how many of its color there
     /// were before.
-    pub(super) child: Option<(bool, u32)>,
+    pub(crate) child: Option<(bool, u32)>,
     /// The split's color.
-    pub(super) color: Option<i64>,
+    pub(crate) color: Option<i64>,
     /// The line that says where its ranks are.
-    pub(super) layout: Option<(u32, u32)>,
+    pub(crate) layout: Option<(u32, u32)>,
     /// How long it took to make.
-    pub(super) timing: Option<Timing>,
+    pub(crate) timing: Option<Timing>,
     /// How far it is.
-    pub(super) state: State,
+    pub(crate) state: State,
     /// The calls made on it.
-    pub(super) uses: Vec<(tally::Key, tally::Value)>,
+    pub(crate) uses: Vec<(tally::Key, tally::Value)>,
 }
 
 impl<'o> Partial<'o> {
-    pub(super) fn new(options: &'o tally::Options) -> Self {
+    pub(crate) fn new(options: &'o tally::Options) -> Self {
         Partial {
             tally: tally::Partial::new(options),
             heard: Vec::new(),
         }
     }
 
-    pub(super) fn parts(self) -> (tally::Partial<'o>, Vec<Heard>) {
+    pub(crate) fn parts(self) -> (tally::Partial<'o>, Vec<Heard>) {
         (self.tally, self.heard)
     }
 }
@@ -193,8 +193,8 @@ fn kept(timing: &timing::Timings<'_>) -> Timing {
 
 /// All sides met so far, in the order of their first INIT lines.
 #[derive(Debug, Default)]
-pub(super) struct Sides {
-    pub(super) list: Vec<Side>,
+pub(crate) struct Sides {
+    pub(crate) list: Vec<Side>,
     /// What an address of a process names, or named last.
     live: FxHashMap<(u32, u64), usize>,
     /// The side that a thread's last INIT line is about.
@@ -205,7 +205,7 @@ pub(super) struct Sides {
 
 impl Sides {
     /// Adds a chunk's lines, in order.
-    pub(super) fn add(&mut self, heard: Vec<Heard>, to: &Renumbered) {
+    pub(crate) fn add(&mut self, heard: Vec<Heard>, to: &Renumbered) {
         for Heard { process, tid, what } in heard {
             let process = to.processes[process as usize];
             match what {
@@ -306,7 +306,7 @@ impl Side {
     }
 
     /// Takes in another account of the same side.
-    pub(super) fn absorb(&mut self, other: Side) {
+    pub(crate) fn absorb(&mut self, other: Side) {
         self.state = self.state.max(other.state);
         self.layout = self.layout.or(other.layout);
         self.uses.extend(other.uses.iter().copied());
@@ -317,7 +317,7 @@ impl Side {
     }
 
     /// Calls made on it.
-    pub(super) fn calls(&self) -> u64 {
+    pub(crate) fn calls(&self) -> u64 {
         self.uses
             .iter()
             .fold(0, |n, (_, value)| n.saturating_add(value.calls))

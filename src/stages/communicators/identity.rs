@@ -7,24 +7,24 @@ use rustc_hash::FxHashMap;
 
 /// A communicator.
 #[derive(Debug, Default)]
-pub(super) struct Communicator {
+pub(crate) struct Communicator {
     /// What tells it from all others.
-    pub(super) key: Key,
+    pub(crate) key: Key,
     /// Its sides, by rank.
-    pub(super) sides: Vec<usize>,
+    pub(crate) sides: Vec<usize>,
     /// Its size.
-    pub(super) nranks: Option<u32>,
+    pub(crate) nranks: Option<u32>,
     /// The communicator it was split from.
-    pub(super) parent: Option<usize>,
+    pub(crate) parent: Option<usize>,
     /// What it is for.
-    pub(super) label: Label,
+    pub(crate) label: Label,
     /// Its members' ranks in the job.
-    pub(super) place: Place,
+    pub(crate) place: Place,
 }
 
 /// What all members of a communicator know it by.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) enum Key {
+pub(crate) enum Key {
     /// The id that NCCL prints.
     Id(u64, u32),
     /// The parent, which of its children (and whether NCCL numbers them), and the color: a split
@@ -42,7 +42,7 @@ impl Default for Key {
 
 impl Key {
     /// The id as a text: as printed, or for a split `parent/child.color`.
-    pub(super) fn text(&self) -> Option<String> {
+    pub(crate) fn text(&self) -> Option<String> {
         match self {
             Key::Id(id, _) => Some(format!("{id:#x}")),
             Key::Split(parent, _, child, color) => {
@@ -54,25 +54,25 @@ impl Key {
 }
 
 /// A GPU of the job: a process and the device its communicators are on.
-pub(super) type Gpu = (u32, Option<u32>);
+pub(crate) type Gpu = (u32, Option<u32>);
 
 /// Where a communicator's members are in the job.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Place {
+pub(crate) struct Place {
     /// Its members' ranks in the job, by their rank in it, as far as they are known.
-    pub(super) ranks: Vec<u32>,
+    pub(crate) ranks: Vec<u32>,
     /// Ranks of the job.
-    pub(super) world: u32,
+    pub(crate) world: u32,
     /// The ranks are those of a communicator that has all others' members; else they are only the
     /// order of hosts and devices.
-    pub(super) sure: bool,
+    pub(crate) sure: bool,
     /// All its members are known.
-    pub(super) whole: bool,
+    pub(crate) whole: bool,
 }
 
 impl Place {
     /// The distance between neighbours, if it is the same for all.
-    pub(super) fn stride(&self) -> Option<u32> {
+    pub(crate) fn stride(&self) -> Option<u32> {
         if !self.whole {
             return None;
         }
@@ -82,13 +82,13 @@ impl Place {
     }
 
     /// It has every rank of the job.
-    pub(super) fn is_all(&self) -> bool {
+    pub(crate) fn is_all(&self) -> bool {
         self.whole && self.world > 0 && self.ranks.len() == self.world as usize
     }
 }
 
 /// The communicators of the sides, in the order of their first side.
-pub(super) fn communicators(sides: &[Side]) -> Vec<Communicator> {
+pub(crate) fn communicators(sides: &[Side]) -> Vec<Communicator> {
     let mut keys: Vec<Key> = Vec::with_capacity(sides.len());
     let mut index: FxHashMap<Key, usize> = FxHashMap::default();
     let mut all: Vec<Communicator> = Vec::new();
@@ -124,7 +124,7 @@ pub(super) fn communicators(sides: &[Side]) -> Vec<Communicator> {
 }
 
 /// The GPU that a side is on.
-pub(super) fn gpu(side: &Side) -> Gpu {
+pub(crate) fn gpu(side: &Side) -> Gpu {
     (side.process, side.dev)
 }
 
@@ -132,7 +132,7 @@ pub(super) fn gpu(side: &Side) -> Gpu {
 ///
 /// A job is what communicators connect. Where one of them has all GPUs of its job, its ranks are
 /// the job's. Where none has, GPUs are counted by host and device, which is only likely.
-pub(super) fn place(all: &mut [Communicator], sides: &[Side], processes: &[Process]) {
+pub(crate) fn place(all: &mut [Communicator], sides: &[Side], processes: &[Process]) {
     let mut numbers: FxHashMap<Gpu, usize> = FxHashMap::default();
     let mut gpus: Vec<Gpu> = Vec::new();
     let named = |c: &Communicator| !matches!(c.key, Key::Own(_));
@@ -224,16 +224,16 @@ fn natural(name: &[u8]) -> Vec<(u64, Vec<u8>)> {
 
 /// Sets that can be joined.
 #[derive(Debug, Default)]
-pub(super) struct Union(Vec<usize>);
+pub(crate) struct Union(Vec<usize>);
 
 impl Union {
     /// `n` sets of one.
-    pub(super) fn new(n: usize) -> Union {
+    pub(crate) fn new(n: usize) -> Union {
         Union((0..n).collect())
     }
 
     /// The set that `at` is in.
-    pub(super) fn root(&mut self, at: usize) -> usize {
+    pub(crate) fn root(&mut self, at: usize) -> usize {
         let mut root = at;
         while self.0[root] != root {
             self.0[root] = self.0[self.0[root]];
@@ -243,7 +243,7 @@ impl Union {
     }
 
     /// Makes two sets one, named by the lower of the two.
-    pub(super) fn join(&mut self, a: usize, b: usize) {
+    pub(crate) fn join(&mut self, a: usize, b: usize) {
         let (a, b) = (self.root(a), self.root(b));
         self.0[a.max(b)] = a.min(b);
     }

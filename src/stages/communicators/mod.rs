@@ -17,16 +17,18 @@ mod wire;
 
 use crate::calls::{self, Options as Read, Progress};
 use crate::error::{Error, Result};
-use crate::origin::{Identity, Member, Merged, Process};
+use crate::join::Joined;
+use crate::origin::{Identity, Member, Merged, Process, Renumbered};
 use crate::records::Basis;
 use crate::report::Report;
-use crate::source::{Input, Origin};
+use crate::source::Origin;
 use crate::tally::{self, Bag, Key, Ops, Sizing, Tally};
-use crate::timeline::{self, Present};
-use fold::{Partial, Side, Sides};
-use identity::{Communicator, Key as Named};
+use crate::timeline::{self, Present, Timeline, Window};
+use fold::Sides;
 use rustc_hash::FxHashMap;
 
+pub(crate) use fold::{Partial, Side};
+pub(crate) use identity::{Communicator, Key as Named};
 pub use rows::{grid, look, members};
 
 /// What the logs say about communicators.
@@ -35,15 +37,17 @@ pub struct Found {
     /// Operations by number.
     ops: Ops,
     /// The processes, by number.
-    processes: Vec<Process>,
+    pub(crate) processes: Vec<Process>,
     /// The communicators, in the order they were first seen.
-    communicators: Vec<Communicator>,
+    pub(crate) communicators: Vec<Communicator>,
     /// The sides, by number.
-    sides: Vec<Side>,
+    pub(crate) sides: Vec<Side>,
+    /// Whose side a merged member's calls were made on.
+    pub(crate) side_of: FxHashMap<u32, usize>,
 }
 
 /// What the counting tells apart: every call but its buffers, sizes to three digits.
-fn tally_options(steps: bool) -> tally::Options {
+pub(crate) fn tally_options(steps: bool) -> tally::Options {
     tally::Options {
         sizing: Sizing::Digits,
         basis: Basis::Api,
@@ -65,64 +69,83 @@ pub fn read(
     progress: &dyn Progress,
 ) -> Result<Found> {
     let tally = tally_options(read.window.is_some());
-    let mut run = Run {
-        read,
-        tally: Tally::new(tally.clone()),
-        tally_options: &tally,
-        merged: Merged::default(),
-        sides: Sides::default(),
-        calls: Bag::default(),
-        present: Present::default(),
-        steps: 0,
-    };
+    let mut merged = Merged::default();
+    let mut all = Gathered::new(&tally);
+    let mut present = Present::default();
     calls::each(origins, read.source, report, |input, report| {
-        run.input(&input, report, progress)
+        all.begin_input();
+        let why = "a call table does not say who is in a communicator";
+        let log = calls::only_log(
+            &input,
+            &read.log,
+            &mut merged,
+            (why, report),
+            || Partial::new(&tally),
+            |bytes| progress.advance(bytes),
+            |part| {
+                all.add(part.visit, part.gap, part.to, part.joined);
+                Ok(())
+            },
+        )?;
+        let timeline = timeline::resolve(&log.marks, &read.timeline);
+        let window = read.window.as_ref();
+        if window.is_some() {
+            calls::said(&input.name(), &timeline, report);
+        }
+        present.add(&timeline);
+        all.end_input(&timeline, window);
+        Ok(())
     })?;
     if let Some(window) = &read.window {
-        run.present.check(window).map_err(Error::Content)?;
+        present.check(window).map_err(Error::Content)?;
     }
     progress.finish();
-    Ok(run.finish(report))
+    let found = all.finish(&merged);
+    notes(&found.sides, &found.communicators, report);
+    Ok(found)
 }
 
-struct Run<'o> {
-    read: &'o Read,
+/// What the chunks of all inputs add up to.
+pub(crate) struct Gathered {
     tally: Tally,
-    tally_options: &'o tally::Options,
-    merged: Merged,
     sides: Sides,
     /// By merged member.
     calls: Bag<(), Key>,
-    present: Present,
     /// Steps of the input with the most.
     steps: u64,
 }
 
-impl Run<'_> {
-    fn input(&mut self, input: &Input, report: &mut Report, progress: &dyn Progress) -> Result<()> {
-        self.tally.clear();
-        let (tally, sides, options) = (&mut self.tally, &mut self.sides, self.tally_options);
-        let why = "a call table does not say who is in a communicator";
-        let log = calls::only_log(
-            input,
-            &self.read.log,
-            &mut self.merged,
-            (why, report),
-            || Partial::new(options),
-            |bytes| progress.advance(bytes),
-            |part| {
-                let (calls, heard) = part.visit.parts();
-                sides.add(heard, part.to);
-                tally.merge(calls, part.gap, part.to, part.joined);
-                Ok(())
-            },
-        )?;
-        let timeline = timeline::resolve(&log.marks, &self.read.timeline);
-        let window = self.read.window.as_ref();
-        if window.is_some() {
-            calls::said(&input.name(), &timeline, report);
+impl Gathered {
+    /// Nothing read yet; the chunks are read with the same `tally`.
+    pub(crate) fn new(tally: &tally::Options) -> Gathered {
+        Gathered {
+            tally: Tally::new(tally.clone()),
+            sides: Sides::default(),
+            calls: Bag::default(),
+            steps: 0,
         }
-        self.present.add(&timeline);
+    }
+
+    /// The next input begins.
+    pub(crate) fn begin_input(&mut self) {
+        self.tally.clear();
+    }
+
+    /// Adds a chunk whose first gap is `gap` of the input, with the calls that were joined.
+    pub(crate) fn add(
+        &mut self,
+        part: Partial<'_>,
+        gap: usize,
+        to: &Renumbered,
+        joined: &[Joined],
+    ) {
+        let (calls, heard) = part.parts();
+        self.sides.add(heard, to);
+        self.tally.merge(calls, gap, to, joined);
+    }
+
+    /// The input is read: its calls in `window` count.
+    pub(crate) fn end_input(&mut self, timeline: &Timeline, window: Option<&Window>) {
         let inside = |step: &&timeline::Step| window.is_none_or(|w| w.contains(step.step));
         let steps = timeline.steps.iter().filter(inside).map(|s| s.steps).sum();
         self.steps = self.steps.max(steps);
@@ -135,23 +158,23 @@ impl Run<'_> {
         let calls = &mut self.calls;
         self.tally
             .drain(wanted, |_, key, value| calls.push((), key, value));
-        Ok(())
     }
 
-    fn finish(self, report: &mut Report) -> Found {
-        let aliases = self.merged.aliases();
+    /// Who is in which communicator, and what it is for.
+    pub(crate) fn finish(self, merged: &Merged) -> Found {
+        let aliases = merged.aliases();
         let mut sides = real(self.sides.list, &aliases);
-        attribute(&mut sides, self.calls, &self.merged, &aliases);
-        let processes = self.merged.origins.processes.items().to_vec();
+        let side_of = attribute(&mut sides, self.calls, merged, &aliases);
+        let processes = merged.origins.processes.items().to_vec();
         let mut communicators = identity::communicators(&sides);
         identity::place(&mut communicators, &sides, &processes);
         label::label(&mut communicators, &sides, &self.tally.ops, self.steps);
-        notes(&sides, &communicators, report);
         Found {
             ops: self.tally.ops,
             processes,
             communicators,
             sides,
+            side_of,
         }
     }
 }
@@ -186,8 +209,13 @@ fn real(list: Vec<Side>, aliases: &[u32]) -> Vec<Side> {
 }
 
 /// Gives each call to the side it was made on. A call whose side is not known, or may be one of
-/// several, makes a side of its own.
-fn attribute(sides: &mut Vec<Side>, calls: Bag<(), Key>, merged: &Merged, aliases: &[u32]) {
+/// several, makes a side of its own. Returns the sides by merged member.
+fn attribute(
+    sides: &mut Vec<Side>,
+    calls: Bag<(), Key>,
+    merged: &Merged,
+    aliases: &[u32],
+) -> FxHashMap<u32, usize> {
     let mut by_address: FxHashMap<(u32, u64), Vec<usize>> = FxHashMap::default();
     for (at, side) in sides.iter().enumerate() {
         let lives = by_address.entry((side.process, side.comm)).or_default();
@@ -214,6 +242,7 @@ fn attribute(sides: &mut Vec<Side>, calls: Bag<(), Key>, merged: &Merged, aliase
         });
         sides[at].uses.push((key, value));
     }
+    side_of
 }
 
 /// The one life of an address that is known as `identity`.
