@@ -229,7 +229,7 @@ fn surveys(c: &mut Criterion) {
         let steps = timeline::resolve(&found.log.marks, &timeline::Options::default()).steps;
         assert_eq!(steps.len(), bench.made.truth.steps.len());
         for (step, truth) in steps.iter().zip(&bench.made.truth.steps) {
-            let sum = found.sum(step.mark);
+            let sum = found.sums.sum(step.mark);
             assert_eq!((sum.calls, sum.bytes), (truth.sum.calls, truth.sum.bytes));
         }
         group.bench_function(jobs.to_string(), |b| b.iter(|| survey(jobs)));

@@ -227,6 +227,21 @@ impl Input {
         self.joined.lock().map_or(None, |joined| *joined)
     }
 
+    /// The same input once more, where that needs no opening.
+    pub fn shared(&self) -> Option<Input> {
+        let data = match &self.data {
+            Data::Map(map) => Data::Map(Arc::clone(map)),
+            Data::Blocks(map) => Data::Blocks(Arc::clone(map)),
+            Data::Again(path) => Data::Again(path.clone()),
+            Data::Once(..) => return None,
+        };
+        Some(Input {
+            origin: self.origin.clone(),
+            data,
+            joined: blocks::Found::default(),
+        })
+    }
+
     /// The same input in a form that can be read twice: a pipe is copied to an unlinked
     /// temporary file (in `$TMPDIR`), everything else is left as it is.
     pub fn rewindable(self) -> Result<Input> {

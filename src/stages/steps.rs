@@ -224,7 +224,7 @@ fn stretches(log: &Surveyed, options: &Options) -> Vec<Stretch> {
             Some(mark) if starts => mark.line,
             Some(mark) => mark.line + 1,
         };
-        let sum = log.survey.sum(gap);
+        let sum = log.survey.sums.sum(gap);
         match out.last_mut() {
             Some(before) if before.kind == kind => {
                 before.lines.1 = last;

@@ -2,9 +2,11 @@
 //! stage that must know a call's step before it can write the call.
 
 use super::skew::{Astray, Counts, Skew};
+use crate::account::Account;
 use crate::error::Result;
 use crate::formats::log::{self, Log};
-use crate::origin::Merged;
+use crate::join::Joined;
+use crate::origin::{Merged, Renumbered};
 use crate::records::Datatype;
 use crate::scan::{Call, Visit};
 use crate::source::Input;
@@ -36,7 +38,7 @@ impl Sum {
 
 /// One chunk's sums.
 #[derive(Debug, Default)]
-struct Partial {
+pub(super) struct Partial {
     gap: usize,
     now: Sum,
     done: Vec<(usize, Sum)>,
@@ -69,27 +71,80 @@ impl Visit for Partial {
 pub struct Survey {
     /// Its marks and its account.
     pub log: Log,
-    /// Calls by gap, for those gaps that have any, in order.
-    pub sums: Vec<(usize, Sum)>,
-    /// Its collectives by rank and gap.
-    pub skew: Skew,
+    /// Its calls by gap.
+    pub sums: Sums,
 }
 
 impl Survey {
-    /// The calls of a gap.
-    pub fn sum(&self, gap: usize) -> Sum {
-        match self.sums.binary_search_by_key(&gap, |(g, _)| *g) {
-            Ok(at) => self.sums[at].1,
-            Err(_) => Sum::default(),
-        }
+    /// See [`Sums::astray`].
+    pub fn astray(&self, merged: &Merged, timeline: &Timeline) -> Option<Astray> {
+        self.sums.astray(&self.log.account, merged, timeline)
     }
 }
 
-impl Survey {
+/// The calls of a log by gap.
+#[derive(Debug, Default)]
+pub struct Sums {
+    /// For those gaps that have any, in order.
+    pub by_gap: Vec<(usize, Sum)>,
+    /// The collectives by rank and gap.
+    skew: Skew,
+}
+
+impl Sums {
+    /// The calls of a gap.
+    pub fn sum(&self, gap: usize) -> Sum {
+        match self.by_gap.binary_search_by_key(&gap, |(g, _)| *g) {
+            Ok(at) => self.by_gap[at].1,
+            Err(_) => Sum::default(),
+        }
+    }
+
+    fn put(&mut self, gap: usize, sum: Sum) {
+        let at = self.by_gap.partition_point(|(g, _)| *g < gap);
+        match self.by_gap.get_mut(at) {
+            Some((g, known)) if *g == gap => known.merge(sum),
+            _ => self.by_gap.insert(at, (gap, sum)),
+        }
+    }
+
+    /// Adds a chunk whose first gap is `gap` of the input, with the calls that were joined.
+    pub(super) fn add(
+        &mut self,
+        mut part: Partial,
+        gap: usize,
+        to: &Renumbered,
+        merged: &Merged,
+        joined: &[Joined],
+    ) {
+        part.counts.end(part.gap);
+        for &(local, member, n) in &part.counts.done {
+            let member = to.members[member as usize];
+            self.skew.add(merged, member, gap + local, n.into());
+        }
+        if part.now.calls > 0 {
+            part.done.push((part.gap, part.now));
+        }
+        for (local, sum) in part.done {
+            self.put(gap + local, sum);
+        }
+        for joined in joined {
+            let coll = joined.coll();
+            let slot = part.slots.get(joined.slot as usize).copied();
+            let mut one = Sum::default();
+            one.add(coll.datatype, coll.count);
+            self.put(gap + slot.unwrap_or(part.gap), one);
+        }
+    }
+
     /// Calls on the wrong side of step lines; `None` where that cannot be said, as where lines
     /// are lost.
-    pub fn astray(&self, merged: &Merged, timeline: &Timeline) -> Option<Astray> {
-        let account = &self.log.account;
+    pub fn astray(
+        &self,
+        account: &Account,
+        merged: &Merged,
+        timeline: &Timeline,
+    ) -> Option<Astray> {
         let whole = account.damaged == 0 && account.overwritten == 0 && account.dropped == 0;
         whole.then(|| self.skew.astray(merged, timeline)).flatten()
     }
@@ -105,36 +160,10 @@ pub fn survey(
     merged: &mut Merged,
     progress: impl Fn(u64),
 ) -> Result<Survey> {
-    let mut sums: Vec<(usize, Sum)> = Vec::new();
-    let mut add = |gap: usize, sum: Sum| {
-        let at = sums.partition_point(|(g, _)| *g < gap);
-        match sums.get_mut(at) {
-            Some((g, known)) if *g == gap => known.merge(sum),
-            _ => sums.insert(at, (gap, sum)),
-        }
-    };
-    let mut skew = Skew::default();
+    let mut sums = Sums::default();
     let log = log::read(input, options, merged, Partial::default, progress, |part| {
-        let mut partial = part.visit;
-        partial.counts.end(partial.gap);
-        for &(gap, member, n) in &partial.counts.done {
-            let member = part.to.members[member as usize];
-            skew.add(part.merged, member, part.gap + gap, n.into());
-        }
-        if partial.now.calls > 0 {
-            partial.done.push((partial.gap, partial.now));
-        }
-        for (gap, sum) in partial.done {
-            add(part.gap + gap, sum);
-        }
-        for joined in part.joined {
-            let coll = joined.coll();
-            let slot = partial.slots.get(joined.slot as usize).copied();
-            let mut one = Sum::default();
-            one.add(coll.datatype, coll.count);
-            add(part.gap + slot.unwrap_or(partial.gap), one);
-        }
+        sums.add(part.visit, part.gap, part.to, part.merged, part.joined);
         Ok(())
     })?;
-    Ok(Survey { log, sums, skew })
+    Ok(Survey { log, sums })
 }

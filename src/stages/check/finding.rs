@@ -50,14 +50,41 @@ impl Sure {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Evidence {
     /// Where it stands.
-    pub at: First,
+    pub at: Spot,
     /// The line, if it was kept; else it is read again.
     pub text: Option<Vec<u8>>,
 }
 
+/// Where a line stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Spot {
+    /// By its number.
+    Line(First),
+    /// By a byte of it; its number is counted when it is read again.
+    Byte {
+        /// The input's number.
+        input: u32,
+        /// From the start of the input.
+        at: u64,
+    },
+}
+
+impl Spot {
+    /// The input's number.
+    pub fn input(&self) -> u32 {
+        match self {
+            Spot::Line(first) => first.input,
+            Spot::Byte { input, .. } => *input,
+        }
+    }
+}
+
 impl From<First> for Evidence {
     fn from(at: First) -> Evidence {
-        Evidence { at, text: None }
+        Evidence {
+            at: Spot::Line(at),
+            text: None,
+        }
     }
 }
 

@@ -20,18 +20,18 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 /// What a communicator is for, and why.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Label {
+pub(crate) struct Label {
     /// What.
-    pub(super) of: Of,
+    pub(crate) of: Of,
     /// Use and place agree, and nothing else fits.
-    pub(super) high: bool,
+    pub(crate) high: bool,
     /// Why.
-    pub(super) evidence: Vec<String>,
+    pub(crate) evidence: Vec<String>,
 }
 
 /// What a communicator is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Of {
+pub(crate) enum Of {
     /// Not known.
     #[default]
     Unknown,
@@ -51,7 +51,7 @@ pub(super) enum Of {
 
 impl Of {
     /// The word in the table.
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Of::Unknown => "unknown",
             Of::Tensor => "tensor",
@@ -65,7 +65,7 @@ impl Of {
 }
 
 /// Labels all communicators of the logs, which hold `steps` steps (0: not known).
-pub(super) fn label(all: &mut [Communicator], sides: &[Side], ops: &Ops, steps: u64) {
+pub(crate) fn label(all: &mut [Communicator], sides: &[Side], ops: &Ops, steps: u64) {
     let traffic: Vec<Traffic> = all
         .iter()
         .map(|c| Traffic::of(c, sides, ops, steps))

@@ -27,7 +27,7 @@ use crate::timeline::{self, Present, Timeline, Window};
 use fold::Sides;
 use rustc_hash::FxHashMap;
 
-pub(crate) use fold::{Partial, Side};
+pub(crate) use fold::{Partial, Side, State};
 pub(crate) use identity::{Communicator, Key as Named};
 pub use rows::{grid, look, members};
 

@@ -85,6 +85,7 @@ impl Job {
             sides: self.sides.clone(),
             ops: self.ops.clone(),
             processes: self.processes(),
+            side_of: Default::default(),
         };
         let of = |c| wire(&Facts::of(&found, c));
         found.communicators.iter().map(of).collect()

@@ -134,7 +134,7 @@ impl Visit for Partial {
 }
 
 /// Where something is said first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct First {
     /// The input's number.
     pub input: u32,

@@ -1,0 +1,238 @@
+//! Ranks that made fewer calls than the others when the log ends, and which of them the others
+//! wait for.
+//!
+//! A rank that stops makes its neighbours stop, and they theirs: at the end most ranks are behind
+//! some other. But who waits is ahead of the one it waits for. So the one to look at is behind
+//! somebody and ahead of nobody.
+
+use super::again::Detail;
+use super::compare::{Apart, Ranked, Unpaired};
+use super::finding::{About, Evidence, Finding, Severity, Sure};
+use super::mismatch::spot;
+use super::names::{self, Names, counted};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What else is known of how the job ended.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct End {
+    /// PyTorch's watchdog or a WARN says that it failed.
+    pub(crate) failed: bool,
+    /// Communicators were destroyed as when a job is over.
+    pub(crate) over: bool,
+}
+
+/// Where a process stands on the communicators that are apart.
+#[derive(Debug, Default)]
+struct Standing {
+    /// (communicator, the member, by how many calls)
+    behind: Vec<(usize, Ranked, u64)>,
+    ahead: bool,
+    silent: bool,
+}
+
+/// Each process's last call: its communicator, the process's rank there, the call.
+pub(crate) type LastCalls<'d> = BTreeMap<u32, (usize, u32, &'d Detail)>;
+
+/// What was found of ranks that are behind.
+pub(crate) struct Behind {
+    /// The findings.
+    pub(crate) findings: Vec<Finding>,
+    /// The processes that the others wait for.
+    pub(crate) laggards: BTreeSet<u32>,
+}
+
+/// The findings on ranks that are behind on `apart`, and on pairs.
+pub(crate) fn behind(
+    apart: &[&Apart],
+    unpaired: &[Unpaired],
+    last: &LastCalls<'_>,
+    names: Names<'_>,
+    end: End,
+) -> Behind {
+    let standings = standings(apart, unpaired, names);
+    let laggards: BTreeSet<u32> = standings
+        .iter()
+        .filter(|(_, s)| !s.ahead && !s.behind.is_empty())
+        .map(|(&process, _)| process)
+        .collect();
+    let waiting = standings.values().filter(|s| s.ahead).count();
+    let mut findings = Vec::new();
+    // Of one host's ranks one is told of in full.
+    let mut hosts: BTreeMap<&[u8], Vec<u32>> = BTreeMap::new();
+    for &process in &laggards {
+        let host = &names.found.processes[process as usize].host;
+        hosts.entry(host).or_default().push(process);
+    }
+    for processes in hosts.values() {
+        let told = Told {
+            standings: &standings,
+            last,
+            names,
+            end,
+            waiting,
+        };
+        findings.extend(told.finding(processes));
+    }
+    if laggards.is_empty() && !apart.is_empty() {
+        findings.extend(circle(apart, names));
+    }
+    Behind { findings, laggards }
+}
+
+fn standings(
+    apart: &[&Apart],
+    unpaired: &[Unpaired],
+    names: Names<'_>,
+) -> BTreeMap<u32, Standing> {
+    let mut all: BTreeMap<u32, Standing> = BTreeMap::new();
+    let process = |member: &Ranked| names.found.sides[member.side].process;
+    for group in apart {
+        let calls = || group.members.iter().map(|m| m.calls);
+        let (least, most) = (calls().min().unwrap_or(0), calls().max().unwrap_or(0));
+        for member in &group.members {
+            let standing = all.entry(process(member)).or_default();
+            standing.ahead |= member.calls > least;
+            standing.silent |= member.caller.is_none();
+            if member.calls < most {
+                let by = most - member.calls;
+                standing.behind.push((group.communicator, *member, by));
+            }
+        }
+    }
+    for pair in unpaired {
+        let (ahead, behind) = if pair.sent > pair.received {
+            (&pair.from, &pair.to)
+        } else {
+            (&pair.to, &pair.from)
+        };
+        if pair.sent == pair.received {
+            continue;
+        }
+        all.entry(process(ahead)).or_default().ahead = true;
+        let by = pair.sent.abs_diff(pair.received);
+        let standing = all.entry(process(behind)).or_default();
+        standing.behind.push((pair.communicator, *behind, by));
+    }
+    all
+}
+
+struct Told<'a> {
+    standings: &'a BTreeMap<u32, Standing>,
+    last: &'a LastCalls<'a>,
+    names: Names<'a>,
+    end: End,
+    waiting: usize,
+}
+
+impl Told<'_> {
+    /// The finding on one host's `processes`, which are all behind.
+    fn finding(&self, processes: &[u32]) -> Option<Finding> {
+        let first = *processes.first()?;
+        let standing = self.standings.get(&first)?;
+        let (_, member, _) = standing.behind.first()?;
+        let process = self.names.process(member.side);
+        let last = self.last.get(&first);
+        let all_silent = processes.iter().all(|p| !self.last.contains_key(p));
+        let communicators: BTreeSet<usize> = standing.behind.iter().map(|b| b.0).collect();
+        let by = standing.behind.iter().map(|b| b.2).max().unwrap_or(0);
+        let which = |communicator: usize| self.names.communicator(communicator);
+        // The call it made last names the rank best: its number is that communicator's.
+        let (rank, communicator, seq) = match last {
+            Some((communicator, rank, call)) => (*rank, *communicator, Some(call.seq)),
+            None => (member.rank, standing.behind[0].0, None),
+        };
+        let many = match processes.len() {
+            1 => String::new(),
+            n => format!(" and {} of its host", counted(n as u64 - 1, "other rank")),
+        };
+        let place = format!(
+            "rank {rank} of communicator {} ({})",
+            which(communicator),
+            names::process(process)
+        );
+        let says = match last {
+            Some((_, _, call)) => format!(
+                "{place}{many} made no call behind {}, its call {}; others went on: it is behind on \
+                 {}, by up to {}, and {} wait",
+                names::call(call),
+                call.seq,
+                counted(communicators.len() as u64, "communicator"),
+                counted(by, "call"),
+                counted(self.waiting as u64, "rank"),
+            ),
+            None => format!(
+                "{place}{many} made no call at all, others up to {} on the same communicators",
+                by
+            ),
+        };
+        let (severity, sure, why) = self.how_sure();
+        let evidence = last.map(|(_, _, call)| spot(call));
+        Some(Finding {
+            id: if all_silent { "rank_silent" } else { "rank_behind" },
+            severity,
+            says,
+            about: About {
+                host: Some(process.host.clone()),
+                pid: process.pid,
+                rank: Some(rank),
+                comm_id: self.names.id(communicator),
+                seq,
+                step: None,
+            },
+            sure,
+            why,
+            advice: "look at this process first: its own output, its host, a stack (py-spy dump); \
+                     the others wait for it"
+                .to_owned(),
+            evidence: evidence.into_iter().collect(),
+        })
+    }
+
+    fn how_sure(&self) -> (Severity, Sure, String) {
+        let alone = "it is ahead of no rank on any communicator";
+        if self.end.failed {
+            let why = format!("{alone}, and the log says that the job failed");
+            (Severity::Error, Sure::High, why)
+        } else if self.end.over {
+            let why = format!("{alone}, and the job ended");
+            (Severity::Error, Sure::High, why)
+        } else {
+            let why = format!(
+                "{alone}; but nothing else says that the job failed: the log may have been copied \
+                 while the job ran"
+            );
+            (Severity::Warning, Sure::Low, why)
+        }
+    }
+}
+
+/// Ranks wait for each other in a circle.
+fn circle(apart: &[&Apart], names: Names<'_>) -> Option<Finding> {
+    let first = apart.first()?;
+    let least = first.members.iter().map(|m| m.calls).min()?;
+    let behind: Vec<Ranked> = first
+        .members
+        .iter()
+        .filter(|m| m.calls == least)
+        .copied()
+        .collect();
+    Some(Finding {
+        id: "rank_behind",
+        severity: Severity::Warning,
+        says: format!(
+            "the log ends with ranks at different calls on {}, and each is ahead of another: on {} {} \
+             made {} and others more",
+            counted(apart.len() as u64, "communicator"),
+            names.communicator(first.communicator),
+            names.ranks(&behind),
+            counted(least, "call"),
+        ),
+        about: About::default(),
+        sure: Sure::Low,
+        why: "ranks that wait for each other's calls in another order, or a log copied while the job \
+              ran"
+            .to_owned(),
+        advice: "compare the order in which these ranks use their communicators".to_owned(),
+        evidence: Vec::<Evidence>::new(),
+    })
+}

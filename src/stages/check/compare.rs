@@ -1,0 +1,345 @@
+//! Which communicators' members made different calls, by the hashes of their streams.
+//!
+//! A difference is judged only where the log can be trusted to show all calls: all members seen,
+//! no bytes overwritten, the job logged from its start. Else it is said why not.
+
+use super::streams::{BLOCK, Caller, Stream, Streams, Way};
+use crate::account::Account;
+use crate::stages::communicators::{Communicator, Found, Named};
+use rustc_hash::FxHashMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Why members' calls are not compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Why {
+    /// No line says who else is a member.
+    Unnamed,
+    /// Members have no lines in the log.
+    Missing,
+    /// Processes wrote over each other's lines.
+    Overwritten,
+    /// Ray left lines out.
+    LeftOut,
+    /// Only some processes log their calls.
+    Quiet,
+    /// The log begins in the middle of the job.
+    Late,
+    /// A member's calls stand under two names, for lines are damaged.
+    TwoNames,
+    /// Lines are damaged before the place where calls differ.
+    Damaged,
+}
+
+/// A member of a communicator and its streams.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ranked {
+    /// Its rank.
+    pub(crate) rank: u32,
+    /// Its side.
+    pub(crate) side: usize,
+    /// Who it is among the callers, if it made a call.
+    pub(crate) caller: Option<u32>,
+    /// Its collectives.
+    pub(crate) calls: u64,
+}
+
+/// A communicator whose members' collectives differ.
+#[derive(Debug)]
+pub(crate) struct Apart {
+    /// Its number.
+    pub(crate) communicator: usize,
+    /// Its members by rank.
+    pub(crate) members: Vec<Ranked>,
+    /// The block of calls in which they begin to differ.
+    pub(crate) block: u64,
+}
+
+/// Sends that are not what the other side receives.
+#[derive(Debug)]
+pub(crate) struct Unpaired {
+    /// The communicator.
+    pub(crate) communicator: usize,
+    /// Who sends.
+    pub(crate) from: Ranked,
+    /// Who receives.
+    pub(crate) to: Ranked,
+    /// How many are sent.
+    pub(crate) sent: u64,
+    /// How many are received.
+    pub(crate) received: u64,
+    /// The block in which they begin to differ.
+    pub(crate) block: u64,
+}
+
+/// What the hashes say.
+#[derive(Debug, Default)]
+pub(crate) struct Compared {
+    /// Communicators whose members made the same calls.
+    pub(crate) same: u64,
+    /// Those whose members did not.
+    pub(crate) apart: Vec<Apart>,
+    /// Pairs that do not fit.
+    pub(crate) unpaired: Vec<Unpaired>,
+    /// Communicators that are not judged.
+    pub(crate) unjudged: BTreeMap<Why, Vec<usize>>,
+}
+
+/// Compares all communicators' members; `accounts` are the inputs'.
+pub(crate) fn compare(found: &Found, streams: &Streams, accounts: &[Account]) -> Compared {
+    let callers = callers_of(found, streams);
+    let quiet = is_quiet(found, streams);
+    let late = streams
+        .list
+        .iter()
+        .any(|stream| stream.first_op_count.is_some_and(|n| n > 0));
+    let mut compared = Compared::default();
+    for (at, communicator) in found.communicators.iter().enumerate() {
+        let group = Group {
+            found,
+            streams,
+            callers: &callers,
+            accounts,
+        };
+        let used = communicator.sides.iter().any(|side| callers.contains_key(side));
+        if !used || communicator.nranks == Some(1) {
+            continue;
+        }
+        let members = match group.members(communicator) {
+            Ok(members) => members,
+            Err(why) => {
+                compared.unjudged.entry(why).or_default().push(at);
+                continue;
+            }
+        };
+        let block = group.block(&members);
+        let unpaired = group.unpaired(at, &members);
+        if block.is_none() && unpaired.is_empty() {
+            compared.same += 1;
+            continue;
+        }
+        let why = match (group.hidden(&members), quiet, late) {
+            (Some(why), ..) => Some(why),
+            (_, true, _) => Some(Why::Quiet),
+            (_, _, true) => Some(Why::Late),
+            _ => None,
+        };
+        if let Some(why) = why {
+            compared.unjudged.entry(why).or_default().push(at);
+            continue;
+        }
+        compared.unpaired.extend(unpaired);
+        compared.apart.extend(block.map(|block| Apart {
+            communicator: at,
+            members,
+            block,
+        }));
+    }
+    compared
+}
+
+/// The callers of each side.
+fn callers_of(found: &Found, streams: &Streams) -> FxHashMap<usize, Vec<u32>> {
+    let mut callers: FxHashMap<usize, Vec<u32>> = FxHashMap::default();
+    for (caller, member) in (0..).zip(&streams.member) {
+        if let Some(&side) = found.side_of.get(member) {
+            callers.entry(side).or_default().push(caller);
+        }
+    }
+    callers
+}
+
+/// Whose a caller's calls are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Whose {
+    /// The process.
+    pub(crate) process: u32,
+    /// The communicator.
+    pub(crate) communicator: usize,
+    /// The rank in it.
+    pub(crate) rank: u32,
+}
+
+/// Whose each caller's calls are, as far as it is known.
+pub(crate) fn whose(found: &Found, streams: &Streams) -> FxHashMap<Caller, Whose> {
+    let mut of_side: FxHashMap<usize, usize> = FxHashMap::default();
+    for (at, communicator) in found.communicators.iter().enumerate() {
+        of_side.extend(communicator.sides.iter().map(|&side| (side, at)));
+    }
+    let mut all = FxHashMap::default();
+    for (caller, member) in streams.callers.items().iter().zip(&streams.member) {
+        let Some(&side) = found.side_of.get(member) else {
+            continue;
+        };
+        if let Some((&communicator, rank)) = of_side.get(&side).zip(found.sides[side].rank) {
+            let process = found.sides[side].process;
+            all.insert(
+                *caller,
+                Whose {
+                    process,
+                    communicator,
+                    rank,
+                },
+            );
+        }
+    }
+    all
+}
+
+/// True where most processes with a communicator log no call at all: then it is the setting, and
+/// no hang.
+fn is_quiet(found: &Found, streams: &Streams) -> bool {
+    let shared = found
+        .communicators
+        .iter()
+        .filter(|c| c.nranks.is_some_and(|n| n > 1) && !matches!(c.key, Named::Own(_)));
+    let all: BTreeSet<u32> = shared
+        .flat_map(|c| &c.sides)
+        .map(|&side| found.sides[side].process)
+        .collect();
+    let sides = streams.member.iter().filter_map(|m| found.side_of.get(m));
+    let loud: BTreeSet<u32> = sides.map(|&side| found.sides[side].process).collect();
+    2 * all.intersection(&loud).count() < all.len()
+}
+
+struct Group<'a> {
+    found: &'a Found,
+    streams: &'a Streams,
+    callers: &'a FxHashMap<usize, Vec<u32>>,
+    accounts: &'a [Account],
+}
+
+impl Group<'_> {
+    /// The members by rank, if all are there once.
+    fn members(&self, communicator: &Communicator) -> Result<Vec<Ranked>, Why> {
+        if matches!(communicator.key, Named::Own(_)) {
+            return Err(Why::Unnamed);
+        }
+        let mut members = Vec::with_capacity(communicator.sides.len());
+        for &side in &communicator.sides {
+            let callers = self.callers.get(&side).map_or(&[][..], |list| list);
+            let caller = match callers {
+                [] => None,
+                [caller] => Some(*caller),
+                _ => return Err(Why::TwoNames),
+            };
+            let Some(rank) = self.found.sides[side].rank else {
+                return Err(Why::Unnamed);
+            };
+            let calls = caller.and_then(|c| self.stream(c, Way::Collective));
+            members.push(Ranked {
+                rank,
+                side,
+                caller,
+                calls: calls.map_or(0, |stream| stream.calls),
+            });
+        }
+        let in_order = members.iter().zip(0..).all(|(m, rank)| m.rank == rank);
+        let whole = communicator.nranks.map(|n| n as usize) == Some(members.len());
+        match (whole, in_order) {
+            (true, true) => Ok(members),
+            (false, _) => Err(Why::Missing),
+            (true, false) => Err(Why::TwoNames),
+        }
+    }
+
+    fn stream(&self, caller: u32, way: Way) -> Option<&Stream> {
+        let at = self.streams.at.get(&(caller, way))?;
+        self.streams.list.get(*at as usize)
+    }
+
+    /// The first block of collectives that is not the same for all.
+    fn block(&self, members: &[Ranked]) -> Option<u64> {
+        let none = Stream::default();
+        let of = |m: &Ranked| {
+            let stream = m.caller.and_then(|c| self.stream(c, Way::Collective));
+            stream.unwrap_or(&none)
+        };
+        let all: Vec<&Stream> = members.iter().map(of).collect();
+        first_block(&all)
+    }
+
+    /// Sends that are not what is received.
+    fn unpaired(&self, communicator: usize, members: &[Ranked]) -> Vec<Unpaired> {
+        let mut all = Vec::new();
+        let mut ways: BTreeSet<(u32, u32)> = BTreeSet::new();
+        let by_caller: FxHashMap<u32, u32> = members
+            .iter()
+            .filter_map(|m| m.caller.map(|caller| (caller, m.rank)))
+            .collect();
+        let size = members.len();
+        let other = |peer: i64| u32::try_from(peer).ok().filter(|&p| (p as usize) < size);
+        for caller in by_caller.keys() {
+            for &way in self.streams.ways(*caller) {
+                let rank = by_caller[caller];
+                match way {
+                    Way::Send(to) => ways.extend(other(to).map(|to| (rank, to))),
+                    Way::Recv(from) => ways.extend(other(from).map(|from| (from, rank))),
+                    Way::Collective => {}
+                }
+            }
+        }
+        let none = Stream::default();
+        for (from, to) in ways {
+            let (from, to) = (members[from as usize], members[to as usize]);
+            let sends = from.caller.and_then(|c| self.stream(c, Way::Send(to.rank.into())));
+            let receives = to.caller.and_then(|c| self.stream(c, Way::Recv(from.rank.into())));
+            let (sends, receives) = (sends.unwrap_or(&none), receives.unwrap_or(&none));
+            if let Some(block) = first_block(&[sends, receives]) {
+                all.push(Unpaired {
+                    communicator,
+                    from,
+                    to,
+                    sent: sends.calls,
+                    received: receives.calls,
+                    block,
+                });
+            }
+        }
+        all
+    }
+
+    /// Why some of the members' lines may not be there.
+    fn hidden(&self, members: &[Ranked]) -> Option<Why> {
+        let silent = members.iter().any(|m| m.caller.is_none());
+        let callers = members.iter().filter_map(|m| m.caller);
+        let mut inputs: BTreeSet<u32> = BTreeSet::new();
+        for caller in callers {
+            for &way in self.streams.ways(caller) {
+                let stream = self.stream(caller, way);
+                if let Some((first, last)) = stream.and_then(|s| s.inputs) {
+                    inputs.extend(first..=last);
+                }
+            }
+        }
+        let any = |is: fn(&Account) -> bool| {
+            // A member without calls may have lost them in any input.
+            let in_theirs = |at: u32| silent || inputs.contains(&at);
+            let mut all = (0..).zip(self.accounts);
+            all.any(|(at, account)| in_theirs(at) && is(account))
+        };
+        if any(|account| account.overwritten > 1) {
+            Some(Why::Overwritten)
+        } else if any(|account| account.ray_lines > 0) {
+            Some(Why::LeftOut)
+        } else {
+            None
+        }
+    }
+}
+
+/// The first block in which the streams are not all the same; `None` where they are.
+fn first_block(all: &[&Stream]) -> Option<u64> {
+    let first = all.first()?;
+    if all.iter().all(|s| (s.calls, s.hash) == (first.calls, first.hash)) {
+        return None;
+    }
+    let shortest = all.iter().map(|s| s.calls).min().unwrap_or(0);
+    let longest = all.iter().max_by_key(|s| s.blocks.len())?;
+    let differs = |block: usize| {
+        let those = all.iter().filter_map(|s| s.blocks.get(block));
+        those.clone().any(|hash| Some(hash) != longest.blocks.get(block))
+    };
+    let whole = (0..longest.blocks.len()).find(|&block| differs(block));
+    let short = shortest / BLOCK;
+    Some(whole.map_or(short, |block| short.min(block as u64)))
+}

@@ -1,0 +1,127 @@
+//! Where evidence stands and what it says: lines found again by number or by byte.
+
+use super::finding::{Evidence, Finding, Spot};
+use super::walk::Walked;
+use crate::error::{Error, Result};
+use crate::source::Input;
+use crate::stages::net::fold::First;
+use memchr::memchr;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
+
+/// Bytes of a line that are shown.
+const SHOWN: usize = 300;
+
+/// Bytes read at a time.
+const PIECE: usize = 1 << 20;
+
+/// Gives every piece of evidence its line's number and text, and every finding on a call its step.
+///
+/// # Errors
+/// An input cannot be read again.
+pub(crate) fn resolve(
+    findings: &mut [Finding],
+    inputs: &[Walked],
+    open: impl Fn(u32) -> Result<Input>,
+) -> Result<()> {
+    let mut wanted: BTreeMap<u32, BTreeSet<Spot>> = BTreeMap::new();
+    for evidence in findings.iter().flat_map(|f| &f.evidence) {
+        let numbered = matches!(evidence.at, Spot::Line(_));
+        if !numbered || evidence.text.is_none() {
+            wanted.entry(evidence.at.input()).or_default().insert(evidence.at);
+        }
+    }
+    let mut lines: BTreeMap<Spot, (u64, Vec<u8>)> = BTreeMap::new();
+    for (number, spots) in wanted {
+        let input = open(number)?;
+        let failed = |cause| Error::Input {
+            path: input.name().into(),
+            cause,
+        };
+        let found = find(&mut *input.reader()?, &spots).map_err(failed)?;
+        lines.extend(found);
+    }
+    for finding in findings {
+        for Evidence { at, text } in &mut finding.evidence {
+            if let Some((line, found)) = lines.get(at) {
+                *at = Spot::Line(First {
+                    input: at.input(),
+                    line: *line,
+                });
+                text.get_or_insert_with(|| found.clone());
+            }
+        }
+        if finding.about.seq.is_some() && finding.about.step.is_none() {
+            finding.about.step = finding.evidence.first().and_then(|e| step(e, inputs));
+        }
+    }
+    Ok(())
+}
+
+/// The step that a line stands in.
+fn step(evidence: &Evidence, inputs: &[Walked]) -> Option<u64> {
+    let Spot::Line(First { input, line }) = evidence.at else {
+        return None;
+    };
+    let input = inputs.get(input as usize)?;
+    let gap = input.marks.partition_point(|mark| mark.line < line);
+    input.timeline.step_of(gap).map(|step| step.step)
+}
+
+/// The lines at `spots`, which are all of one input, with their numbers.
+fn find(reader: &mut dyn Read, spots: &BTreeSet<Spot>) -> std::io::Result<Vec<(Spot, (u64, Vec<u8>))>> {
+    // Which comes first is known only where both are numbers of one kind.
+    let mut by_line: BTreeMap<u64, Spot> = BTreeMap::new();
+    let mut by_byte: BTreeMap<u64, Spot> = BTreeMap::new();
+    for &spot in spots {
+        match spot {
+            Spot::Line(first) => by_line.insert(first.line, spot),
+            Spot::Byte { at, .. } => by_byte.insert(at, spot),
+        };
+    }
+    let mut found = Vec::with_capacity(spots.len());
+    let mut piece = vec![0; PIECE];
+    // The line in hand: its number, its first byte's place in the input, its first bytes.
+    let (mut number, mut begins, mut text) = (0_u64, 0_u64, Vec::<u8>::new());
+    let mut at = 0_u64;
+    let mut end_line = |number: u64, begins: u64, ends: u64, text: &mut Vec<u8>| {
+        let mut keep = |spot: Spot| found.push((spot, (number, text.clone())));
+        if let Some(spot) = by_line.remove(&number) {
+            keep(spot);
+        }
+        while let Some((&byte, &spot)) = by_byte.range(begins..ends).next() {
+            by_byte.remove(&byte);
+            keep(spot);
+        }
+        text.clear();
+        by_line.is_empty() && by_byte.is_empty()
+    };
+    loop {
+        let n = match reader.read(&mut piece) {
+            Ok(n) => n,
+            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => continue,
+            Err(e) => return Err(e),
+        };
+        if n == 0 {
+            if at > begins {
+                end_line(number, begins, at, &mut text);
+            }
+            return Ok(found);
+        }
+        let mut rest = &piece[..n];
+        // Lines before the next wanted one are only counted.
+        while let Some(end) = memchr(b'\n', rest) {
+            let room = SHOWN.saturating_sub(text.len()).min(end);
+            text.extend_from_slice(&rest[..room]);
+            at += end as u64 + 1;
+            if end_line(number, begins, at, &mut text) {
+                return Ok(found);
+            }
+            (number, begins) = (number + 1, at);
+            rest = &rest[end + 1..];
+        }
+        let room = SHOWN.saturating_sub(text.len()).min(rest.len());
+        text.extend_from_slice(&rest[..room]);
+        at += rest.len() as u64;
+    }
+}

@@ -1,0 +1,321 @@
+//! Ranks that call different things: the first call at which a communicator's members part.
+
+use super::again::Detail;
+use super::compare::{Apart, Ranked, Unpaired};
+use super::finding::{About, Evidence, Finding, Severity, Spot, Sure};
+use super::names::{self, Names};
+use super::streams::{Caller, Way};
+use rustc_hash::FxHashMap;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// Stretches of streams that were read again.
+pub(crate) type Details = FxHashMap<(Caller, Way), Vec<Detail>>;
+
+/// Calls looked at behind a difference, to say what became of the call that is missing.
+pub(crate) const AHEAD: u64 = 16;
+
+/// What a call must be the same in.
+type Mark<'a> = (&'a [u8], u64, u32, u64, i64);
+
+/// A reduction by the user has a number of its own in every process.
+const USERS: u64 = 5;
+
+fn mark(call: &Detail) -> Mark<'_> {
+    let redop = call.redop.min(USERS);
+    (&call.op, call.count, call.datatype, redop, call.root)
+}
+
+/// Where a communicator's members part.
+#[derive(Debug)]
+pub(crate) enum Parting {
+    /// They make different calls.
+    Different(Finding),
+    /// Some have made fewer calls, and the same ones so far.
+    Behind,
+}
+
+/// A member's calls of the stretch that was read again.
+struct Calls<'a> {
+    member: Ranked,
+    list: &'a [Detail],
+}
+
+impl<'a> Calls<'a> {
+    fn at(&self, seq: u64) -> Option<&'a Detail> {
+        let first = self.list.first()?.seq;
+        let at = usize::try_from(seq.checked_sub(first)?).ok()?;
+        // The last call of all may stand behind a gap.
+        self.list.get(at).filter(|call| call.seq == seq)
+    }
+
+    /// The same call at two places.
+    fn same(&self, seq: u64, other: &Calls<'_>, other_seq: u64) -> bool {
+        match (self.at(seq), other.at(other_seq)) {
+            (Some(a), Some(b)) => mark(a) == mark(b),
+            _ => false,
+        }
+    }
+}
+
+/// Finds where the members of `apart` part. `caller` gives the caller of a number.
+pub(crate) fn parting(
+    apart: &Apart,
+    from: u64,
+    to: u64,
+    details: &Details,
+    caller: impl Fn(u32) -> Caller,
+    names: Names<'_>,
+) -> Parting {
+    let of = |member: &Ranked| {
+        let list = member
+            .caller
+            .and_then(|c| details.get(&(caller(c), Way::Collective)));
+        Calls {
+            member: *member,
+            list: list.map_or(&[][..], |list| list),
+        }
+    };
+    let all: Vec<Calls<'_>> = apart.members.iter().map(of).collect();
+    for seq in from..to {
+        let mut groups: BTreeMap<Mark<'_>, Vec<usize>> = BTreeMap::new();
+        for (at, calls) in all.iter().enumerate() {
+            if let Some(call) = calls.at(seq) {
+                groups.entry(mark(call)).or_default().push(at);
+            }
+        }
+        if groups.len() > 1 {
+            let groups = groups.into_values().collect();
+            return match different(apart, seq, groups, &all, names) {
+                Some(finding) => Parting::Different(finding),
+                None => Parting::Behind,
+            };
+        }
+        if all.iter().any(|calls| calls.member.calls <= seq) {
+            return Parting::Behind;
+        }
+    }
+    Parting::Behind
+}
+
+fn different(
+    apart: &Apart,
+    seq: u64,
+    mut groups: Vec<Vec<usize>>,
+    all: &[Calls<'_>],
+    names: Names<'_>,
+) -> Option<Finding> {
+    groups.sort_by_key(|group| (Reverse(group.len()), group[0]));
+    let tied = groups[0].len() == groups[1].len();
+    let mut why = format!(
+        "the {} before it are the same on all {} ranks",
+        names::counted(seq, "call"),
+        all.len()
+    );
+    let mut decided = !tied;
+    if tied && let Some(usual) = usual(seq, &groups, all) {
+        groups.swap(0, usual);
+        decided = true;
+        why += "; what the others call has followed the same calls before";
+    }
+    let right = &all[groups[0][0]];
+    let wrong = &all[groups[1][0]];
+    let (expected, made) = right.at(seq).zip(wrong.at(seq))?;
+    let id = word(expected, made);
+    let members = |group: &[usize]| -> Vec<Ranked> { group.iter().map(|&at| all[at].member).collect() };
+    let outliers: Vec<usize> = groups[1..].iter().flatten().copied().collect();
+    let who = names.ranks(&members(&groups[1]));
+    let mut says = format!(
+        "call {seq} on communicator {}: {who} calls {} where {} calls {}",
+        names.communicator(apart.communicator),
+        names::call(made),
+        names.ranks(&members(&groups[0])),
+        names::call(expected),
+    );
+    if groups.len() > 2 {
+        let rest: Vec<Ranked> = groups[2..].iter().flatten().map(|&at| all[at].member).collect();
+        says += &format!("; {} call other things again", names.ranks(&rest));
+    }
+    if let Some(how) = how(seq, right, wrong) {
+        says += how;
+    }
+    if !decided {
+        why += "; no side has a majority, so which is wrong is not known";
+    }
+    let mut evidence: Vec<Evidence> = Vec::new();
+    for &at in outliers.iter().take(2).chain(groups[0].iter().take(2)) {
+        evidence.extend(all[at].at(seq).map(spot));
+    }
+    let process = names.process(wrong.member.side);
+    Some(Finding {
+        id,
+        severity: Severity::Error,
+        says,
+        about: About {
+            host: Some(process.host.clone()),
+            pid: process.pid,
+            rank: Some(wrong.member.rank),
+            comm_id: names.id(apart.communicator),
+            seq: Some(seq),
+            step: None,
+        },
+        sure: if decided { Sure::High } else { Sure::Medium },
+        why,
+        advice: "every rank of a communicator must make the same calls in the same order: look in \
+                 the code for a branch that only some ranks take before this call"
+            .to_owned(),
+        evidence,
+    })
+}
+
+/// The line of a call.
+pub(crate) fn spot(call: &Detail) -> Evidence {
+    Evidence {
+        at: Spot::Byte {
+            input: call.input,
+            at: call.at,
+        },
+        text: None,
+    }
+}
+
+/// What two calls differ in, by FlagScale's words.
+fn word(expected: &Detail, made: &Detail) -> &'static str {
+    if expected.op != made.op {
+        "op_mismatch"
+    } else if expected.count != made.count {
+        "count_mismatch"
+    } else if expected.datatype != made.datatype {
+        "datatype_mismatch"
+    } else if expected.redop.min(USERS) != made.redop.min(USERS) {
+        "redop_mismatch"
+    } else {
+        "root_mismatch"
+    }
+}
+
+/// Of equally large groups the one whose call came before behind the same two calls; `None` where
+/// that does not tell.
+fn usual(seq: u64, groups: &[Vec<usize>], all: &[Calls<'_>]) -> Option<usize> {
+    let tied = groups.iter().take_while(|g| g.len() == groups[0].len());
+    let votes: Vec<u64> = tied
+        .map(|group| {
+            let own = &all[group[0]];
+            let first = own.list.first().map_or(seq, |call| call.seq);
+            let before = |at: u64| {
+                (1..=2).all(|back| {
+                    at >= first + back && own.same(at - back, own, seq.saturating_sub(back))
+                })
+            };
+            let came = (first..seq).filter(|&at| before(at) && own.same(at, own, seq));
+            came.count() as u64
+        })
+        .collect();
+    let most = votes.iter().max().copied().filter(|&n| n > 0)?;
+    let mut those = (0..votes.len()).filter(|&at| votes[at] > 0);
+    let first = those.next().filter(|&at| votes[at] == most);
+    first.filter(|_| those.next().is_none())
+}
+
+/// How the calls of `wrong` go on, if that tells what became of the missing one.
+fn how(seq: u64, right: &Calls<'_>, wrong: &Calls<'_>) -> Option<&'static str> {
+    let equal = |by_right: u64, by_wrong: u64| {
+        let mut compared = 0;
+        let same = (0..AHEAD / 2).all(|n| {
+            let (a, b) = (seq + by_right + n, seq + by_wrong + n);
+            let known = right.at(a).is_some() && wrong.at(b).is_some();
+            compared += u64::from(known);
+            !known || right.same(a, wrong, b)
+        });
+        same && compared > 0
+    };
+    let swapped = right.same(seq + 1, wrong, seq) && right.same(seq, wrong, seq + 1);
+    if swapped && (equal(2, 2) || right.at(seq + 2).is_none()) {
+        Some(": two calls in the other order")
+    } else if equal(1, 0) {
+        Some(", as if it left this call out")
+    } else if equal(0, 1) {
+        Some(", as if it made this call in addition")
+    } else if equal(1, 1) {
+        Some("; the calls behind it are the same again")
+    } else {
+        None
+    }
+}
+
+/// Sends that are not what the other side receives.
+pub(crate) fn unpaired(
+    pair: &Unpaired,
+    details: &Details,
+    caller: impl Fn(u32) -> Caller,
+    names: Names<'_>,
+) -> Option<Finding> {
+    let of = |member: &Ranked, way: Way| {
+        let list = member.caller.and_then(|c| details.get(&(caller(c), way)));
+        Calls {
+            member: *member,
+            list: list.map_or(&[][..], |list| list),
+        }
+    };
+    let sends = of(&pair.from, Way::Send(pair.to.rank.into()));
+    let receives = of(&pair.to, Way::Recv(pair.from.rank.into()));
+    let first = pair.block * super::streams::BLOCK;
+    let last = pair.sent.max(pair.received).min(first + super::streams::BLOCK);
+    let size = |call: &Detail| (call.count, call.datatype);
+    let seq = (first..last).find(|&seq| match (sends.at(seq), receives.at(seq)) {
+        (Some(a), Some(b)) => size(a) != size(b),
+        _ => true,
+    })?;
+    let (sent, received) = (sends.at(seq), receives.at(seq));
+    let communicator = names.communicator(pair.communicator);
+    let (from, to) = (names.rank(&pair.from), names.rank(&pair.to));
+    let (id, says, about) = if pair.sent == pair.received {
+        let (sent, received) = sent.zip(received)?;
+        let id = if sent.count == received.count {
+            "datatype_mismatch"
+        } else {
+            "count_mismatch"
+        };
+        let says = format!(
+            "message {seq} on communicator {communicator}: {from} calls {}, {to} calls {}",
+            names::call(sent),
+            names::call(received)
+        );
+        (id, says, &pair.from)
+    } else {
+        // Who makes fewer calls is the one whose call is missing.
+        let (lacks, what) = if pair.sent < pair.received {
+            (&pair.from, "Send")
+        } else {
+            (&pair.to, "Recv")
+        };
+        let says = format!(
+            "communicator {communicator}: {from} sends {} times to {to}, which receives {} times: a \
+             {what} of {} is missing, from message {seq} on",
+            pair.sent,
+            pair.received,
+            names.rank(lacks)
+        );
+        ("p2p_missing_counterpart", says, lacks)
+    };
+    let process = names.process(about.side);
+    Some(Finding {
+        id,
+        severity: Severity::Error,
+        says,
+        about: About {
+            host: Some(process.host.clone()),
+            pid: process.pid,
+            rank: Some(about.rank),
+            comm_id: names.id(pair.communicator),
+            seq: Some(seq),
+            step: None,
+        },
+        sure: Sure::High,
+        why: format!("the {} before it fit", names::counted(seq, "message")),
+        advice: "a Send completes only with a Recv of the same number of elements on the other \
+                 side: compare both ranks' schedules of this step"
+            .to_owned(),
+        evidence: sent.into_iter().chain(received).map(spot).collect(),
+    })
+}

@@ -1,0 +1,120 @@
+//! How ranks, communicators and calls are named in a sentence.
+
+use super::again::Detail;
+use super::compare::Ranked;
+use crate::origin::Process;
+use crate::records::{Datatype, RedOp, has_redop, has_root};
+use crate::stages::communicators::Found;
+
+/// How many of a list are named.
+const NAMED: usize = 4;
+
+/// Names of what was found.
+#[derive(Clone, Copy)]
+pub(crate) struct Names<'a> {
+    pub(crate) found: &'a Found,
+}
+
+impl Names<'_> {
+    /// The process of a side.
+    pub(crate) fn process(&self, side: usize) -> &Process {
+        &self.found.processes[self.found.sides[side].process as usize]
+    }
+
+    /// `rank 3 (node1:4123)`.
+    pub(crate) fn rank(&self, member: &Ranked) -> String {
+        format!("rank {} ({})", member.rank, process(self.process(member.side)))
+    }
+
+    /// `rank 3 (node1:4123)`, `ranks 1, 2, 3, 4 and 7 more`.
+    pub(crate) fn ranks(&self, members: &[Ranked]) -> String {
+        match members {
+            [one] => self.rank(one),
+            _ => {
+                let ranks: Vec<String> = members.iter().map(|m| m.rank.to_string()).collect();
+                format!("ranks {}", listed(&ranks))
+            }
+        }
+    }
+
+    /// The communicator's id, if it is known.
+    pub(crate) fn id(&self, communicator: usize) -> Option<String> {
+        self.found.communicators[communicator].key.text()
+    }
+
+    /// `0x5aa5 (tensor, 8 ranks)`.
+    pub(crate) fn communicator(&self, communicator: usize) -> String {
+        let id = self.id(communicator).unwrap_or_default();
+        let of = &self.found.communicators[communicator];
+        let ranks = of.nranks.unwrap_or(0);
+        match of.label.of.name() {
+            "unknown" => format!("{id} ({ranks} ranks)"),
+            label => format!("{id} ({label}, {ranks} ranks)"),
+        }
+    }
+}
+
+/// `node1:4123`.
+pub(crate) fn process(process: &Process) -> String {
+    let host = String::from_utf8_lossy(&process.host);
+    match process.pid {
+        Some(pid) => format!("{host}:{pid}"),
+        None => host.into_owned(),
+    }
+}
+
+/// `a, b and c`; of many the first few, and how many more.
+pub(crate) fn listed(all: &[String]) -> String {
+    match all {
+        [] => String::new(),
+        [one] => one.clone(),
+        _ if all.len() <= NAMED + 1 => {
+            let (last, rest) = (&all[all.len() - 1], &all[..all.len() - 1]);
+            format!("{} and {last}", rest.join(", "))
+        }
+        _ => format!("{} and {} more", all[..NAMED].join(", "), all.len() - NAMED),
+    }
+}
+
+/// `AllReduce of 1024 fp32 sum`, `Broadcast of 5 int64 from 0`.
+pub(crate) fn call(call: &Detail) -> String {
+    let mut text = format!(
+        "{} of {} {}",
+        String::from_utf8_lossy(&call.op),
+        call.count,
+        Datatype(call.datatype)
+    );
+    if has_redop(&call.op) {
+        text += &format!(" {}", RedOp(call.redop));
+    }
+    match &call.op[..] {
+        b"Send" => text += &format!(" to {}", call.root),
+        b"Recv" => text += &format!(" from {}", call.root),
+        _ if has_root(&call.op) => text += &format!(" root {}", call.root),
+        _ => {}
+    }
+    text
+}
+
+/// `1 call`, `3 calls`.
+pub(crate) fn counted(n: u64, what: &str) -> String {
+    if n == 1 {
+        format!("1 {what}")
+    } else {
+        format!("{n} {what}s")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lists_are_cut() {
+        let all: Vec<String> = (0..9).map(|n| n.to_string()).collect();
+        assert_eq!(listed(&all[..1]), "0");
+        assert_eq!(listed(&all[..2]), "0 and 1");
+        assert_eq!(listed(&all[..5]), "0, 1, 2, 3 and 4");
+        assert_eq!(listed(&all), "0, 1, 2, 3 and 5 more");
+    }
+}

@@ -1,0 +1,203 @@
+//! Did the ranks call the same things, and if not, who and where: from the hashes of their calls to
+//! findings.
+
+use super::again::{Wanted, again};
+use super::behind::{self, End, LastCalls};
+use super::compare::{Apart, Compared, Ranked, Unpaired, Whose, compare, whose};
+use super::finding::{About, Evidence, Finding, Severity, Sure};
+use super::mismatch::{self, AHEAD, Details, Parting};
+use super::names::{self, Names, counted, listed};
+use super::streams::{BLOCK, Caller, Streams, Way};
+use crate::account::Account;
+use crate::calls::Options;
+use crate::error::Result;
+use crate::source::Input;
+use crate::stages::communicators::Found;
+use rustc_hash::FxHashMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is known of the ranks' calls.
+pub(crate) struct Ranks {
+    /// What the hashes say.
+    pub(crate) compared: Compared,
+    /// What is wrong.
+    pub(crate) findings: Vec<Finding>,
+}
+
+/// The inputs, to be read again.
+pub(crate) struct Inputs<'a, F: Fn(u32) -> Result<Input>> {
+    /// Opens an input by its number.
+    pub(crate) open: F,
+    /// For each input the processes with lines in it.
+    pub(crate) processes: &'a [BTreeSet<u32>],
+    /// Where their lines went.
+    pub(crate) accounts: &'a [Account],
+    /// How they are read.
+    pub(crate) options: &'a Options,
+}
+
+/// Compares the ranks' calls and says what is wrong.
+///
+/// # Errors
+/// An input cannot be read again.
+pub(crate) fn ranks<F: Fn(u32) -> Result<Input>>(
+    found: &Found,
+    streams: &Streams,
+    inputs: &Inputs<'_, F>,
+    end: End,
+) -> Result<Ranks> {
+    let mut compared = compare(found, streams, inputs.accounts);
+    if compared.apart.is_empty() && compared.unpaired.is_empty() {
+        return Ok(Ranks {
+            compared,
+            findings: Vec::new(),
+        });
+    }
+    let whose = whose(found, streams);
+    let details = read_again(&compared, found, streams, inputs)?;
+    let last = last_calls(&details, &whose);
+    let names = Names { found };
+    let caller = |number: u32| *streams.callers.get(number);
+    let mut findings = Vec::new();
+    let mut late: Vec<&Apart> = Vec::new();
+    for apart in &compared.apart {
+        let first = apart.block * BLOCK;
+        match mismatch::parting(apart, first, first + BLOCK, &details, caller, names) {
+            Parting::Different(finding) => findings.push(finding),
+            Parting::Behind => late.push(apart),
+        }
+    }
+    let different = !findings.is_empty();
+    let behind = behind::behind(&late, &compared.unpaired, &last, names, end);
+    // Where ranks call different things, or a message has no other side, the rest follows from it.
+    let pairs = pairs(&compared.unpaired, &behind.laggards, found, &details, caller, names);
+    let consequence = different || !pairs.is_empty() && only_pairs(&late);
+    findings.extend(pairs);
+    if !consequence {
+        findings.extend(behind.findings);
+    }
+    findings.extend(stopped(&last, found, names));
+    compared.apart.sort_by_key(|apart| apart.communicator);
+    Ok(Ranks { compared, findings })
+}
+
+fn only_pairs(late: &[&Apart]) -> bool {
+    late.is_empty()
+}
+
+/// Sends without their receives: where a rank stopped, what it did not do is no finding of its own.
+fn pairs(
+    unpaired: &[Unpaired],
+    laggards: &BTreeSet<u32>,
+    found: &Found,
+    details: &Details,
+    caller: impl Fn(u32) -> Caller + Copy,
+    names: Names<'_>,
+) -> Vec<Finding> {
+    let process = |member: &Ranked| found.sides[member.side].process;
+    let alone = |pair: &&Unpaired| {
+        pair.sent == pair.received
+            || laggards.is_empty()
+            || !laggards.contains(&process(&pair.from)) && !laggards.contains(&process(&pair.to))
+    };
+    unpaired
+        .iter()
+        .filter(alone)
+        .filter_map(|pair| mismatch::unpaired(pair, details, caller, names))
+        .collect()
+}
+
+/// Reads the stretches in which streams part, and every stream's last call.
+fn read_again<F: Fn(u32) -> Result<Input>>(
+    compared: &Compared,
+    found: &Found,
+    streams: &Streams,
+    inputs: &Inputs<'_, F>,
+) -> Result<Details> {
+    let mut wanted = Wanted::default();
+    for ((caller, way), &at) in &streams.at {
+        let calls = streams.list[at as usize].calls;
+        let key = (*streams.callers.get(*caller), *way);
+        wanted.insert(key, vec![calls.saturating_sub(1)..calls]);
+    }
+    let mut want = |caller: Option<u32>, way: Way, block: u64| {
+        let Some(caller) = caller else { return };
+        // Of the block before it is seen what usually comes.
+        let first = block.saturating_sub(1) * BLOCK;
+        let stretch = first..(block + 1) * BLOCK + AHEAD;
+        let ranges = wanted.entry((*streams.callers.get(caller), way)).or_default();
+        ranges.insert(0, stretch);
+    };
+    for apart in &compared.apart {
+        for member in &apart.members {
+            want(member.caller, Way::Collective, apart.block);
+        }
+    }
+    for pair in &compared.unpaired {
+        want(pair.from.caller, Way::Send(pair.to.rank.into()), pair.block);
+        want(pair.to.caller, Way::Recv(pair.from.rank.into()), pair.block);
+    }
+    let those = 0..u32::try_from(inputs.processes.len()).unwrap_or(u32::MAX);
+    again(&wanted, &found.processes, those, &inputs.open, inputs.options)
+}
+
+fn last_calls<'d>(details: &'d Details, whose: &FxHashMap<Caller, Whose>) -> LastCalls<'d> {
+    let mut last = LastCalls::new();
+    for ((caller, _), calls) in details {
+        let (Some(whose), Some(call)) = (whose.get(caller), calls.last()) else {
+            continue;
+        };
+        let this = (whose.communicator, whose.rank, call);
+        let known = last.entry(whose.process).or_insert(this);
+        if (known.2.input, known.2.at) < (call.input, call.at) {
+            *known = this;
+        }
+    }
+    last
+}
+
+/// Where the job stopped: every rank's last call, equal ones together.
+fn stopped(last: &LastCalls<'_>, found: &Found, names: Names<'_>) -> Option<Finding> {
+    type Group<'a> = Vec<&'a (usize, u32, &'a super::again::Detail)>;
+    let mut groups: BTreeMap<(String, String), Group<'_>> = BTreeMap::new();
+    for at in last.values() {
+        let (communicator, _, call) = at;
+        let label = found.communicators[*communicator].label.of.name();
+        groups
+            .entry((names::call(call), label.to_owned()))
+            .or_default()
+            .push(at);
+    }
+    if groups.len() < 2 {
+        return None;
+    }
+    let mut groups: Vec<_> = groups.into_iter().collect();
+    groups.sort_by_key(|(_, group)| std::cmp::Reverse(group.len()));
+    let told: Vec<String> = groups
+        .iter()
+        .map(|((call, label), group)| {
+            let on = match &label[..] {
+                "unknown" => String::new(),
+                label => format!(" on a {label} communicator"),
+            };
+            format!("{}: {call}{on}", counted(group.len() as u64, "rank"))
+        })
+        .collect();
+    let evidence: Vec<Evidence> = groups
+        .iter()
+        .take(4)
+        .filter_map(|(_, group)| Some(mismatch::spot(group.first()?.2)))
+        .collect();
+    Some(Finding {
+        id: "last_calls",
+        severity: Severity::Note,
+        says: format!("the ranks' last calls: {}", listed(&told)),
+        about: About::default(),
+        sure: Sure::High,
+        why: "they are the last lines of their processes that show a call; a call is logged when it is \
+              enqueued, so it may have begun or not"
+            .to_owned(),
+        advice: "those of the fewest ranks are where to look".to_owned(),
+        evidence,
+    })
+}

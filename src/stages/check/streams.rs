@@ -1,0 +1,265 @@
+//! Every rank's calls on every communicator, as hashes: enough to tell where ranks begin to call
+//! different things, without keeping a call.
+//!
+//! The members of a communicator make the same collectives in the same order; what one sends,
+//! its peer receives. So a member's collectives are one *stream*, its sends to a peer another, its
+//! receives from a peer a third. Of a stream a running hash is kept, and what it was behind every
+//! [`BLOCK`] calls: equal hashes are equal streams, and where they differ, the block in which they
+//! begin to is read again ([`super::again`]).
+
+use crate::grammar::coll::Coll;
+use crate::join::Joined;
+use crate::origin::{Identity, Interner, Merged, Renumbered};
+use crate::scan::Call;
+use rustc_hash::FxHashMap;
+
+/// Calls between two kept hashes of a stream: what is read again where streams differ.
+pub(crate) const BLOCK: u64 = 256;
+
+/// Codes of NCCL's own reductions; those of the user are numbered by each process for itself.
+const REDUCTIONS: u64 = 5;
+
+/// One process's use of one communicator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Caller {
+    /// The process.
+    pub(crate) process: u32,
+    /// The communicator's address there.
+    pub(crate) comm: u64,
+    /// What INIT lines say the address is.
+    pub(crate) identity: Option<Identity>,
+}
+
+/// Which of a caller's calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Way {
+    /// Its collectives.
+    Collective,
+    /// What it sends to this rank.
+    Send(i64),
+    /// What it receives from this rank.
+    Recv(i64),
+}
+
+/// What a call is to the other ranks, as far as they must agree on it.
+fn mark_of(coll: &Coll<'_>, way: Way) -> u64 {
+    match way {
+        Way::Collective => {
+            let root = coll.root.cast_unsigned().rotate_left(20);
+            let kind = u64::from(coll.datatype) << 8 ^ coll.redop.min(REDUCTIONS) ^ root;
+            mix(mix(name(coll.op) ^ coll.count) ^ kind)
+        }
+        // The rank is the other's own, and the name the other's opposite.
+        Way::Send(_) | Way::Recv(_) => mix(mix(coll.count) ^ u64::from(coll.datatype)),
+    }
+}
+
+/// An operation's name as a number.
+fn name(op: &[u8]) -> u64 {
+    op.chunks(8).fold(op.len() as u64, |hash, part| {
+        let mut word = [0; 8];
+        word[..part.len()].copy_from_slice(part);
+        mix(hash ^ u64::from_le_bytes(word))
+    })
+}
+
+fn mix(x: u64) -> u64 {
+    let x = (x ^ x >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    x ^ x >> 29
+}
+
+/// Which stream a call belongs to; `None` for what no other rank must do too.
+pub(crate) fn way(coll: &Coll<'_>) -> Option<Way> {
+    match coll.op {
+        b"Send" => Some(Way::Send(coll.root)),
+        b"Recv" => Some(Way::Recv(coll.root)),
+        // One-sided: the other rank need not say anything.
+        b"PutSignal" | b"Signal" | b"WaitSignal" => None,
+        _ => Some(Way::Collective),
+    }
+}
+
+/// One chunk's calls.
+#[derive(Debug, Default)]
+pub(crate) struct Partial {
+    /// Collectives in line order: the member and the call's mark.
+    calls: Vec<(u32, u64)>,
+    /// Sends and receives in line order.
+    between: Vec<(u32, Way, u64)>,
+    /// How many of both there were before each slot.
+    slots: Vec<(usize, usize)>,
+    /// opCount of each member's first collective.
+    first: Vec<Option<u64>>,
+}
+
+impl Partial {
+    #[inline(always)]
+    pub(crate) fn call(&mut self, call: &Call<'_>) {
+        let coll = &call.coll;
+        // No other operation's name has four letters.
+        if coll.op.len() == b"Send".len() || coll.op.ends_with(b"Signal") {
+            if let Some(way) = way(coll) {
+                self.between.push((call.member, way, mark_of(coll, way)));
+            }
+            return;
+        }
+        let member = call.member as usize;
+        if self.first.len() <= member {
+            self.first.resize(member + 1, None);
+        }
+        self.first[member].get_or_insert(coll.op_count);
+        let mark = mark_of(coll, Way::Collective);
+        self.calls.push((call.member, mark));
+    }
+
+    pub(crate) fn slot(&mut self) {
+        self.slots.push((self.calls.len(), self.between.len()));
+    }
+}
+
+/// Calls of one caller and one way, in their order.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Stream {
+    /// How many.
+    pub(crate) calls: u64,
+    /// The hash of all of them.
+    pub(crate) hash: u64,
+    /// What it was behind each whole block.
+    pub(crate) blocks: Vec<u64>,
+    /// opCount of the first.
+    pub(crate) first_op_count: Option<u64>,
+    /// The first and the last input with any of them.
+    pub(crate) inputs: Option<(u32, u32)>,
+}
+
+impl Stream {
+    #[inline]
+    fn push(&mut self, mark: u64) {
+        self.hash = mix(self.hash ^ mark);
+        self.calls += 1;
+        if self.calls.is_multiple_of(BLOCK) {
+            self.blocks.push(self.hash);
+        }
+    }
+
+    fn touch(&mut self, input: u32) {
+        let (first, _) = self.inputs.unwrap_or((input, input));
+        self.inputs = Some((first, input));
+    }
+}
+
+/// The streams of all inputs.
+#[derive(Debug, Default)]
+pub(crate) struct Streams {
+    /// Who calls.
+    pub(crate) callers: Interner<Caller>,
+    /// Their streams, by number.
+    pub(crate) list: Vec<Stream>,
+    /// The stream of a caller's calls of a way.
+    pub(crate) at: FxHashMap<(u32, Way), u32>,
+    /// One merged member of each caller.
+    pub(crate) member: Vec<u32>,
+    /// The ways of each caller's streams.
+    ways: Vec<Vec<Way>>,
+}
+
+impl Streams {
+    /// Adds a chunk of `input` that follows those before, with the calls that were joined.
+    pub(crate) fn add(
+        &mut self,
+        part: &Partial,
+        to: &Renumbered,
+        merged: &Merged,
+        joined: &[Joined],
+        input: u32,
+    ) {
+        let Partial {
+            calls,
+            between,
+            slots,
+            first,
+        } = part;
+        let callers: Vec<u32> = to
+            .members
+            .iter()
+            .map(|&m| self.caller(m, merged))
+            .collect();
+        // Of each member the stream of its collectives.
+        let mut own = vec![u32::MAX; callers.len()];
+        for (member, count) in first.iter().enumerate() {
+            let Some(count) = *count else { continue };
+            own[member] = self.stream(callers[member], Way::Collective, input);
+            let stream = &mut self.list[own[member] as usize];
+            if stream.calls == 0 {
+                stream.first_op_count = Some(count);
+            }
+        }
+        let mut done = (0, 0);
+        let mut put = |all: &mut Streams, (to_calls, to_between): (usize, usize)| {
+            for &(member, mark) in &calls[done.0..to_calls] {
+                all.list[own[member as usize] as usize].push(mark);
+            }
+            for &(member, way, mark) in &between[done.1..to_between] {
+                let at = all.stream(callers[member as usize], way, input);
+                all.list[at as usize].push(mark);
+            }
+            done = (to_calls, to_between);
+        };
+        let mut joined: Vec<&Joined> = joined.iter().collect();
+        joined.sort_by_key(|call| call.slot);
+        for call in joined {
+            if let Some(&slot) = slots.get(call.slot as usize) {
+                put(self, slot);
+            }
+            let coll = call.coll();
+            if let Some(way) = way(&coll) {
+                let caller = self.caller(call.member, merged);
+                let at = self.stream(caller, way, input);
+                let stream = &mut self.list[at as usize];
+                if stream.calls == 0 {
+                    stream.first_op_count = Some(coll.op_count);
+                }
+                stream.push(mark_of(&coll, way));
+            }
+        }
+        put(self, (calls.len(), between.len()));
+    }
+
+    /// The caller that a merged member is.
+    fn caller(&mut self, member: u32, merged: &Merged) -> u32 {
+        let of = caller(member, merged);
+        let at = self.callers.intern(of);
+        if self.member.len() <= at as usize {
+            self.member.push(member);
+            self.ways.push(Vec::new());
+        }
+        at
+    }
+
+    /// The ways that a caller has calls of.
+    pub(crate) fn ways(&self, caller: u32) -> &[Way] {
+        self.ways.get(caller as usize).map_or(&[], |ways| ways)
+    }
+
+    /// The number of a stream, new or known.
+    fn stream(&mut self, caller: u32, way: Way, input: u32) -> u32 {
+        let (list, ways) = (&mut self.list, &mut self.ways);
+        let at = *self.at.entry((caller, way)).or_insert_with(|| {
+            list.push(Stream::default());
+            ways[caller as usize].push(way);
+            u32::try_from(list.len() - 1).unwrap_or(u32::MAX)
+        });
+        self.list[at as usize].touch(input);
+        at
+    }
+}
+
+/// Who a merged member is.
+pub(crate) fn caller(member: u32, merged: &Merged) -> Caller {
+    let member = merged.origins.members.get(member);
+    Caller {
+        process: merged.origins.places.get(member.place).process,
+        comm: member.comm,
+        identity: merged.identity_of(member),
+    }
+}

@@ -1,0 +1,207 @@
+//! One walk over all inputs that gathers what every check needs.
+
+use super::streams::{self, Streams};
+use crate::account::Account;
+use crate::calls::{self, Options, Progress};
+use crate::error::Result;
+use crate::formats::log::Part;
+use crate::origin::Merged;
+use crate::report::Report;
+use crate::scan::{Call, MarkAt, Said, Visit};
+use crate::source::{Input, Origin};
+use crate::stages::communicators::{self, Found, Gathered};
+use crate::stages::net::{self, Net};
+use crate::stages::survey::{self, Sums};
+use crate::stages::skew::Astray;
+use crate::timeline::{self, Timeline};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// One chunk's part of everything.
+struct Partial<'o> {
+    communicators: communicators::Partial<'o>,
+    net: net::fold::Partial,
+    streams: streams::Partial,
+    sums: survey::Partial,
+}
+
+impl Visit for Partial<'_> {
+    const MESSAGES: bool = true;
+
+    fn message(&mut self, said: &Said<'_>) {
+        self.communicators.message(said);
+        self.net.message(said);
+    }
+
+    #[inline(always)]
+    fn call(&mut self, call: &Call<'_>) {
+        self.communicators.call(call);
+        self.net.call(call);
+        self.streams.call(call);
+        self.sums.call(call);
+    }
+
+    fn mark(&mut self) {
+        self.communicators.mark();
+        self.sums.mark();
+    }
+
+    fn slot(&mut self) {
+        self.communicators.slot();
+        self.streams.slot();
+        self.sums.slot();
+    }
+}
+
+/// What is known of one input.
+#[derive(Debug)]
+pub(crate) struct Walked {
+    /// Its name.
+    pub(crate) name: String,
+    /// Where its step lines and the like stand.
+    pub(crate) marks: Vec<MarkAt>,
+    /// Its steps.
+    pub(crate) timeline: Timeline,
+    /// Its calls by gap.
+    pub(crate) sums: Sums,
+    /// Calls on the wrong side of its step lines.
+    pub(crate) astray: Option<Astray>,
+}
+
+/// Everything that was gathered.
+pub(crate) struct Seen {
+    /// The inputs that could be read.
+    pub(crate) inputs: Vec<Walked>,
+    /// Where their lines went.
+    pub(crate) accounts: Vec<Account>,
+    /// For each of them the processes with lines in it.
+    pub(crate) processes: Vec<BTreeSet<u32>>,
+    /// Transports, versions, settings.
+    pub(crate) net: Net,
+    /// Communicators.
+    pub(crate) found: Found,
+    /// The ranks' calls.
+    pub(crate) streams: Streams,
+    /// Inputs that are to be had only once, kept; others are opened again.
+    kept: BTreeMap<u32, Input>,
+    /// Where each input comes from.
+    origins: Vec<Origin>,
+}
+
+impl Seen {
+    /// An input, to be read again.
+    ///
+    /// # Errors
+    /// It cannot be opened any more.
+    pub(crate) fn open(&self, number: u32, options: &Options) -> Result<Input> {
+        match self.kept.get(&number).and_then(Input::shared) {
+            Some(input) => Ok(input),
+            None => Input::open(&self.origins[number as usize], options.source),
+        }
+    }
+}
+
+/// Walks all `origins`, which must be logs.
+///
+/// # Errors
+/// No input could be read, or is a log; damage under `--strict`.
+pub(crate) fn walk(
+    origins: &[Origin],
+    options: &Options,
+    report: &mut Report,
+    progress: &dyn Progress,
+) -> Result<Seen> {
+    let tally = communicators::tally_options(false);
+    let mut merged = Merged::default();
+    let mut gathered = Gathered::new(&tally);
+    let mut all = net::fold::All::default();
+    let mut streams = Streams::default();
+    let mut inputs: Vec<Walked> = Vec::new();
+    let (mut accounts, mut processes) = (Vec::new(), Vec::new());
+    let (mut kept, mut read) = (BTreeMap::new(), Vec::new());
+    let mut next = origins.iter();
+    calls::each(origins, options.source, report, |input, report| {
+        let origin = next.find(|origin| origin.name() == input.name());
+        // An input is counted whether it can be read to its end or not.
+        let number = u32::try_from(inputs.len()).unwrap_or(u32::MAX);
+        let input = input.rewindable()?;
+        if number > 0 {
+            all.next_input();
+        }
+        gathered.begin_input();
+        let (mut sums, mut speakers) = (Sums::default(), BTreeSet::new());
+        let why = "a call table does not say what is wrong with a job";
+        let log = calls::only_log(
+            &input,
+            &options.log,
+            &mut merged,
+            (why, report),
+            || Partial {
+                communicators: communicators::Partial::new(&tally),
+                net: net::fold::Partial::default(),
+                streams: streams::Partial::default(),
+                sums: survey::Partial::default(),
+            },
+            |bytes| progress.advance(bytes),
+            |part| {
+                let Part {
+                    visit,
+                    to,
+                    joined,
+                    gap,
+                    line,
+                    merged,
+                } = part;
+                speakers.extend(to.processes.iter().copied());
+                gathered.add(visit.communicators, gap, to, joined);
+                streams.add(&visit.streams, to, merged, joined, number);
+                sums.add(visit.sums, gap, to, merged, joined);
+                all.add(Part {
+                    visit: visit.net,
+                    to,
+                    joined,
+                    gap,
+                    line,
+                    merged,
+                });
+                Ok(())
+            },
+        )?;
+        let timeline = timeline::resolve(&log.marks, &options.timeline);
+        gathered.end_input(&timeline, None);
+        inputs.push(Walked {
+            name: input.name(),
+            astray: sums.astray(&log.account, &merged, &timeline),
+            marks: log.marks,
+            timeline,
+            sums,
+        });
+        accounts.push(log.account);
+        processes.push(speakers);
+        read.extend(origin.cloned());
+        if let (Some(Origin::Stdin), true) = (origin, input.is_rewindable()) {
+            kept.insert(number, input);
+        }
+        Ok(())
+    })?;
+    progress.finish();
+    let aliases = merged.aliases();
+    all.settle(&aliases);
+    let found = gathered.finish(&merged);
+    let names = inputs.iter().map(|input| input.name.clone());
+    let net = Net {
+        all,
+        real: aliases.into_iter().collect(),
+        processes: merged.origins.processes.items().to_vec(),
+        inputs: names.collect(),
+    };
+    Ok(Seen {
+        inputs,
+        accounts,
+        processes,
+        net,
+        found,
+        streams,
+        kept,
+        origins: read,
+    })
+}
