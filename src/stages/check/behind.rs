@@ -27,7 +27,6 @@ struct Standing {
     /// (communicator, the member, by how many calls)
     behind: Vec<(usize, Ranked, u64)>,
     ahead: bool,
-    silent: bool,
 }
 
 /// Each process's last call: its communicator, the process's rank there, the call.
@@ -87,29 +86,29 @@ fn standings(
     let mut all: BTreeMap<u32, Standing> = BTreeMap::new();
     let process = |member: &Ranked| names.found.sides[member.side].process;
     for group in apart {
-        let calls = || group.members.iter().map(|m| m.calls);
+        let calls = || group.members.iter().map(|m| m.before);
         let (least, most) = (calls().min().unwrap_or(0), calls().max().unwrap_or(0));
         for member in &group.members {
             let standing = all.entry(process(member)).or_default();
-            standing.ahead |= member.calls > least;
-            standing.silent |= member.caller.is_none();
-            if member.calls < most {
-                let by = most - member.calls;
+            standing.ahead |= member.before > least;
+            if member.before < most {
+                let by = most - member.before;
                 standing.behind.push((group.communicator, *member, by));
             }
         }
     }
     for pair in unpaired {
-        let (ahead, behind) = if pair.sent > pair.received {
+        let (sent, received) = pair.before;
+        let (ahead, behind) = if sent > received {
             (&pair.from, &pair.to)
         } else {
             (&pair.to, &pair.from)
         };
-        if pair.sent == pair.received {
+        if sent == received {
             continue;
         }
         all.entry(process(ahead)).or_default().ahead = true;
-        let by = pair.sent.abs_diff(pair.received);
+        let by = sent.abs_diff(received);
         let standing = all.entry(process(behind)).or_default();
         standing.behind.push((pair.communicator, *behind, by));
     }
@@ -209,11 +208,11 @@ impl Told<'_> {
 /// Ranks wait for each other in a circle.
 fn circle(apart: &[&Apart], names: Names<'_>) -> Option<Finding> {
     let first = apart.first()?;
-    let least = first.members.iter().map(|m| m.calls).min()?;
+    let least = first.members.iter().map(|m| m.before).min()?;
     let behind: Vec<Ranked> = first
         .members
         .iter()
-        .filter(|m| m.calls == least)
+        .filter(|m| m.before == least)
         .copied()
         .collect();
     Some(Finding {

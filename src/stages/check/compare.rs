@@ -41,6 +41,8 @@ pub(crate) struct Ranked {
     pub(crate) caller: Option<u32>,
     /// Its collectives.
     pub(crate) calls: u64,
+    /// Those it had made when the job hung.
+    pub(crate) before: u64,
 }
 
 /// A communicator whose members' collectives differ.
@@ -67,6 +69,8 @@ pub(crate) struct Unpaired {
     pub(crate) sent: u64,
     /// How many are received.
     pub(crate) received: u64,
+    /// Both when the job hung.
+    pub(crate) before: (u64, u64),
     /// The block in which they begin to differ.
     pub(crate) block: u64,
 }
@@ -225,12 +229,13 @@ impl Group<'_> {
             let Some(rank) = self.found.sides[side].rank else {
                 return Err(Why::Unnamed);
             };
-            let calls = caller.and_then(|c| self.stream(c, Way::Collective));
+            let stream = caller.and_then(|c| self.number(c, Way::Collective));
             members.push(Ranked {
                 rank,
                 side,
                 caller,
-                calls: calls.map_or(0, |stream| stream.calls),
+                calls: stream.map_or(0, |at| self.streams.list[at as usize].calls),
+                before: stream.map_or(0, |at| self.streams.calls(at)),
             });
         }
         let in_order = members.iter().zip(0..).all(|(m, rank)| m.rank == rank);
@@ -242,9 +247,13 @@ impl Group<'_> {
         }
     }
 
+    fn number(&self, caller: u32, way: Way) -> Option<u32> {
+        self.streams.at.get(&(caller, way)).copied()
+    }
+
     fn stream(&self, caller: u32, way: Way) -> Option<&Stream> {
-        let at = self.streams.at.get(&(caller, way))?;
-        self.streams.list.get(*at as usize)
+        let at = self.number(caller, way)?;
+        self.streams.list.get(at as usize)
     }
 
     /// The first block of collectives that is not the same for all.
@@ -279,6 +288,10 @@ impl Group<'_> {
             }
         }
         let none = Stream::default();
+        let before = |member: &Ranked, way: Way| {
+            let at = member.caller.and_then(|c| self.number(c, way));
+            at.map_or(0, |at| self.streams.calls(at))
+        };
         for (from, to) in ways {
             let (from, to) = (members[from as usize], members[to as usize]);
             let sends = from.caller.and_then(|c| self.stream(c, Way::Send(to.rank.into())));
@@ -291,6 +304,10 @@ impl Group<'_> {
                     to,
                     sent: sends.calls,
                     received: receives.calls,
+                    before: (
+                        before(&from, Way::Send(to.rank.into())),
+                        before(&to, Way::Recv(from.rank.into())),
+                    ),
                     block,
                 });
             }

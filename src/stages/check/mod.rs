@@ -8,6 +8,8 @@
 //! | `streams`, `compare` | the ranks' calls as hashes, and where they differ |
 //! | `again`, `evidence` | calls and lines that are read again where something is wrong |
 //! | `ranks`, `mismatch`, `behind` | ranks that call different things, or fewer |
+//! | `steps` | steps that are not like the others |
+//! | `hygiene` | how the log was written, where that spoils it |
 //! | [`table`] | findings as text and as rows |
 
 pub(crate) mod again;
@@ -15,9 +17,11 @@ pub(crate) mod behind;
 pub(crate) mod compare;
 pub(crate) mod evidence;
 pub mod finding;
+pub(crate) mod hygiene;
 pub(crate) mod mismatch;
 pub(crate) mod names;
 pub(crate) mod ranks;
+pub(crate) mod steps;
 pub(crate) mod streams;
 pub mod table;
 pub(crate) mod walk;
@@ -57,10 +61,15 @@ pub fn check(
         open,
         processes: &seen.processes,
         accounts: &seen.accounts,
+        walked: &seen.inputs,
         options,
     };
     let ranks = ranks::ranks(&seen.found, &seen.streams, &inputs, end(&seen))?;
     let mut findings = ranks.findings;
+    for ((number, input), account) in (0..).zip(&seen.inputs).zip(&seen.accounts) {
+        findings.extend(steps::findings(number, input));
+        findings.extend(hygiene::findings(number, input, account));
+    }
     evidence::resolve(&mut findings, &seen.inputs, open)?;
     findings.sort_by(|a, b| worst_first(a).cmp(&worst_first(b)));
     Ok(Checked {

@@ -3,16 +3,19 @@
 
 use super::again::{Wanted, again};
 use super::behind::{self, End, LastCalls};
-use super::compare::{Apart, Compared, Ranked, Unpaired, Whose, compare, whose};
-use super::finding::{About, Evidence, Finding, Severity, Sure};
+use super::compare::{Apart, Compared, Ranked, Unpaired, Whose, Why, compare, whose};
+use super::evidence;
+use super::finding::{About, Evidence, Finding, Severity, Spot, Sure};
 use super::mismatch::{self, AHEAD, Details, Parting};
 use super::names::{self, Names, counted, listed};
 use super::streams::{BLOCK, Caller, Streams, Way};
+use super::walk::Walked;
 use crate::account::Account;
 use crate::calls::Options;
 use crate::error::Result;
 use crate::source::Input;
 use crate::stages::communicators::Found;
+use crate::stages::net::fold::First;
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,6 +35,8 @@ pub(crate) struct Inputs<'a, F: Fn(u32) -> Result<Input>> {
     pub(crate) processes: &'a [BTreeSet<u32>],
     /// Where their lines went.
     pub(crate) accounts: &'a [Account],
+    /// What is known of them.
+    pub(crate) walked: &'a [Walked],
     /// How they are read.
     pub(crate) options: &'a Options,
 }
@@ -55,7 +60,7 @@ pub(crate) fn ranks<F: Fn(u32) -> Result<Input>>(
     }
     let whose = whose(found, streams);
     let details = read_again(&compared, found, streams, inputs)?;
-    let last = last_calls(&details, &whose);
+    let last = last_calls(&details, streams, &whose);
     let names = Names { found };
     let caller = |number: u32| *streams.callers.get(number);
     let mut findings = Vec::new();
@@ -76,9 +81,41 @@ pub(crate) fn ranks<F: Fn(u32) -> Result<Input>>(
     if !consequence {
         findings.extend(behind.findings);
     }
-    findings.extend(stopped(&last, found, names));
-    compared.apart.sort_by_key(|apart| apart.communicator);
+    evidence::resolve(&mut findings, inputs.walked, &inputs.open)?;
+    let before = findings.len();
+    findings.retain(|finding| is_certain(finding, inputs));
+    if findings.len() < before {
+        let apart = compared.apart.drain(..).map(|apart| apart.communicator);
+        let pairs = compared.unpaired.drain(..).map(|pair| pair.communicator);
+        let those: BTreeSet<usize> = apart.chain(pairs).collect();
+        compared.unjudged.entry(Why::Damaged).or_default().extend(those);
+    }
+    if !findings.is_empty() {
+        findings.extend(stopped(&last, found));
+    }
     Ok(Ranks { compared, findings })
+}
+
+/// True where no call can have been lost in front of the lines that show the finding: calls are
+/// numbered from the start. What is missing may be lost on any damaged line.
+fn is_certain<F: Fn(u32) -> Result<Input>>(finding: &Finding, inputs: &Inputs<'_, F>) -> bool {
+    let lacks = matches!(
+        finding.id,
+        "rank_behind" | "rank_silent" | "p2p_missing_counterpart"
+    );
+    let damaged = |account: &Account| account.damaged > 0 || account.dropped > 0;
+    if lacks {
+        return !inputs.accounts.iter().any(damaged);
+    }
+    finding.evidence.iter().all(|evidence| {
+        let Spot::Line(First { input, line }) = evidence.at else {
+            return false;
+        };
+        inputs.accounts.get(input as usize).is_some_and(|account| {
+            let first = account.places.first().map(|place| place.line);
+            account.dropped == 0 && first.is_none_or(|first| line < first)
+        })
+    })
 }
 
 fn only_pairs(late: &[&Apart]) -> bool {
@@ -116,7 +153,7 @@ fn read_again<F: Fn(u32) -> Result<Input>>(
 ) -> Result<Details> {
     let mut wanted = Wanted::default();
     for ((caller, way), &at) in &streams.at {
-        let calls = streams.list[at as usize].calls;
+        let calls = streams.calls(at);
         let key = (*streams.callers.get(*caller), *way);
         wanted.insert(key, vec![calls.saturating_sub(1)..calls]);
     }
@@ -141,10 +178,20 @@ fn read_again<F: Fn(u32) -> Result<Input>>(
     again(&wanted, &found.processes, those, &inputs.open, inputs.options)
 }
 
-fn last_calls<'d>(details: &'d Details, whose: &FxHashMap<Caller, Whose>) -> LastCalls<'d> {
+fn last_calls<'d>(
+    details: &'d Details,
+    streams: &Streams,
+    whose: &FxHashMap<Caller, Whose>,
+) -> LastCalls<'d> {
     let mut last = LastCalls::new();
-    for ((caller, _), calls) in details {
-        let (Some(whose), Some(call)) = (whose.get(caller), calls.last()) else {
+    for ((number, way), &stream) in &streams.at {
+        let caller = *streams.callers.get(*number);
+        let made = streams.calls(stream);
+        let calls = details.get(&(caller, *way)).into_iter().flatten();
+        let Some(call) = calls.filter(|call| call.seq < made).last() else {
+            continue;
+        };
+        let Some(whose) = whose.get(&caller) else {
             continue;
         };
         let this = (whose.communicator, whose.rank, call);
@@ -157,7 +204,7 @@ fn last_calls<'d>(details: &'d Details, whose: &FxHashMap<Caller, Whose>) -> Las
 }
 
 /// Where the job stopped: every rank's last call, equal ones together.
-fn stopped(last: &LastCalls<'_>, found: &Found, names: Names<'_>) -> Option<Finding> {
+fn stopped(last: &LastCalls<'_>, found: &Found) -> Option<Finding> {
     type Group<'a> = Vec<&'a (usize, u32, &'a super::again::Detail)>;
     let mut groups: BTreeMap<(String, String), Group<'_>> = BTreeMap::new();
     for at in last.values() {

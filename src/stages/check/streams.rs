@@ -90,6 +90,8 @@ pub(crate) struct Partial {
     slots: Vec<(usize, usize)>,
     /// opCount of each member's first collective.
     first: Vec<Option<u64>>,
+    /// How many calls there were when something first said that the job hangs.
+    alarm: Option<(usize, usize)>,
 }
 
 impl Partial {
@@ -114,6 +116,12 @@ impl Partial {
 
     pub(crate) fn slot(&mut self) {
         self.slots.push((self.calls.len(), self.between.len()));
+    }
+
+    /// A line says that the job hangs.
+    pub(crate) fn alarm(&mut self) {
+        let now = (self.calls.len(), self.between.len());
+        self.alarm.get_or_insert(now);
     }
 }
 
@@ -161,6 +169,9 @@ pub(crate) struct Streams {
     pub(crate) member: Vec<u32>,
     /// The ways of each caller's streams.
     ways: Vec<Vec<Way>>,
+    /// How many calls each stream had when a line first said that the job hangs: what ranks do
+    /// afterwards is no part of the hang.
+    at_alarm: Option<Vec<u64>>,
 }
 
 impl Streams {
@@ -178,6 +189,7 @@ impl Streams {
             between,
             slots,
             first,
+            alarm,
         } = part;
         let callers: Vec<u32> = to
             .members
@@ -195,15 +207,17 @@ impl Streams {
             }
         }
         let mut done = (0, 0);
-        let mut put = |all: &mut Streams, (to_calls, to_between): (usize, usize)| {
-            for &(member, mark) in &calls[done.0..to_calls] {
+        // Takes the calls up to there, if they are not taken yet.
+        let mut put = |all: &mut Streams, to: (usize, usize)| {
+            let to = (to.0.max(done.0), to.1.max(done.1));
+            for &(member, mark) in &calls[done.0..to.0] {
                 all.list[own[member as usize] as usize].push(mark);
             }
-            for &(member, way, mark) in &between[done.1..to_between] {
+            for &(member, way, mark) in &between[done.1..to.1] {
                 let at = all.stream(callers[member as usize], way, input);
                 all.list[at as usize].push(mark);
             }
-            done = (to_calls, to_between);
+            done = to;
         };
         let mut joined: Vec<&Joined> = joined.iter().collect();
         joined.sort_by_key(|call| call.slot);
@@ -222,7 +236,20 @@ impl Streams {
                 stream.push(mark_of(&coll, way));
             }
         }
+        if let Some(alarm) = alarm.filter(|_| self.at_alarm.is_none()) {
+            put(self, alarm);
+            self.at_alarm = Some(self.list.iter().map(|stream| stream.calls).collect());
+        }
         put(self, (calls.len(), between.len()));
+    }
+
+    /// How many calls a stream had when the job hung, or has in all.
+    pub(crate) fn calls(&self, stream: u32) -> u64 {
+        let at = stream as usize;
+        match &self.at_alarm {
+            Some(calls) => calls.get(at).copied().unwrap_or(0),
+            None => self.list.get(at).map_or(0, |stream| stream.calls),
+        }
     }
 
     /// The caller that a merged member is.

@@ -1,0 +1,195 @@
+//! Steps that are not like the others: in their time, in their calls, or without any.
+
+use super::finding::{About, Evidence, Finding, Severity, Spot, Sure};
+use super::names::{counted, listed};
+use super::walk::Walked;
+use crate::stages::net::fold::First;
+use crate::stages::survey::Sum;
+use crate::timeline::{Gap, Step};
+
+/// Steps that a comparison needs.
+const FEW: usize = 8;
+
+/// A step this many times as long as the middle one is told of.
+const SLOW: f64 = 3.0;
+
+/// A step whose calls are off the middle one's by more than this share is told of.
+const ODD: f64 = 0.25;
+
+/// Odd steps told of, at most; more are no exception but how the job is.
+const RARE: usize = 10;
+
+/// The findings on the steps of `input`, the `number`th.
+pub(crate) fn findings(number: u32, input: &Walked) -> Vec<Finding> {
+    let steps = &input.timeline.steps;
+    let mut sums = vec![Sum::default(); steps.len()];
+    for &(gap, sum) in &input.sums.by_gap {
+        if let Some(Gap::Step(step)) = input.timeline.gaps.get(gap)
+            && let Some(sums) = sums.get_mut(*step as usize)
+        {
+            sums.merge(sum);
+        }
+    }
+    let of = Of {
+        number,
+        input,
+        steps,
+        sums,
+    };
+    let mut findings = of.slow();
+    let silent = of.silent();
+    if silent.is_none() {
+        findings.extend(of.odd());
+    }
+    findings.extend(silent);
+    findings
+}
+
+struct Of<'a> {
+    number: u32,
+    input: &'a Walked,
+    steps: &'a [Step],
+    /// The calls of each step.
+    sums: Vec<Sum>,
+}
+
+impl Of<'_> {
+    /// Steps in the middle of a run: the first ones set things up, the last may be cut.
+    fn inner(&self) -> impl Iterator<Item = usize> {
+        let segment = |at: usize| self.steps.get(at).map(|step| step.segment);
+        let last = self.steps.len().saturating_sub(1);
+        (2..last).filter(move |&at| segment(at - 2) == segment(at) && segment(at + 1) == segment(at))
+    }
+
+    fn evidence(&self, step: usize) -> Option<Evidence> {
+        let mark = self.input.marks.get(self.steps[step].mark)?;
+        let (input, line) = (self.number, mark.line);
+        Some(First { input, line }.into())
+    }
+
+    fn finding(&self, id: &'static str, step: usize, says: String) -> Finding {
+        let evidence: Vec<Evidence> = self.evidence(step).into_iter().collect();
+        debug_assert!(evidence.iter().all(|e| matches!(e.at, Spot::Line(_))));
+        Finding {
+            id,
+            severity: Severity::Note,
+            says,
+            about: About {
+                step: Some(self.steps[step].step),
+                ..About::default()
+            },
+            sure: Sure::Medium,
+            why: String::new(),
+            advice: String::new(),
+            evidence,
+        }
+    }
+
+    /// Calls of a single step: a line may stand for several.
+    fn calls(&self, step: usize) -> u64 {
+        self.sums[step].calls / self.steps[step].steps.max(1)
+    }
+
+    fn slow(&self) -> Vec<Finding> {
+        let times: Vec<(usize, f64)> = self
+            .inner()
+            .filter_map(|at| Some((at, self.steps[at].time_s?)))
+            .collect();
+        let Some(middle) = median(times.iter().map(|(_, time)| *time)).filter(|_| times.len() >= FEW)
+        else {
+            return Vec::new();
+        };
+        let usual = median(self.inner().map(|at| self.calls(at) as f64)).unwrap_or(0.0);
+        let slow: Vec<(usize, f64)> = times
+            .iter()
+            .filter(|(_, time)| *time > SLOW * middle)
+            .copied()
+            .collect();
+        if slow.len() > RARE.min(times.len() / 4) {
+            return Vec::new();
+        }
+        let told = |(at, time): (usize, f64)| {
+            let calls = self.calls(at);
+            let beside = if usual == 0.0 {
+                String::new()
+            } else {
+                format!("; it made {}, others about {usual:.0}", counted(calls, "call"))
+            };
+            let step = self.steps[at].step;
+            let says = format!("step {step} took {time} s, the middle one {middle} s{beside}");
+            Finding {
+                sure: Sure::High,
+                why: format!(
+                    "by the step lines' own times, over {} steps without the first of a run",
+                    times.len()
+                ),
+                advice: "look at what the job did then (a checkpoint, an evaluation, data), and at \
+                         the host that was late"
+                    .to_owned(),
+                ..self.finding("slow_step", at, says)
+            }
+        };
+        slow.into_iter().map(told).collect()
+    }
+
+    fn odd(&self) -> Vec<Finding> {
+        let inner: Vec<usize> = self.inner().collect();
+        let calls = inner.iter().map(|&at| self.calls(at) as f64);
+        let Some(middle) = median(calls).filter(|m| *m > 0.0 && inner.len() >= FEW) else {
+            return Vec::new();
+        };
+        let off = |at: &usize| (self.calls(*at) as f64 - middle).abs() > ODD * middle;
+        let odd: Vec<usize> = inner.iter().copied().filter(off).collect();
+        // What happens often is how the job is: an evaluation every so many steps.
+        if odd.len() > RARE.min(inner.len() / 10) {
+            return Vec::new();
+        }
+        let told = |at: usize| {
+            let (step, calls) = (self.steps[at].step, self.calls(at));
+            let says = format!(
+                "step {step} made {}, others about {middle:.0}",
+                counted(calls, "call")
+            );
+            Finding {
+                why: "by the calls' position between the step lines; ranks may be ahead or behind"
+                    .to_owned(),
+                advice: format!(
+                    "compare nccl-agg --steps {step} with that of another step to see which calls"
+                ),
+                ..self.finding("odd_step", at, says)
+            }
+        };
+        odd.into_iter().map(told).collect()
+    }
+
+    /// Steps go on and calls stop.
+    fn silent(&self) -> Option<Finding> {
+        let last = self.sums.iter().rposition(|sum| sum.calls > 0)?;
+        let without = self.steps.len() - 1 - last;
+        if without < 3 || self.steps.len() < FEW {
+            return None;
+        }
+        let first = last + 1;
+        let says = format!(
+            "steps go on behind step {} but their calls stop: {} without any",
+            self.steps[last].step,
+            listed(&[counted(without as u64, "step")])
+        );
+        Some(Finding {
+            why: "calls in a CUDA graph are logged once, when it is captured, and not when it is \
+                  replayed; a log whose NCCL lines were cut off looks the same"
+                .to_owned(),
+            advice: "to see calls of every step run without CUDA graphs, or count what one replay \
+                     makes"
+                .to_owned(),
+            ..self.finding("calls_stop", first, says)
+        })
+    }
+}
+
+/// The middle value.
+fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
+}
