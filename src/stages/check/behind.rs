@@ -78,11 +78,7 @@ pub(crate) fn behind(
     Behind { findings, laggards }
 }
 
-fn standings(
-    apart: &[&Apart],
-    unpaired: &[Unpaired],
-    names: Names<'_>,
-) -> BTreeMap<u32, Standing> {
+fn standings(apart: &[&Apart], unpaired: &[Unpaired], names: Names<'_>) -> BTreeMap<u32, Standing> {
     let mut all: BTreeMap<u32, Standing> = BTreeMap::new();
     let process = |member: &Ranked| names.found.sides[member.side].process;
     for group in apart {
@@ -167,7 +163,11 @@ impl Told<'_> {
         let (severity, sure, why) = self.how_sure();
         let evidence = last.map(|(_, _, call)| spot(call));
         Some(Finding {
-            id: if all_silent { "rank_silent" } else { "rank_behind" },
+            id: if all_silent {
+                "rank_silent"
+            } else {
+                "rank_behind"
+            },
             severity,
             says,
             about: About {

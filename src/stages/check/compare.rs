@@ -104,7 +104,10 @@ pub(crate) fn compare(found: &Found, streams: &Streams, accounts: &[Account]) ->
             callers: &callers,
             accounts,
         };
-        let used = communicator.sides.iter().any(|side| callers.contains_key(side));
+        let used = communicator
+            .sides
+            .iter()
+            .any(|side| callers.contains_key(side));
         if !used || communicator.nranks == Some(1) {
             continue;
         }
@@ -294,8 +297,12 @@ impl Group<'_> {
         };
         for (from, to) in ways {
             let (from, to) = (members[from as usize], members[to as usize]);
-            let sends = from.caller.and_then(|c| self.stream(c, Way::Send(to.rank.into())));
-            let receives = to.caller.and_then(|c| self.stream(c, Way::Recv(from.rank.into())));
+            let sends = from
+                .caller
+                .and_then(|c| self.stream(c, Way::Send(to.rank.into())));
+            let receives = to
+                .caller
+                .and_then(|c| self.stream(c, Way::Recv(from.rank.into())));
             let (sends, receives) = (sends.unwrap_or(&none), receives.unwrap_or(&none));
             if let Some(block) = first_block(&[sends, receives]) {
                 all.push(Unpaired {
@@ -347,14 +354,19 @@ impl Group<'_> {
 /// The first block in which the streams are not all the same; `None` where they are.
 fn first_block(all: &[&Stream]) -> Option<u64> {
     let first = all.first()?;
-    if all.iter().all(|s| (s.calls, s.hash) == (first.calls, first.hash)) {
+    if all
+        .iter()
+        .all(|s| (s.calls, s.hash) == (first.calls, first.hash))
+    {
         return None;
     }
     let shortest = all.iter().map(|s| s.calls).min().unwrap_or(0);
     let longest = all.iter().max_by_key(|s| s.blocks.len())?;
     let differs = |block: usize| {
         let those = all.iter().filter_map(|s| s.blocks.get(block));
-        those.clone().any(|hash| Some(hash) != longest.blocks.get(block))
+        those
+            .clone()
+            .any(|hash| Some(hash) != longest.blocks.get(block))
     };
     let whole = (0..longest.blocks.len()).find(|&block| differs(block));
     let short = shortest / BLOCK;

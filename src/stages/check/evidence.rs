@@ -28,7 +28,10 @@ pub(crate) fn resolve(
     for evidence in findings.iter().flat_map(|f| &f.evidence) {
         let numbered = matches!(evidence.at, Spot::Line(_));
         if !numbered || evidence.text.is_none() {
-            wanted.entry(evidence.at.input()).or_default().insert(evidence.at);
+            wanted
+                .entry(evidence.at.input())
+                .or_default()
+                .insert(evidence.at);
         }
     }
     let mut lines: BTreeMap<Spot, (u64, Vec<u8>)> = BTreeMap::new();
@@ -69,7 +72,10 @@ fn step(evidence: &Evidence, inputs: &[Walked]) -> Option<u64> {
 }
 
 /// The lines at `spots`, which are all of one input, with their numbers.
-fn find(reader: &mut dyn Read, spots: &BTreeSet<Spot>) -> std::io::Result<Vec<(Spot, (u64, Vec<u8>))>> {
+fn find(
+    reader: &mut dyn Read,
+    spots: &BTreeSet<Spot>,
+) -> std::io::Result<Vec<(Spot, (u64, Vec<u8>))>> {
     // Which comes first is known only where both are numbers of one kind.
     let mut by_line: BTreeMap<u64, Spot> = BTreeMap::new();
     let mut by_byte: BTreeMap<u64, Spot> = BTreeMap::new();

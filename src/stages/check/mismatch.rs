@@ -122,7 +122,8 @@ fn different(
     let wrong = &all[groups[1][0]];
     let (expected, made) = right.at(seq).zip(wrong.at(seq))?;
     let id = word(expected, made);
-    let members = |group: &[usize]| -> Vec<Ranked> { group.iter().map(|&at| all[at].member).collect() };
+    let members =
+        |group: &[usize]| -> Vec<Ranked> { group.iter().map(|&at| all[at].member).collect() };
     let outliers: Vec<usize> = groups[1..].iter().flatten().copied().collect();
     let who = names.ranks(&members(&groups[1]));
     let mut says = format!(
@@ -133,7 +134,11 @@ fn different(
         names::call(expected),
     );
     if groups.len() > 2 {
-        let rest: Vec<Ranked> = groups[2..].iter().flatten().map(|&at| all[at].member).collect();
+        let rest: Vec<Ranked> = groups[2..]
+            .iter()
+            .flatten()
+            .map(|&at| all[at].member)
+            .collect();
         says += &format!("; {} call other things again", names.ranks(&rest));
     }
     if let Some(how) = how(seq, right, wrong) {
@@ -260,7 +265,10 @@ pub(crate) fn unpaired(
     let sends = of(&pair.from, Way::Send(pair.to.rank.into()));
     let receives = of(&pair.to, Way::Recv(pair.from.rank.into()));
     let first = pair.block * super::streams::BLOCK;
-    let last = pair.sent.max(pair.received).min(first + super::streams::BLOCK);
+    let last = pair
+        .sent
+        .max(pair.received)
+        .min(first + super::streams::BLOCK);
     let size = |call: &Detail| (call.count, call.datatype);
     let seq = (first..last).find(|&seq| match (sends.at(seq), receives.at(seq)) {
         (Some(a), Some(b)) => size(a) != size(b),

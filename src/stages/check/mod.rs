@@ -87,7 +87,9 @@ fn end(seen: &Seen) -> End {
 }
 
 /// The order in which findings are told.
-fn worst_first(finding: &Finding) -> (Severity, finding::Sure, Option<finding::Spot>, &'static str) {
+fn worst_first(
+    finding: &Finding,
+) -> (Severity, finding::Sure, Option<finding::Spot>, &'static str) {
     let first = finding.evidence.first().map(|Evidence { at, .. }| *at);
     (finding.severity, finding.sure, first, finding.id)
 }

@@ -23,7 +23,11 @@ impl Names<'_> {
 
     /// `rank 3 (node1:4123)`.
     pub(crate) fn rank(&self, member: &Ranked) -> String {
-        format!("rank {} ({})", member.rank, process(self.process(member.side)))
+        format!(
+            "rank {} ({})",
+            member.rank,
+            process(self.process(member.side))
+        )
     }
 
     /// `rank 3 (node1:4123)`, `ranks 1, 2, 3, 4 and 7 more`.

@@ -75,7 +75,14 @@ pub(crate) fn ranks<F: Fn(u32) -> Result<Input>>(
     let different = !findings.is_empty();
     let behind = behind::behind(&late, &compared.unpaired, &last, names, end);
     // Where ranks call different things, or a message has no other side, the rest follows from it.
-    let pairs = pairs(&compared.unpaired, &behind.laggards, found, &details, caller, names);
+    let pairs = pairs(
+        &compared.unpaired,
+        &behind.laggards,
+        found,
+        &details,
+        caller,
+        names,
+    );
     let consequence = different || !pairs.is_empty() && only_pairs(&late);
     findings.extend(pairs);
     if !consequence {
@@ -88,7 +95,11 @@ pub(crate) fn ranks<F: Fn(u32) -> Result<Input>>(
         let apart = compared.apart.drain(..).map(|apart| apart.communicator);
         let pairs = compared.unpaired.drain(..).map(|pair| pair.communicator);
         let those: BTreeSet<usize> = apart.chain(pairs).collect();
-        compared.unjudged.entry(Why::Damaged).or_default().extend(those);
+        compared
+            .unjudged
+            .entry(Why::Damaged)
+            .or_default()
+            .extend(those);
     }
     if !findings.is_empty() {
         findings.extend(stopped(&last, found));
@@ -162,7 +173,9 @@ fn read_again<F: Fn(u32) -> Result<Input>>(
         // Of the block before it is seen what usually comes.
         let first = block.saturating_sub(1) * BLOCK;
         let stretch = first..(block + 1) * BLOCK + AHEAD;
-        let ranges = wanted.entry((*streams.callers.get(caller), way)).or_default();
+        let ranges = wanted
+            .entry((*streams.callers.get(caller), way))
+            .or_default();
         ranges.insert(0, stretch);
     };
     for apart in &compared.apart {
@@ -175,7 +188,13 @@ fn read_again<F: Fn(u32) -> Result<Input>>(
         want(pair.to.caller, Way::Recv(pair.from.rank.into()), pair.block);
     }
     let those = 0..u32::try_from(inputs.processes.len()).unwrap_or(u32::MAX);
-    again(&wanted, &found.processes, those, &inputs.open, inputs.options)
+    again(
+        &wanted,
+        &found.processes,
+        those,
+        &inputs.open,
+        inputs.options,
+    )
 }
 
 fn last_calls<'d>(

@@ -10,8 +10,11 @@ use crate::timeline::{Gap, Step};
 /// Steps that a comparison needs.
 const FEW: usize = 8;
 
-/// A step this many times as long as the middle one is told of.
+/// A step this many times as long as the middle one is told of,
 const SLOW: f64 = 3.0;
+
+/// if it is longer by so many seconds: what is short varies.
+const LONGER: f64 = 0.1;
 
 /// A step whose calls are off the middle one's by more than this share is told of.
 const ODD: f64 = 0.25;
@@ -38,7 +41,12 @@ pub(crate) fn findings(number: u32, input: &Walked) -> Vec<Finding> {
     };
     let mut findings = of.slow();
     let silent = of.silent();
-    if silent.is_none() {
+    // Where ranks are apart at the step lines, so are the calls between them.
+    let exact = input
+        .astray
+        .as_ref()
+        .is_some_and(|astray| astray.calls == 0);
+    if silent.is_none() && exact {
         findings.extend(of.odd());
     }
     findings.extend(silent);
@@ -58,7 +66,8 @@ impl Of<'_> {
     fn inner(&self) -> impl Iterator<Item = usize> {
         let segment = |at: usize| self.steps.get(at).map(|step| step.segment);
         let last = self.steps.len().saturating_sub(1);
-        (2..last).filter(move |&at| segment(at - 2) == segment(at) && segment(at + 1) == segment(at))
+        (2..last)
+            .filter(move |&at| segment(at - 2) == segment(at) && segment(at + 1) == segment(at))
     }
 
     fn evidence(&self, step: usize) -> Option<Evidence> {
@@ -95,16 +104,16 @@ impl Of<'_> {
             .inner()
             .filter_map(|at| Some((at, self.steps[at].time_s?)))
             .collect();
-        let Some(middle) = median(times.iter().map(|(_, time)| *time)).filter(|_| times.len() >= FEW)
+        let Some(middle) =
+            median(times.iter().map(|(_, time)| *time)).filter(|_| times.len() >= FEW)
         else {
             return Vec::new();
         };
         let usual = median(self.inner().map(|at| self.calls(at) as f64)).unwrap_or(0.0);
-        let slow: Vec<(usize, f64)> = times
-            .iter()
-            .filter(|(_, time)| *time > SLOW * middle)
-            .copied()
-            .collect();
+        let is_slow = |&(_, time): &(usize, f64)| time > SLOW * middle && time - middle > LONGER;
+        // Slow steps at the beginning are the job's warming up.
+        let warm = times.iter().skip_while(|time| is_slow(time));
+        let slow: Vec<(usize, f64)> = warm.filter(|time| is_slow(time)).copied().collect();
         if slow.len() > RARE.min(times.len() / 4) {
             return Vec::new();
         }
@@ -113,7 +122,10 @@ impl Of<'_> {
             let beside = if usual == 0.0 {
                 String::new()
             } else {
-                format!("; it made {}, others about {usual:.0}", counted(calls, "call"))
+                format!(
+                    "; it made {}, others about {usual:.0}",
+                    counted(calls, "call")
+                )
             };
             let step = self.steps[at].step;
             let says = format!("step {step} took {time} s, the middle one {middle} s{beside}");
@@ -123,9 +135,10 @@ impl Of<'_> {
                     "by the step lines' own times, over {} steps without the first of a run",
                     times.len()
                 ),
-                advice: "look at what the job did then (a checkpoint, an evaluation, data), and at \
+                advice:
+                    "look at what the job did then (a checkpoint, an evaluation, data), and at \
                          the host that was late"
-                    .to_owned(),
+                        .to_owned(),
                 ..self.finding("slow_step", at, says)
             }
         };
@@ -151,7 +164,7 @@ impl Of<'_> {
                 counted(calls, "call")
             );
             Finding {
-                why: "by the calls' position between the step lines; ranks may be ahead or behind"
+                why: "by the calls' position between the step lines, at which no rank was ahead"
                     .to_owned(),
                 advice: format!(
                     "compare nccl-agg --steps {step} with that of another step to see which calls"

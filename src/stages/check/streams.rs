@@ -191,11 +191,7 @@ impl Streams {
             first,
             alarm,
         } = part;
-        let callers: Vec<u32> = to
-            .members
-            .iter()
-            .map(|&m| self.caller(m, merged))
-            .collect();
+        let callers: Vec<u32> = to.members.iter().map(|&m| self.caller(m, merged)).collect();
         // Of each member the stream of its collectives.
         let mut own = vec![u32::MAX; callers.len()];
         for (member, count) in first.iter().enumerate() {

@@ -9,21 +9,8 @@ use std::io::{self, Write};
 /// The findings as rows, one each.
 pub fn grid(checked: &Checked) -> Grid {
     let columns = [
-        "severity",
-        "finding",
-        "says",
-        "host",
-        "pid",
-        "rank",
-        "comm_id",
-        "seq",
-        "step",
-        "sure",
-        "why",
-        "advice",
-        "input",
-        "line",
-        "text",
+        "severity", "finding", "says", "host", "pid", "rank", "comm_id", "seq", "step", "sure",
+        "why", "advice", "input", "line", "text",
     ];
     let text = |text: &str| Cell::from(text.as_bytes().to_vec());
     let row = |finding: &Finding| -> Vec<Cell<'static>> {
@@ -40,7 +27,10 @@ pub fn grid(checked: &Checked) -> Grid {
             finding.severity.name().into(),
             finding.id.into(),
             text(&finding.says),
-            about.host.as_ref().map_or(Cell::Empty, |h| Cell::from(h.to_vec())),
+            about
+                .host
+                .as_ref()
+                .map_or(Cell::Empty, |h| Cell::from(h.to_vec())),
             about.pid.into(),
             about.rank.map(u64::from).into(),
             about.comm_id.as_deref().map_or(Cell::Empty, text),
@@ -92,7 +82,17 @@ pub fn text(checked: &Checked, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "    do      {}", finding.advice)?;
         writeln!(out)?;
     }
-    let of = |severity| checked.findings.iter().filter(|f| f.severity == severity).count();
-    let (errors, warnings, notes) = (of(Severity::Error), of(Severity::Warning), of(Severity::Note));
+    let of = |severity| {
+        checked
+            .findings
+            .iter()
+            .filter(|f| f.severity == severity)
+            .count()
+    };
+    let (errors, warnings, notes) = (
+        of(Severity::Error),
+        of(Severity::Warning),
+        of(Severity::Note),
+    );
     writeln!(out, "{errors} errors, {warnings} warnings, {notes} notes")
 }

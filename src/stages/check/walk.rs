@@ -11,8 +11,8 @@ use crate::scan::{Call, MarkAt, Said, Visit};
 use crate::source::{Input, Origin};
 use crate::stages::communicators::{self, Found, Gathered};
 use crate::stages::net::{self, Net};
-use crate::stages::survey::{self, Sums};
 use crate::stages::skew::Astray;
+use crate::stages::survey::{self, Sums};
 use crate::timeline::{self, Timeline};
 use std::collections::{BTreeMap, BTreeSet};
 
