@@ -6,6 +6,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use nccl_pipe::cli::{self, Generate};
 use nccl_pipe::error::Error;
 use nccl_pipe::exit::Exit;
+use nccl_pipe::synth::fault::Fault;
 use nccl_pipe::synth::options::{
     Damage, HostStyle, Layout, Nccl, Net, Options, Prefix, Timestamps, Trainer,
 };
@@ -127,6 +128,16 @@ struct Cli {
     /// overwritten need --prefix none.
     #[arg(long, value_name = "KIND=RATE", value_parser = damage)]
     damage: Vec<(Damage, f64)>,
+    /// One thing wrong with the job, said in the truth too
+    ///
+    /// A wrong call of one rank: skip, count, datatype, redop, root, order; recv (a Send or Recv of
+    /// a pipeline is missing); die, stall (a rank makes no more calls). The other ranks make theirs
+    /// until they wait, and the job hangs as a real one would; PyTorch's watchdog says so. A
+    /// host unlike others: sockets, gpudirect, nvls, channels, version, setting; a rank slow to
+    /// start: slow-init. KEY is step, rank, host (from 0), comm (world, tensor, pipeline, data,
+    /// expert) or watchdog (on, off); what is not given is drawn from the seed.
+    #[arg(long, value_name = "KIND[,KEY=VALUE...]", value_parser = str::parse::<Fault>)]
+    fault: Option<Fault>,
     /// Where to write; a folder with --layout per-rank [default: stdout]
     #[arg(short, long, value_name = "PATH")]
     output: Option<PathBuf>,
@@ -140,7 +151,8 @@ Examples:
   nccl-synth --ranks 16 --nodes 2 --tp 4 --pp 2 --truth truth.json | nccl-hist
   nccl-synth --nccl 2.29 --damage torn=0.01 --trainer megatron > job.log
   nccl-synth --size 1G -o big.log
-  nccl-synth --layout per-rank -o logs/";
+  nccl-synth --layout per-rank -o logs/
+  nccl-synth --ranks 16 --tp 4 --fault skip,comm=data --truth truth.json > hangs.log";
 
 fn damage(text: &str) -> Result<(Damage, f64), Error> {
     let (kind, rate) = text.split_once('=').unwrap_or((text, ""));
@@ -186,6 +198,7 @@ impl Cli {
             layout: self.layout,
             size: self.size,
             damage: self.damage,
+            fault: self.fault,
         };
         (self.output, self.truth, options)
     }

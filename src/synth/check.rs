@@ -44,7 +44,8 @@ impl Options {
         self.check_layout()?;
         self.check_steps()?;
         self.check_tuning()?;
-        self.check_damage()
+        self.check_damage()?;
+        self.check_fault()
     }
 
     fn check_tuning(&self) -> Result<()> {

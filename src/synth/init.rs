@@ -9,7 +9,7 @@ use crate::synth::options::{Nccl, Options, Timestamps};
 use crate::synth::split::Split;
 
 /// A line of a rank's.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Said {
     /// Body of an INFO line.
     Info(String),
@@ -29,7 +29,7 @@ pub enum Said {
 }
 
 /// Release and CUDA version.
-fn release(nccl: Nccl) -> &'static str {
+pub(super) fn release(nccl: Nccl) -> &'static str {
     match nccl {
         Nccl::V2_4 => "2.4.8+cuda10.0",
         Nccl::V2_7 => "2.7.8+cuda10.2",

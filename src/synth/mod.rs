@@ -15,6 +15,7 @@ pub mod check;
 pub mod clock;
 pub mod damage;
 pub mod events;
+pub mod fault;
 mod harm;
 pub mod init;
 pub mod job;

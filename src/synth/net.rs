@@ -4,6 +4,7 @@
 //! Shapes as in `src/transport/{p2p,shm,net}.cc` and `src/enqueue.cc`, and in aws-ofi-nccl.
 
 use crate::synth::call::Op;
+use crate::synth::fault;
 use crate::synth::init::Said;
 use crate::synth::job::{Comm, Job, Member, Proc};
 use crate::synth::options::{Nccl, Net, Options};
@@ -256,7 +257,7 @@ pub fn tuned(options: &Options, comm: &Comm, op: Op, bytes: u128) -> Option<Tuni
     if n < 2 || !moves {
         return None;
     }
-    let nvls = options.nvls && n > 2 && comm.nodes == 1;
+    let nvls = options.nvls && n > 2 && comm.nodes == 1 && !fault::lacks_nvls(options, comm);
     let (algorithm, protocol) = match bytes {
         _ if nvls && op == Op::AllReduce && bytes >= NVLS_FROM => ("NVLS", "SIMPLE"),
         0..32_768 if op == Op::AllReduce && n > 2 => ("TREE", "LL"),

@@ -1,6 +1,7 @@
 //! What can be asked of the made log, and which askings contradict each other.
 
 use crate::error::{Error, Result};
+use crate::synth::fault::Fault;
 
 /// An enum whose values have a name on the command line.
 macro_rules! named {
@@ -37,6 +38,8 @@ macro_rules! named {
         }
     };
 }
+
+pub(super) use named;
 
 named! {
     /// The library version whose line shapes are written. Order is age; RCCL comes last.
@@ -305,6 +308,8 @@ pub struct Options {
     pub size: Option<u64>,
     /// Kinds of damage with their rates, each at most once.
     pub damage: Vec<(Damage, f64)>,
+    /// What is wrong with the job. Default nothing.
+    pub fault: Option<Fault>,
 }
 
 impl Default for Options {
@@ -340,6 +345,7 @@ impl Default for Options {
             layout: Layout::Stream,
             size: None,
             damage: Vec::new(),
+            fault: None,
         }
     }
 }

@@ -3,29 +3,32 @@
 use crate::error::Result;
 use crate::synth::call::Call;
 use crate::synth::events;
+use crate::synth::fault::{Course, Plan, Watch};
 use crate::synth::options::{Damage, Options, Prefix, Trainer};
 use crate::synth::out::Sink;
 use crate::synth::schedule::{Stretch, program};
 use crate::synth::stretch::Mixer;
 use crate::synth::trainer::{Printed, Printer, StepFacts};
 use crate::synth::truth::Truth;
-use crate::synth::writer::Writer;
+use crate::synth::writer::{Writer, file_name};
 
 /// Programs of all ranks, by stretch.
-struct Programs {
-    train: Vec<Vec<Call>>,
+pub(super) struct Programs {
+    pub(super) train: Vec<Vec<Call>>,
     eval: Vec<Vec<Call>>,
     checkpoint: Vec<Vec<Call>>,
     tail: Vec<Vec<Call>>,
 }
 
-struct Run<'a> {
-    options: &'a Options,
-    mixer: Mixer<'a>,
-    programs: Programs,
-    printer: Printer<'a>,
+pub(super) struct Run<'a> {
+    pub(super) options: &'a Options,
+    pub(super) mixer: Mixer<'a>,
+    pub(super) programs: Programs,
+    pub(super) printer: Printer<'a>,
+    /// The wrong call.
+    plan: Option<Plan>,
     /// Steps done since the last step line, with their times.
-    since: Vec<StepFacts>,
+    pub(super) since: Vec<StepFacts>,
     /// MaxText: the step whose line waits.
     queued: Option<StepFacts>,
     evaluated: bool,
@@ -56,8 +59,11 @@ pub(super) fn run(options: &Options, sink: &mut dyn Sink) -> Result<Truth> {
         let calls: usize = programs.train.iter().map(Vec::len).sum();
         1 + size / (calls as u64 * 150)
     });
+    let plan = Plan::of(options, &mixer.job)?;
+    mixer.watch = plan.as_ref().map(Watch::new);
     let run = Run {
         options,
+        plan,
         mixer,
         programs,
         printer: Printer::new(options, done_before + steps),
@@ -77,7 +83,18 @@ impl Run<'_> {
         let last = options.first() + options.steps - 1;
         let mut step = options.first();
         loop {
-            self.step(step)?;
+            let course = match self.plan {
+                Some(plan) if plan.step == step => self.wrong_step(&plan)?,
+                _ => {
+                    self.step(step)?;
+                    Course::GoesOn
+                }
+            };
+            match course {
+                Course::GoesOn => {}
+                Course::Ended => break,
+                Course::Hangs => return self.mixer.finish(),
+            }
             if options.restart_at == Some(step) && self.mixer.job.segment == 0 {
                 self.restart(step)?;
                 step = options.resume_step(step);
@@ -134,8 +151,7 @@ impl Run<'_> {
     fn begin(&mut self) -> Result<()> {
         let m = &mut self.mixer;
         m.truth.begin(self.options, &m.job);
-        let name = |p: &crate::synth::job::Proc| format!("nccl.{}.{}.log", p.host, p.pid);
-        let names: Vec<String> = m.job.procs.iter().map(name).collect();
+        let names: Vec<String> = m.job.procs.iter().map(file_name).collect();
         m.writer.open(&names, m.job.segment)?;
         if !self.silent {
             for (rank, text) in events::startup(self.options) {
@@ -158,7 +174,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn print(&mut self, rank: usize, text: &str, newline: bool) -> Result<()> {
+    pub(super) fn print(&mut self, rank: usize, text: &str, newline: bool) -> Result<()> {
         let m = &mut self.mixer;
         let mut line = Vec::new();
         m.prefixes.write(&mut line, rank, &m.clock);
@@ -166,7 +182,7 @@ impl Run<'_> {
         m.writer.print(rank, &line, newline)
     }
 
-    fn step(&mut self, step: u64) -> Result<()> {
+    pub(super) fn step(&mut self, step: u64) -> Result<()> {
         let segment = self.mixer.job.segment;
         let facts = self.printer.facts(step, segment);
         let us = (facts.seconds * 1e6) as u64;
@@ -185,11 +201,17 @@ impl Run<'_> {
             printed && !self.silent && self.mixer.rng.chance(self.options.rate(Damage::Spliced));
         let hold = splice.then(|| self.printer.rank());
         self.mixer.run(&self.programs.train, step, us, hold)?;
-        if late {
+        self.over(facts, hold)
+    }
+
+    /// What the trainer prints when a step is over.
+    pub(super) fn over(&mut self, facts: StepFacts, hold: Option<usize>) -> Result<()> {
+        let (step, segment) = (facts.step, self.mixer.job.segment);
+        if self.options.trainer == Trainer::Maxtext {
             if let Some(facts) = self.queued.replace(facts) {
                 self.print_late(&facts, step, hold)?;
             }
-        } else if printed {
+        } else if self.printer.prints(step) {
             let mut mean = self.mean(step);
             mean.evaluated = self.evaluated;
             let lines = self.printer.step(&mean, &self.mixer.clock);

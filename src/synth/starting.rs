@@ -1,9 +1,11 @@
 //! NCCL's lines before the first call and behind the last.
 
 use crate::error::Result;
+use crate::synth::fault;
 use crate::synth::init::{self, Said};
-use crate::synth::options::{Damage, Timestamps};
+use crate::synth::options::{Damage, Layout, Timestamps};
 use crate::synth::stretch::Mixer;
+use crate::synth::writer::file_name;
 
 /// `src/debug.cc`: a buffer of 1,024 bytes for the line, its end included, up to NCCL 2.28.
 const NCCL_LINE: usize = 1023;
@@ -12,16 +14,29 @@ impl Mixer<'_> {
     /// All ranks start and make their communicators.
     pub(super) fn initialise(&mut self) -> Result<()> {
         let mut waiting: Vec<_> = (0..self.options.ranks)
-            .map(|rank| (rank, init::lines(self.options, &self.job, rank).into_iter()))
+            .map(|rank| {
+                let mut lines = init::lines(self.options, &self.job, rank);
+                let odd = fault::apply(self.options, &self.job, rank, &mut lines);
+                (rank, lines.into_iter(), odd)
+            })
             .collect();
         while !waiting.is_empty() {
             let at = self.rng.below(waiting.len());
             let rank = waiting[at].0;
             for _ in 0..=self.rng.below(6) {
-                let Some(said) = waiting[at].1.next() else {
+                let (_, lines, odd) = &mut waiting[at];
+                // Counts down to the first line that is not as it should be.
+                let wrong = odd.as_mut().is_some_and(|left| {
+                    *left = left.wrapping_sub(1);
+                    *left == usize::MAX
+                });
+                let Some(said) = lines.next() else {
                     waiting.swap_remove(at);
                     break;
                 };
+                if wrong {
+                    self.seen(rank);
+                }
                 self.nccl_says(rank, &said)?;
                 self.clock.advance(700);
             }
@@ -39,7 +54,21 @@ impl Mixer<'_> {
         Ok(())
     }
 
-    fn nccl_says(&mut self, rank: usize, said: &Said) -> Result<()> {
+    /// The line that a rank writes now is the fault's, if it is the first.
+    fn seen(&mut self, rank: usize) {
+        let line = self.writer.line_number(rank);
+        let file = file_name(&self.job.procs[rank]);
+        let options = self.options;
+        if let Some(fault) = &mut self.truth.fault
+            && fault.line.is_none()
+            && options.layout != Layout::Blocks
+        {
+            fault.line = Some(line);
+            fault.file = (options.layout == Layout::PerRank).then_some(file);
+        }
+    }
+
+    pub(super) fn nccl_says(&mut self, rank: usize, said: &Said) -> Result<()> {
         let proc = &self.job.procs[rank];
         let header = format!(
             "{}:{}:{} [{}]",

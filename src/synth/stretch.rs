@@ -6,6 +6,7 @@ use crate::synth::call::{Call, Op};
 use crate::synth::cells::Cells;
 use crate::synth::clock::Clock;
 use crate::synth::damage::{Fates, Written};
+use crate::synth::fault::Watch;
 use crate::synth::job::Job;
 use crate::synth::net::{self, TuningRow};
 use crate::synth::options::{Damage, Nccl, Options};
@@ -37,6 +38,8 @@ pub(super) enum Came {
 /// Where a rank is in its program.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Cursor {
+    /// The step it is in.
+    pub(super) step: u64,
     call: usize,
     /// Group start, COLL, CALL twin, group end.
     part: u8,
@@ -44,6 +47,17 @@ pub(super) struct Cursor {
     shown: Option<Shown>,
     /// Calls from here on are held back.
     pub(super) stop: usize,
+}
+
+impl Cursor {
+    /// At the beginning of a step's calls.
+    pub(super) fn new(program: &[Call], step: u64) -> Self {
+        Self {
+            step,
+            stop: program.len(),
+            ..Self::default()
+        }
+    }
 }
 
 /// Mixes the ranks.
@@ -67,12 +81,14 @@ pub struct Mixer<'a> {
     pub(super) fates: Fates,
     fronts: Vec<Fronts>,
     pub(super) cursors: Vec<Cursor>,
-    active: Vec<usize>,
+    /// Ranks that may have calls to make.
+    pub(super) active: Vec<usize>,
     pub(super) line: Vec<u8>,
-    step: u64,
     calls: Vec<(usize, usize)>,
     /// TUNING lines of a group that goes on, by rank, with their thread.
     tunings: Vec<Vec<(TuningRow, bool)>>,
+    /// Sees the calls of a job with a wrong one.
+    pub(super) watch: Option<Watch>,
 }
 
 impl<'a> Mixer<'a> {
@@ -93,9 +109,9 @@ impl<'a> Mixer<'a> {
             cursors: Vec::new(),
             active: Vec::new(),
             line: Vec::with_capacity(4096),
-            step: 0,
             calls: Vec::new(),
             tunings: vec![Vec::new(); options.ranks],
+            watch: None,
         }
     }
 
@@ -115,20 +131,11 @@ impl<'a> Mixer<'a> {
         us: u64,
         hold: Option<usize>,
     ) -> Result<()> {
-        self.step = step;
-        self.cursors.clear();
-        self.cursors.extend(programs.iter().map(|p| Cursor {
-            stop: p.len(),
-            ..Cursor::default()
-        }));
+        let tick = self.start(programs, step, us);
         if let Some(rank) = hold {
             let made = |c: &Call| step.is_multiple_of(c.every);
             self.cursors[rank].stop = programs[rank].iter().rposition(made).unwrap_or(0);
         }
-        let lines: usize = programs.iter().map(Vec::len).sum();
-        let tick = us / (lines as u64 + 1);
-        self.active.clear();
-        self.active.extend(0..programs.len());
         while !self.active.is_empty() {
             let at = self.rng.below(self.active.len());
             let rank = self.active[at];
@@ -144,11 +151,25 @@ impl<'a> Mixer<'a> {
         Ok(())
     }
 
+    /// All ranks are at the beginning of a stretch; how long a line takes.
+    pub(super) fn start(&mut self, programs: &[Vec<Call>], step: u64, us: u64) -> u64 {
+        self.cursors.clear();
+        let cursors = programs.iter().map(|p| Cursor::new(p, step));
+        self.cursors.extend(cursors);
+        self.active.clear();
+        self.active.extend(0..programs.len());
+        let lines: usize = programs.iter().map(Vec::len).sum();
+        us / (lines as u64 + 1)
+    }
+
     /// Moves over calls this step does not make; false at the end of the program.
     pub(super) fn ready(&mut self, programs: &[Vec<Call>], rank: usize) -> bool {
         let cursor = &mut self.cursors[rank];
         while cursor.call < cursor.stop {
-            if self.step.is_multiple_of(programs[rank][cursor.call].every) {
+            if cursor
+                .step
+                .is_multiple_of(programs[rank][cursor.call].every)
+            {
                 return true;
             }
             cursor.call += 1;
@@ -193,10 +214,15 @@ impl<'a> Mixer<'a> {
             if !call.more && !still {
                 member.op_count += 1;
             }
-            let (count, cell) = call.resolve(self.options, self.step);
+            let (count, cell) = call.resolve(self.options, cursor.step);
             let buffer = 0x7f00_0000_0000 + ((self.rng.bits() & 0x7ff_ffff) << 9);
             let shown = Shown::new(nccl, call, op_count, count, buffer);
             let proc = &self.job.procs[rank];
+            if let Some(watch) = &mut self.watch {
+                let place = (cursor.step, cursor.call);
+                let line = self.writer.line_number(rank);
+                watch.made(rank, place, call, count, line);
+            }
             let marks = shapes::coll(&mut self.line, nccl, &self.job, proc, fronts, call, shown);
             if trace {
                 (cursor.part, cursor.shown) = (2, Some(shown));

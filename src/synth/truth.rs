@@ -2,6 +2,7 @@
 
 use crate::synth::call::Op;
 use crate::synth::cells::Cells;
+use crate::synth::fault::{self, FaultRow};
 use crate::synth::job::Job;
 use crate::synth::net::{self, ConnectionRow, TuningRow};
 use crate::synth::options::{Damage, Options};
@@ -54,6 +55,9 @@ pub struct Truth {
     /// TUNING lines, under `--tuning`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tuning: Vec<(TuningRow, u64)>,
+    /// What is wrong, under `--fault`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fault: Option<FaultRow>,
     /// What was done, by kind.
     pub damage: BTreeMap<&'static str, Hits>,
     /// Counted in `calls` and nowhere else.
@@ -71,7 +75,9 @@ pub struct Truth {
 impl Truth {
     /// A life of the job begins: its communicators come behind those of the lives before.
     pub fn begin(&mut self, options: &Options, job: &Job) {
-        self.connections.extend(net::truth(options, job));
+        let mut connections = net::truth(options, job);
+        fault::connections(options, job, &mut connections);
+        self.connections.extend(connections);
         self.comm_base = self.communicators.len();
         for (i, comm) in job.comms.iter().enumerate() {
             let members = comm.ranks.iter().enumerate().map(|(rank, &global_rank)| {
@@ -105,6 +111,7 @@ impl Truth {
                 members: members.collect(),
             });
         }
+        self.fault = fault::fact(options, job, &self.communicators);
     }
 
     /// A TUNING line.

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::synth::damage::SharedFile;
+use crate::synth::job::Proc;
 use crate::synth::options::{Damage, Layout, Options};
 use crate::synth::out::Sink;
 
@@ -9,6 +10,11 @@ use crate::synth::out::Sink;
 const BLOCK: usize = 1 << 20;
 /// What C's library holds back of a process's output to a file or a pipe.
 const BUFFER: usize = 4096;
+
+/// What a process's own file is called.
+pub(super) fn file_name(proc: &Proc) -> String {
+    format!("nccl.{}.{}.log", proc.host, proc.pid)
+}
 
 /// Writes the ranks' bytes.
 pub struct Writer<'a> {
@@ -20,6 +26,8 @@ pub struct Writer<'a> {
     held: Option<Vec<Vec<u8>>>,
     buf: Vec<u8>,
     first_stream: usize,
+    /// Newlines written to each process's own file.
+    own_lines: Vec<u64>,
     /// Newlines written.
     pub lines: u64,
     /// Bytes written.
@@ -44,6 +52,7 @@ impl<'a> Writer<'a> {
             held: (options.layout == Layout::Blocks).then(Vec::new),
             buf: Vec::with_capacity(2 * BLOCK),
             first_stream: 0,
+            own_lines: Vec::new(),
             lines: 0,
             size: 0,
             mid_line: false,
@@ -57,6 +66,7 @@ impl<'a> Writer<'a> {
             held.resize(names.len(), Vec::new());
         }
         self.first_stream = names.len() * segment as usize;
+        self.own_lines = vec![0; names.len()];
         if self.per_rank {
             for (i, name) in names.iter().enumerate() {
                 self.sink
@@ -127,7 +137,17 @@ impl<'a> Writer<'a> {
         self.put(rank, self.newline)?;
         self.mid_line = false;
         self.lines += 1;
+        if let Some(own) = self.own_lines.get_mut(rank) {
+            *own += 1;
+        }
         Ok(())
+    }
+
+    /// The number, from 1, of the line that a rank writes now, in its file. In blocks it is not
+    /// known yet.
+    pub(super) fn line_number(&self, rank: usize) -> u64 {
+        let own = self.own_lines.get(rank).filter(|_| self.per_rank);
+        1 + own.copied().unwrap_or(self.lines)
     }
 
     /// A whole line.

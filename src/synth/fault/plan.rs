@@ -1,0 +1,315 @@
+//! Which call goes wrong, and how.
+
+use crate::error::Result;
+use crate::synth::call::{Call, Count, Dtype, Op};
+use crate::synth::cells::Cells;
+use crate::synth::fault::{Fault, FaultKind, refuse};
+use crate::synth::job::Job;
+use crate::synth::options::Options;
+use crate::synth::rng::hash;
+use crate::synth::schedule::{Stretch, program};
+use crate::synth::trainer::Printer;
+
+/// Bytes that NCCL's LL protocol sends in one piece: calls of less end whatever is in them.
+/// `testdata/captured/ddp-datatype`: one fp16 among fp32, and the job goes on.
+pub(super) const ONE_LINE: u128 = 8;
+
+/// A wrong call, or a missing one.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::synth) struct Plan {
+    pub(super) kind: FaultKind,
+    /// The rank in the job.
+    pub(in crate::synth) rank: usize,
+    /// In the trainer's numbers.
+    pub(in crate::synth) step: u64,
+    /// Where it is in the rank's program of a step.
+    pub(super) at: usize,
+    /// The second call, where two change places.
+    with: usize,
+    /// The call as it should be.
+    pub(super) expected: Call,
+    /// Its elements, where they differ by step.
+    pub(super) tokens: u64,
+    /// What is made in its place.
+    pub(super) made: Option<Call>,
+    /// The job does not go on to its end.
+    pub(in crate::synth) hangs: bool,
+}
+
+impl Plan {
+    /// The wrong call that was asked for; none where no call is wrong.
+    pub(in crate::synth) fn of(options: &Options, job: &Job) -> Result<Option<Plan>> {
+        match options.fault {
+            Some(fault) if fault.kind.of_calls() => Search::new(options, fault).plan(job).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// The rank's calls of the step.
+    pub(in crate::synth) fn edit(&self, job: &Job, calls: &mut Vec<Call>, cells: &mut Cells) {
+        match self.kind {
+            FaultKind::Skip | FaultKind::Recv => {
+                calls.remove(self.at);
+            }
+            FaultKind::Die | FaultKind::Stall => calls.truncate(self.at),
+            FaultKind::Order => calls.swap(self.at, self.with),
+            _ => {
+                if let (Some(mut made), Count::Fixed(count)) = (self.made, self.count()) {
+                    let comm = job.procs[self.rank].members[made.slot].comm;
+                    made.cell = cells.intern(made.op, made.dtype, count, job.comms[comm].kind);
+                    calls[self.at] = made;
+                }
+            }
+        }
+    }
+
+    fn count(&self) -> Count {
+        self.made.map_or(Count::Fixed(0), |made| made.count)
+    }
+}
+
+/// Elements of a call that has always as many.
+fn fixed(call: &Call) -> Option<u64> {
+    match call.count {
+        Count::Fixed(count) => Some(count),
+        Count::Tokens { .. } => None,
+    }
+}
+
+fn bytes(call: &Call) -> u128 {
+    u128::from(fixed(call).unwrap_or(0)) * u128::from(call.dtype.size())
+}
+
+/// A pair of stages' Send or Recv, not one of a group.
+fn paired(call: &Call) -> bool {
+    matches!(call.op, Op::Send | Op::Recv)
+}
+
+/// What a cast forgotten or made twice would give.
+fn other_type(dtype: Dtype) -> Dtype {
+    match dtype {
+        Dtype::Fp32 => Dtype::Fp16,
+        Dtype::Fp16 | Dtype::Bf16 | Dtype::Fp64 => Dtype::Fp32,
+        Dtype::Fp8E4m3 => Dtype::Bf16,
+        Dtype::Int64 => Dtype::Int32,
+        Dtype::Int32 => Dtype::Int64,
+        Dtype::Int8 => Dtype::Uint8,
+        Dtype::Uint8 => Dtype::Int8,
+    }
+}
+
+struct Search<'a> {
+    options: &'a Options,
+    fault: Fault,
+    /// The steps to look in, the wanted one first.
+    steps: Vec<u64>,
+}
+
+impl<'a> Search<'a> {
+    fn new(options: &'a Options, fault: Fault) -> Self {
+        let (first, last) = (options.first(), options.first() + options.steps - 1);
+        let middle = first + options.steps / 2;
+        // Some calls are made in every fourth step only.
+        let steps = match fault.step {
+            Some(step) => vec![step],
+            None => (0..4).map(|n| (middle + n).min(last)).collect(),
+        };
+        Self {
+            options,
+            fault,
+            steps,
+        }
+    }
+
+    fn plan(&self, job: &Job) -> Result<Plan> {
+        if let Some(plan) = self.ranks().find_map(|rank| self.of_rank(job, rank)) {
+            return Ok(plan);
+        }
+        let Fault {
+            kind,
+            step,
+            rank,
+            comm,
+            ..
+        } = self.fault;
+        let who = rank.map_or("no rank".to_owned(), |rank| format!("rank {rank}"));
+        let on = comm.map_or("a communicator of several ranks".to_owned(), |group| {
+            format!("a {} communicator of several ranks", group.name())
+        });
+        let not = if rank.is_some() { "no" } else { "a" };
+        let when = step.map_or(String::new(), |step| format!(" in step {step}"));
+        let what = match kind {
+            FaultKind::Root => "Broadcast or Reduce",
+            FaultKind::Redop => "call with a reduction",
+            FaultKind::Order => "pair of neighbouring calls that differ",
+            FaultKind::Recv => "Send or Recv",
+            _ => "call",
+        };
+        refuse(format!(
+            "{}: {who} makes {not} {what} on {on}{when}",
+            kind.name()
+        ))
+    }
+
+    /// The rank asked for, or all: those that print, and the first, last of all.
+    fn ranks(&self) -> impl Iterator<Item = usize> {
+        let o = self.options;
+        let printing = Printer::new(o, 0).rank();
+        let start = (hash(o.seed, &[40]) % o.ranks as u64) as usize;
+        let turn = move |i: usize| (start + i) % o.ranks;
+        let shy = move |rank: &usize| *rank != 0 && *rank != printing;
+        let quiet = (0..o.ranks).map(turn).filter(shy);
+        let others = (0..o.ranks).map(turn).filter(move |rank| !shy(rank));
+        let wanted = self.fault.rank;
+        let all = quiet.chain(others).filter(move |_| wanted.is_none());
+        wanted.into_iter().chain(all)
+    }
+
+    fn of_rank(&self, job: &Job, rank: usize) -> Option<Plan> {
+        let calls = program(
+            job,
+            rank,
+            self.options,
+            Stretch::Train,
+            &mut Cells::default(),
+        );
+        let steps = self.steps.iter();
+        steps.copied().find_map(|step| {
+            // The calls made in this step, by their place in the program.
+            let mine: Vec<usize> = (0..calls.len())
+                .filter(|&i| step.is_multiple_of(calls[i].every))
+                .collect();
+            let fit: Vec<usize> = (0..mine.len())
+                .filter(|&n| self.fits(job, rank, &calls, &mine, n))
+                .collect();
+            let drawn = hash(self.options.seed, &[41, step, rank as u64]) as usize;
+            let n = match fit.len() {
+                0 => return None,
+                // In the middle of the step.
+                len if self.fault.kind.ends() => fit[len / 4 + drawn % (len / 2).max(1)],
+                len => fit[drawn % len],
+            };
+            let with = mine.get(n + 1).copied().unwrap_or(mine[n]);
+            Some(self.wrong(job, rank, step, &calls, mine[n], with))
+        })
+    }
+
+    /// The fault can be at the `n`th call that is made.
+    fn fits(&self, job: &Job, rank: usize, calls: &[Call], mine: &[usize], n: usize) -> bool {
+        let call = &calls[mine[n]];
+        let comm = &job.comms[job.procs[rank].members[call.slot].comm];
+        if comm.ranks.len() < 2
+            || call.task > 0
+            || self
+                .fault
+                .comm
+                .is_some_and(|group| group.kind() != comm.kind.name())
+        {
+            return false;
+        }
+        let kind = self.fault.kind;
+        if kind.ends() {
+            return n > 0;
+        }
+        if call.more || fixed(call).is_none() || paired(call) != (kind == FaultKind::Recv) {
+            return false;
+        }
+        match kind {
+            FaultKind::Redop => {
+                matches!(call.op, Op::AllReduce | Op::ReduceScatter | Op::Reduce)
+            }
+            FaultKind::Root => matches!(call.op, Op::Broadcast | Op::Reduce),
+            FaultKind::Order => mine.get(n + 1).is_some_and(|&next| {
+                let next = &calls[next];
+                next.slot == call.slot
+                    && next.backward == call.backward
+                    && next.task == 0
+                    && !next.more
+                    && !paired(next)
+                    && fixed(next).is_some()
+                    && (next.op != call.op || bytes(next) != bytes(call))
+            }),
+            FaultKind::Skip => self.shows(calls, mine, n),
+            _ => true,
+        }
+    }
+
+    /// The next call on the communicator is another one: what is missing can be told.
+    fn shows(&self, calls: &[Call], mine: &[usize], n: usize) -> bool {
+        let call = &calls[mine[n]];
+        let alike = |other: &Call| {
+            (other.op, other.dtype, other.redop, other.root)
+                == (call.op, call.dtype, call.redop, call.root)
+                && fixed(other) == fixed(call)
+        };
+        let behind = mine[n + 1..].iter().map(|&i| &calls[i]);
+        // In the next step the same calls come again, and perhaps some that come rarely.
+        let again = calls.iter().filter(|call| call.every == 1);
+        let mut next = behind
+            .chain(again)
+            .filter(|next| next.slot == call.slot && !paired(next));
+        next.next().is_some_and(|next| !alike(next))
+    }
+
+    fn wrong(
+        &self,
+        job: &Job,
+        rank: usize,
+        step: u64,
+        calls: &[Call],
+        at: usize,
+        with: usize,
+    ) -> Plan {
+        let kind = self.fault.kind;
+        let expected = calls[at];
+        let member = &job.procs[rank].members[expected.slot];
+        let count = fixed(&expected).unwrap_or(0);
+        let change = |change: &dyn Fn(&mut Call)| {
+            let mut made = expected;
+            change(&mut made);
+            Some(made)
+        };
+        let made = match kind {
+            // A tensor that should have been reduced first, or a last batch that is shorter.
+            FaultKind::Count => change(&|call| {
+                call.count = Count::Fixed(if count < 1024 {
+                    4 * count
+                } else {
+                    count / 4 * 3
+                });
+            }),
+            FaultKind::Datatype => change(&|call| call.dtype = other_type(call.dtype)),
+            FaultKind::Redop => change(&|call| call.redop = if call.redop == 0 { 2 } else { 0 }),
+            // A rank that takes itself for the root.
+            FaultKind::Root => change(&|call| {
+                let ranks = job.comms[member.comm].ranks.len();
+                call.root = if call.root == member.rank {
+                    (member.rank + 1) % ranks
+                } else {
+                    member.rank
+                };
+            }),
+            FaultKind::Order => Some(calls[with]),
+            _ => None,
+        };
+        let hangs = match (kind, &made) {
+            (FaultKind::Redop, _) => false,
+            (FaultKind::Datatype, Some(made)) => {
+                let (a, b) = (bytes(&expected), bytes(made));
+                a != b && a.max(b) > ONE_LINE
+            }
+            _ => true,
+        };
+        Plan {
+            kind,
+            rank,
+            step,
+            at,
+            with,
+            expected,
+            tokens: expected.resolve(self.options, step).0,
+            made,
+            hangs,
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! The fault in the truth's JSON. A field that means nothing for the kind is null.
+
+use serde::Serialize;
+
+/// What is wrong, and where the log shows it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct FaultRow {
+    /// Its name in `--fault`.
+    pub kind: &'static str,
+    /// The rank in the job; null for a fact of a host.
+    pub rank: Option<usize>,
+    /// The host, as printed.
+    pub host: String,
+    /// The process; null for a fact of a host.
+    pub pid: Option<u64>,
+    /// The step, in the trainer's numbers.
+    pub step: Option<u64>,
+    /// The communicator of the wrong or missing call, as in `communicators`.
+    pub comm_id: Option<String>,
+    /// What it is for.
+    pub comm_kind: Option<&'static str>,
+    /// The rank in it.
+    pub comm_rank: Option<usize>,
+    /// The call's number among the collectives of this rank on this communicator, from 0; of
+    /// Send and Recv, among those in this direction with this peer.
+    pub seq: Option<u64>,
+    /// The call as it should be.
+    pub expected: Option<CallSaid>,
+    /// The call made in its place; null where it is missing.
+    pub made: Option<CallSaid>,
+    /// The fact of the host, or the phase of the initialisation.
+    pub fact: Option<FactRow>,
+    /// The first line that is wrong, from 1; of a missing call, the rank's last call before it.
+    pub line: Option<u64>,
+    /// Its file; null where there is one stream.
+    pub file: Option<String>,
+    /// The last call of a rank that ends.
+    pub last_call: Option<LastCall>,
+    /// The job does not end.
+    pub hangs: bool,
+}
+
+/// A call as its line says it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CallSaid {
+    /// As printed.
+    pub op: &'static str,
+    /// Elements.
+    pub count: u64,
+    /// Their type.
+    pub datatype: &'static str,
+    /// `ncclRedOp_t`.
+    pub redop: u32,
+    /// Root, or peer of Send and Recv.
+    pub root: usize,
+}
+
+/// The last call of a rank.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LastCall {
+    /// The call.
+    #[serde(flatten)]
+    pub call: CallSaid,
+    /// Its communicator.
+    pub comm_id: String,
+    /// Its number, as [`FaultRow::seq`].
+    pub seq: u64,
+    /// Its line, from 1.
+    pub line: u64,
+}
+
+/// What a host, or a rank that starts, says that others do not.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FactRow {
+    /// What it is about.
+    pub what: String,
+    /// What others say.
+    pub expected: String,
+    /// What it says.
+    pub made: String,
+}
