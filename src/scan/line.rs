@@ -94,6 +94,9 @@ impl<'a, V: Visit> Scan<'a, V> {
         let line = &bytes[start..end];
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if line.is_empty() {
+            if V::FOREIGN {
+                self.out.visit.foreign(line, self.out.account.lines);
+            }
             self.out.account.line(Class::Foreign);
             return next;
         }
@@ -196,7 +199,12 @@ impl<'a, V: Visit> Scan<'a, V> {
             // The merge counts it when its pieces are decided.
             (true, _) => self.out.account.lines += 1,
             (false, Some(_)) => self.out.account.line(Class::Damaged),
-            (false, None) => self.out.account.line(v.class),
+            (false, None) => {
+                if V::FOREIGN && v.class == Class::Foreign {
+                    self.out.visit.foreign(line, number);
+                }
+                self.out.account.line(v.class);
+            }
         }
     }
 

@@ -66,6 +66,11 @@ pub trait Visit {
     const MESSAGES: bool = false;
     /// A message, in line order.
     fn message(&mut self, _said: &Said<'_>) {}
+    /// Whether lines that are not NCCL's are wanted.
+    const FOREIGN: bool = false;
+    /// A line that is not NCCL's ([`Class::Foreign`]), without its end, and its number from 0 in
+    /// the chunk; in line order.
+    fn foreign(&mut self, _line: &[u8], _number: u64) {}
     /// A call, in line order.
     fn call(&mut self, call: &Call<'_>);
     /// A mark: what follows lies in the next gap.

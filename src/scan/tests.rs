@@ -11,9 +11,15 @@ struct Keep {
     gap: usize,
     calls: Vec<(usize, u32, String)>,
     slots: Vec<(usize, usize)>,
+    foreign: Vec<(u64, Vec<u8>)>,
 }
 
 impl Visit for Keep {
+    const FOREIGN: bool = true;
+
+    fn foreign(&mut self, line: &[u8], number: u64) {
+        self.foreign.push((number, line.to_vec()));
+    }
     fn call(&mut self, call: &Call<'_>) {
         let time = String::from_utf8_lossy(call.time).into_owned();
         let text = format!("{:?} {:?} {time}", call.coll, call.tid);
@@ -27,11 +33,15 @@ impl Visit for Keep {
     }
 }
 
+/// What a whole input gives: its calls as text, its account and marks, and the lines that are not
+/// NCCL's, by their numbers.
+type Given = (Vec<String>, Account, Vec<MarkAt>, Vec<(u64, Vec<u8>)>);
+
 /// What a whole input gives, walked in the pieces that end at `cuts`.
-fn read(bytes: &[u8], cuts: &[usize], long_only: bool) -> (Vec<String>, Account, Vec<MarkAt>) {
+fn read(bytes: &[u8], cuts: &[usize], long_only: bool) -> Given {
     let recogniser = Recogniser::all();
     let (mut log, mut merged) = (Log::default(), Merged::default());
-    let mut rows = Vec::new();
+    let (mut rows, mut foreign) = (Vec::new(), Vec::new());
     let mut from = 0;
     for &to in cuts.iter().chain([&bytes.len()]) {
         let mut scan = Scan::new(
@@ -45,7 +55,8 @@ fn read(bytes: &[u8], cuts: &[usize], long_only: bool) -> (Vec<String>, Account,
         scan.walk();
         let (mut renumbered, mut joined) = (Renumbered::default(), Vec::new());
         let part = log.add(scan.out, &mut merged, &mut renumbered, &mut joined);
-        let (gap, keep) = (part.gap, part.visit);
+        let (gap, line, keep) = (part.gap, part.line, part.visit);
+        foreign.extend(keep.foreign.into_iter().map(|(n, text)| (n + line, text)));
         let mut calls: Vec<(usize, u32, String)> = keep
             .calls
             .into_iter()
@@ -74,7 +85,7 @@ fn read(bytes: &[u8], cuts: &[usize], long_only: bool) -> (Vec<String>, Account,
         from = to;
     }
     log.end();
-    (rows, log.account, log.marks)
+    (rows, log.account, log.marks, foreign)
 }
 
 /// All places where a chunk may end.
@@ -227,18 +238,28 @@ proptest! {
 
     #[test]
     fn every_line_is_counted_once(bytes in text()) {
-        let (rows, a, _) = read(&bytes, &[], false);
+        let (rows, a, _, foreign) = read(&bytes, &[], false);
         let ended = memchr::memchr_iter(b'\n', &bytes).count() as u64;
         let lines = ended + u64::from(bytes.last().is_some_and(|&b| b != b'\n'));
         prop_assert_eq!(a.lines, lines);
         let sum = a.call_lines + a.other + a.foreign + a.repaired + a.damaged;
         prop_assert_eq!(sum, lines, "{}", String::from_utf8_lossy(&bytes));
         prop_assert_eq!(a.calls, rows.len() as u64);
+        prop_assert_eq!(a.foreign, foreign.len() as u64);
+        let all: Vec<&[u8]> = bytes.split(|&b| b == b'\n').collect();
+        for pair in foreign.windows(2) {
+            prop_assert!(pair[0].0 < pair[1].0);
+        }
+        for (number, text) in &foreign {
+            let line = all[*number as usize];
+            prop_assert_eq!(text, line.strip_suffix(b"\r").unwrap_or(line));
+        }
     }
 
     #[test]
     fn any_bytes_at_all_are_read(bytes in proptest::collection::vec(any::<u8>(), 0..2000)) {
-        let (_, a, _) = read(&bytes, &[], false);
+        let (_, a, _, foreign) = read(&bytes, &[], false);
         prop_assert_eq!(a.call_lines + a.other + a.foreign + a.repaired + a.damaged, a.lines);
+        prop_assert_eq!(a.foreign, foreign.len() as u64);
     }
 }
