@@ -5,6 +5,8 @@
 //! ... [PG ID 0 PG GUID 0(default_pg) Rank 1] Exception (...) detected by watchdog at work: 808, last enqueued NCCL work: 811, last completed NCCL work: 807.
 //! ... [PG 0 Rank 1] Timeout at NCCL work: 5, last enqueued NCCL work: 6, last completed NCCL work: 4.      2.2-2.3
 //! ... failure detected by watchdog at work sequence id: 3 PG status: last enqueued work: 5, last completed work: 2   2.6+
+//! ... Received a dump signal due to a collective timeout from  rank 3 and we will try our best to dump the debug info. Last enqueued NCCL work: 4, last completed NCCL work: 4.This is ...
+//! ... Warning: WARNING: process group has NOT been destroyed before we destruct ProcessGroupNCCL. On normal program exit, ...   2.4+
 //! ```
 //!
 //! From `torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp`. Older ones have no numbers of elements.
@@ -20,6 +22,19 @@ pub enum C10d<'a> {
     Timeout(Timeout<'a>),
     /// How far a process group is.
     LastWork(LastWork<'a>),
+    /// The process leaves in the ordinary way, and did not destroy the process group.
+    NotDestroyed(Who<'a>),
+}
+
+impl<'a> C10d<'a> {
+    /// Whose line it is.
+    pub fn who(&self) -> Who<'a> {
+        match self {
+            C10d::Timeout(timeout) => timeout.who,
+            C10d::LastWork(last) => last.who,
+            C10d::NotDestroyed(who) => *who,
+        }
+    }
 }
 
 /// A call that took too long.
@@ -61,11 +76,16 @@ pub struct Who<'a> {
     pub group: Option<&'a [u8]>,
     /// The rank in it.
     pub rank: Option<u32>,
+    /// The rank in the job: `[rank3]:` in front of the line; printed since 2.3.
+    pub global: Option<u32>,
 }
 
 static TIMEOUT: LazyLock<Finder<'static>> =
     LazyLock::new(|| Finder::new(b"Watchdog caught collective operation timeout: WorkNCCL("));
-static LAST: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"last enqueued "));
+/// Without its first letter, which is a capital one in some lines.
+static LAST: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"ast enqueued "));
+static NOT_DESTROYED: LazyLock<Finder<'static>> =
+    LazyLock::new(|| Finder::new(b"process group has NOT been destroyed before we destruct"));
 
 /// A line of the watchdog, wherever it begins.
 pub fn line(line: &[u8]) -> Option<C10d<'_>> {
@@ -73,8 +93,13 @@ pub fn line(line: &[u8]) -> Option<C10d<'_>> {
         let work = &line[at + TIMEOUT.needle().len()..];
         return timeout(who(&line[..at]), work).map(C10d::Timeout);
     }
-    let at = LAST.find(line)?;
-    last(&line[..at], &line[at + LAST.needle().len()..]).map(C10d::LastWork)
+    if let Some(at) = LAST.find(line) {
+        let before = line[..at].strip_suffix(b"l");
+        let before = before.or_else(|| line[..at].strip_suffix(b"L"))?;
+        return last(before, &line[at + LAST.needle().len()..]).map(C10d::LastWork);
+    }
+    let at = NOT_DESTROYED.find(line)?;
+    Some(C10d::NotDestroyed(who(&line[..at])))
 }
 
 fn timeout<'a>(who: Who<'a>, text: &'a [u8]) -> Option<Timeout<'a>> {
@@ -133,11 +158,20 @@ fn last<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<LastWork<'a>> {
 /// The longest text in front of which a process group is looked for.
 const LONGEST_WHO: usize = 400;
 
+/// The `[rank3]:` in a text.
+fn global(text: &[u8]) -> Option<u32> {
+    let at = memmem::find(text, b"[rank")? + b"[rank".len();
+    let (rest, rank) = dec_u32(&text[at..]).ok()?;
+    rest.starts_with(b"]:").then_some(rank)
+}
+
 /// The last `[... Rank 1]` in a text.
 fn who(text: &[u8]) -> Who<'_> {
+    let global = global(&text[..text.len().min(LONGEST_WHO)]);
     let none = Who {
         group: None,
         rank: None,
+        global,
     };
     let text = &text[text.len().saturating_sub(LONGEST_WHO)..];
     let mut from = text.len();
@@ -151,6 +185,7 @@ fn who(text: &[u8]) -> Who<'_> {
             return Who {
                 group,
                 rank: Some(rank),
+                global,
             };
         }
         from = open;
@@ -206,7 +241,12 @@ mod tests {
             ),
         ] {
             let (group, rank) = (Some(group.as_bytes()), Some(1));
-            let who = Who { group, rank };
+            let global = None;
+            let who = Who {
+                group,
+                rank,
+                global,
+            };
             let (at, enqueued, completed) = (Some(at), 811, 807);
             let expected = LastWork {
                 who,
@@ -224,5 +264,26 @@ mod tests {
             line(b"last enqueued NCCL work: 811, last completed NCCL work: 80"),
             None
         );
+    }
+
+    #[test]
+    fn a_rank_that_only_heard_of_it_says_how_far_it_is() {
+        let text = b"[rank1]:[E1120 14:02:46.8 ProcessGroupNCCL.cpp:1914] [PG ID 0 PG GUID \
+            0(default_pg) Rank 1] Received a dump signal due to a collective timeout from  rank 3 \
+            and we will try our best to dump the debug info. Last enqueued NCCL work: 134, last \
+            completed NCCL work: 133.This is most likely caused by";
+        let Some(C10d::LastWork(last)) = line(text) else {
+            panic!("no work");
+        };
+        assert_eq!((last.who.rank, last.who.global), (Some(1), Some(1)));
+        assert_eq!((last.at, last.enqueued, last.completed), (None, 134, 133));
+    }
+
+    #[test]
+    fn an_ordinary_end_names_its_rank() {
+        let text = b" 7: [rank7]:[W1011 06:17:10.7 ProcessGroupNCCL.cpp:1218] Warning: WARNING: \
+            process group has NOT been destroyed before we destruct ProcessGroupNCCL. On normal";
+        let got = line(text).map(|c10d| c10d.who().global);
+        assert_eq!(got, Some(Some(7)));
     }
 }

@@ -77,6 +77,23 @@ pub struct Completion<'a> {
     pub hca: Option<&'a [u8]>,
 }
 
+impl<'a> Warn<'a> {
+    /// The peer that the text names: an address or a host in front of its port, `10.0.0.1<51161>`.
+    pub fn peer(&self) -> Option<&'a [u8]> {
+        peer(self.text)
+    }
+}
+
+/// The first word of `text` that ends in a port.
+fn peer(text: &[u8]) -> Option<&[u8]> {
+    memchr::memchr_iter(b'<', text).find_map(|open| {
+        let (rest, _) = dec_u32(&text[open + 1..]).ok()?;
+        rest.starts_with(b">").then_some(())?;
+        let start = memchr::memrchr(b' ', &text[..open]).map_or(0, |i| i + 1);
+        (start < open).then(|| &text[start..open])
+    })
+}
+
 /// Any WARN.
 pub fn warn(text: &[u8]) -> Warn<'_> {
     Warn {
@@ -274,6 +291,25 @@ mod tests {
         );
         let cut = warn(b"NET/IB: Got completion from peer 10.0.0.1<5> with status=1");
         assert_eq!(cut.cause, Cause::Other);
+    }
+
+    #[test]
+    fn a_peer_stands_in_front_of_its_port() {
+        for (text, peer) in [
+            (
+                "socketProgress: Connection closed by remote peer node2<42830>",
+                Some("node2"),
+            ),
+            (
+                "Got completion from peer fe80::1%ib0<5> with",
+                Some("fe80::1%ib0"),
+            ),
+            ("peer 10.0.0.1<51", None),
+            ("a < b, <5>", None),
+        ] {
+            let got = warn(text.as_bytes()).peer();
+            assert_eq!(got, peer.map(str::as_bytes), "{text}");
+        }
     }
 
     #[test]
