@@ -18,6 +18,8 @@ use std::ops::Range;
 pub(crate) struct Detail {
     /// Its number in the stream.
     pub(crate) seq: u64,
+    /// Its number among all of the process's calls on the communicators that are read.
+    pub(crate) nth: u64,
     /// The operation.
     pub(crate) op: Box<[u8]>,
     /// Elements.
@@ -65,6 +67,8 @@ pub(crate) fn again(
     // Who has any is found by the address, before anything of a name is looked at.
     let comms: FxHashSet<u64> = wanted.keys().map(|(caller, _)| caller.comm).collect();
     let mut merged = Merged::default();
+    // How many calls each process made.
+    let mut made: FxHashMap<u32, u64> = FxHashMap::default();
     // The stream of a merged member's calls of a way, if it is wanted.
     let mut known: FxHashMap<(u32, Way), Option<usize>> = FxHashMap::default();
     for number in inputs {
@@ -86,7 +90,11 @@ pub(crate) fn again(
                         index.get(&name).copied()
                     });
                     if let Some(stream) = stream {
-                        streams[stream].push(|| Detail::of(coll, number, at));
+                        let member = part.merged.origins.members.get(member);
+                        let process = part.merged.origins.places.get(member.place).process;
+                        let nth = made.entry(process).or_default();
+                        streams[stream].push(|| Detail::of(coll, (number, at), *nth));
+                        *nth += 1;
                     }
                 };
                 let mut joined: Vec<&Joined> = part.joined.iter().collect();
@@ -123,9 +131,10 @@ fn name_of(member: u32, way: Way, merged: &Merged) -> Name {
 }
 
 impl Detail {
-    fn of(coll: &Coll<'_>, input: u32, at: u64) -> Detail {
+    fn of(coll: &Coll<'_>, (input, at): (u32, u64), nth: u64) -> Detail {
         Detail {
             seq: 0,
+            nth,
             op: coll.op.into(),
             count: coll.count,
             datatype: coll.datatype,

@@ -248,9 +248,61 @@ fn how(seq: u64, right: &Calls<'_>, wrong: &Calls<'_>) -> Option<&'static str> {
     }
 }
 
+/// Which call of `pair` the rank that made fewer of them left out, if it went on after it; `None`
+/// where it may only have stopped. `last` is the place of its last call among all it made.
+pub(crate) fn left_out(
+    pair: &Unpaired,
+    details: &Details,
+    caller: impl Fn(u32) -> Caller,
+    last: u64,
+) -> Option<u64> {
+    let (sent, received) = pair.before;
+    let (member, way) = if sent < received {
+        (&pair.from, Way::Send(pair.to.rank.into()))
+    } else {
+        (&pair.to, Way::Recv(pair.from.rank.into()))
+    };
+    let calls = details.get(&(caller(member.caller?), way))?;
+    let made = sent.min(received);
+    let before: Vec<&Detail> = calls.iter().filter(|call| call.seq < made).collect();
+    let places: Vec<u64> = before.iter().map(|call| call.nth).collect();
+    Some(before.first()?.seq + gap_at(&places, last)?)
+}
+
+/// Calls of one kind stand at `places` among all calls of a process, up to `last`; their distances
+/// come again and again. Where one is missing, two distances are one: gives the number of the call
+/// that is.
+fn gap_at(places: &[u64], last: u64) -> Option<u64> {
+    let apart: Vec<u64> = places
+        .windows(2)
+        .map(|w| w[1].saturating_sub(w[0]))
+        .collect();
+    let n = apart.len();
+    let tail = last.saturating_sub(*places.last()?);
+    // A few calls more or less are a step's own.
+    let like = |a: u64, b: u64| a.abs_diff(b) <= 2.max(a.min(b) / 4);
+    let fits = |p: usize| {
+        (p..n)
+            .find(|&at| !like(apart[at], apart[at - p]))
+            .unwrap_or(n)
+    };
+    let period = (1..=n / 2).max_by_key(|&p| (fits(p), std::cmp::Reverse(p)));
+    let Some(p) = period.filter(|&p| fits(p) >= 2 * p) else {
+        let most = apart.iter().max()?;
+        return (tail > *most).then_some(n as u64 + 1);
+    };
+    let at = fits(p);
+    if at == n {
+        return (tail > apart[n - p] + 2).then_some(n as u64 + 1);
+    }
+    let next = apart[at + 1 - p];
+    (apart[at] > apart[at - p] + next / 2).then_some(at as u64 + 1)
+}
+
 /// Sends that are not what the other side receives.
 pub(crate) fn unpaired(
     pair: &Unpaired,
+    left_out: Option<u64>,
     details: &Details,
     caller: impl Fn(u32) -> Caller,
     names: Names<'_>,
@@ -274,6 +326,7 @@ pub(crate) fn unpaired(
         (Some(a), Some(b)) => size(a) != size(b),
         _ => true,
     })?;
+    let seq = left_out.unwrap_or(seq);
     let (sent, received) = (sends.at(seq), receives.at(seq));
     let communicator = names.communicator(pair.communicator);
     let (from, to) = (names.rank(&pair.from), names.rank(&pair.to));
@@ -299,7 +352,7 @@ pub(crate) fn unpaired(
         };
         let says = format!(
             "communicator {communicator}: {from} sends {} times to {to}, which receives {} times: a \
-             {what} of {} is missing, from message {seq} on",
+             {what} of {} is missing, message {seq} or one just before it",
             pair.sent,
             pair.received,
             names.rank(lacks)
@@ -326,4 +379,27 @@ pub(crate) fn unpaired(
             .to_owned(),
         evidence: sent.into_iter().chain(received).map(spot).collect(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_left_out_makes_two_distances_one() {
+        // Two a step: 10 calls apart, then 30.
+        let whole: Vec<u64> = vec![0, 10, 40, 50, 80, 90, 120, 130];
+        assert_eq!(gap_at(&whole, 140), None);
+        assert_eq!(gap_at(&whole, 159), None);
+        // The step's first is missing, the second made.
+        let mut first = whole.clone();
+        first.remove(6);
+        assert_eq!(gap_at(&first, 140), Some(6));
+        // The second is missing, and the rank went on.
+        assert_eq!(gap_at(&whole[..7], 135), Some(7));
+        // It stopped.
+        assert_eq!(gap_at(&whole[..7], 125), None);
+        assert_eq!(gap_at(&[], 5), None);
+        assert_eq!(gap_at(&[3], 5), None);
+    }
 }

@@ -81,7 +81,7 @@ pub fn check(
 fn end(seen: &Seen) -> End {
     let state = |state: State| seen.found.sides.iter().any(|side| side.state == state);
     End {
-        failed: state(State::Aborted),
+        failed: seen.hung || state(State::Aborted),
         over: state(State::Destroyed),
     }
 }

@@ -74,20 +74,18 @@ pub(crate) fn ranks<F: Fn(u32) -> Result<Input>>(
     }
     let different = !findings.is_empty();
     let behind = behind::behind(&late, &compared.unpaired, &last, names, end);
-    // Where ranks call different things, or a message has no other side, the rest follows from it.
-    let pairs = pairs(
-        &compared.unpaired,
-        &behind.laggards,
+    let pairs = Pairs {
+        unpaired: &compared.unpaired,
+        details: &details,
+        last: &last,
         found,
-        &details,
-        caller,
-        names,
-    );
-    let consequence = different || !pairs.is_empty() && only_pairs(&late);
-    findings.extend(pairs);
-    if !consequence {
+    };
+    // Where ranks call different things, or a message has no other side, the rest follows from it.
+    let missing = pairs.findings(caller, names, !different && behind.laggards.is_empty());
+    if !different && missing.iter().all(|f| f.id != "p2p_missing_counterpart") {
         findings.extend(behind.findings);
     }
+    findings.extend(missing);
     evidence::resolve(&mut findings, inputs.walked, &inputs.open)?;
     let before = findings.len();
     findings.retain(|finding| is_certain(finding, inputs));
@@ -129,30 +127,41 @@ fn is_certain<F: Fn(u32) -> Result<Input>>(finding: &Finding, inputs: &Inputs<'_
     })
 }
 
-fn only_pairs(late: &[&Apart]) -> bool {
-    late.is_empty()
+/// Messages that do not fit.
+struct Pairs<'a> {
+    unpaired: &'a [Unpaired],
+    details: &'a Details,
+    last: &'a LastCalls<'a>,
+    found: &'a Found,
 }
 
-/// Sends without their receives: where a rank stopped, what it did not do is no finding of its own.
-fn pairs(
-    unpaired: &[Unpaired],
-    laggards: &BTreeSet<u32>,
-    found: &Found,
-    details: &Details,
-    caller: impl Fn(u32) -> Caller + Copy,
-    names: Names<'_>,
-) -> Vec<Finding> {
-    let process = |member: &Ranked| found.sides[member.side].process;
-    let alone = |pair: &&Unpaired| {
-        pair.sent == pair.received
-            || laggards.is_empty()
-            || !laggards.contains(&process(&pair.from)) && !laggards.contains(&process(&pair.to))
-    };
-    unpaired
-        .iter()
-        .filter(alone)
-        .filter_map(|pair| mismatch::unpaired(pair, details, caller, names))
-        .collect()
+impl Pairs<'_> {
+    /// The findings. A message whose other side is missing is one where that rank went on without
+    /// it, or where nothing else explains it (`all`): a rank that stopped lacks many.
+    fn findings(
+        &self,
+        caller: impl Fn(u32) -> Caller + Copy,
+        names: Names<'_>,
+        all: bool,
+    ) -> Vec<Finding> {
+        let last = |member: &Ranked| {
+            let process = self.found.sides[member.side].process;
+            self.last.get(&process).map_or(0, |(_, _, call)| call.nth)
+        };
+        let told = |pair: &Unpaired| {
+            let (sent, received) = pair.before;
+            let lacking = if sent < received {
+                &pair.from
+            } else {
+                &pair.to
+            };
+            let left_out = mismatch::left_out(pair, self.details, caller, last(lacking));
+            (all || pair.sent == pair.received || left_out.is_some())
+                .then(|| mismatch::unpaired(pair, left_out, self.details, caller, names))
+                .flatten()
+        };
+        self.unpaired.iter().filter_map(told).collect()
+    }
 }
 
 /// Reads the stretches in which streams part, and every stream's last call.

@@ -5,6 +5,7 @@ use crate::account::Account;
 use crate::calls::{self, Options, Progress};
 use crate::error::Result;
 use crate::formats::log::Part;
+use crate::grammar::message::c10d::{self, C10d};
 use crate::origin::Merged;
 use crate::report::Report;
 use crate::scan::{Call, MarkAt, Said, Visit};
@@ -22,10 +23,23 @@ struct Partial<'o> {
     net: net::fold::Partial,
     streams: streams::Partial,
     sums: survey::Partial,
+    /// PyTorch's watchdog says that a call took too long.
+    hung: bool,
 }
 
 impl Visit for Partial<'_> {
     const MESSAGES: bool = true;
+    const FOREIGN: bool = true;
+
+    fn foreign(&mut self, line: &[u8], _number: u64) {
+        match c10d::line(line) {
+            Some(C10d::Timeout(_) | C10d::LastWork(_)) => {
+                self.hung = true;
+                self.streams.alarm();
+            }
+            Some(C10d::NotDestroyed(_)) | None => {}
+        }
+    }
 
     fn message(&mut self, said: &Said<'_>) {
         self.communicators.message(said);
@@ -83,6 +97,8 @@ pub(crate) struct Seen {
     pub(crate) streams: Streams,
     /// Inputs that are to be had only once, kept; others are opened again.
     kept: BTreeMap<u32, Input>,
+    /// PyTorch's watchdog says that a call took too long.
+    pub(crate) hung: bool,
     /// Where each input comes from.
     origins: Vec<Origin>,
 }
@@ -118,6 +134,7 @@ pub(crate) fn walk(
     let mut inputs: Vec<Walked> = Vec::new();
     let (mut accounts, mut processes) = (Vec::new(), Vec::new());
     let (mut kept, mut read) = (BTreeMap::new(), Vec::new());
+    let mut hung = false;
     let mut next = origins.iter();
     calls::each(origins, options.source, report, |input, report| {
         let origin = next.find(|origin| origin.name() == input.name());
@@ -140,6 +157,7 @@ pub(crate) fn walk(
                 net: net::fold::Partial::default(),
                 streams: streams::Partial::default(),
                 sums: survey::Partial::default(),
+                hung: false,
             },
             |bytes| progress.advance(bytes),
             |part| {
@@ -151,6 +169,7 @@ pub(crate) fn walk(
                     line,
                     merged,
                 } = part;
+                hung |= visit.hung;
                 speakers.extend(to.processes.iter().copied());
                 gathered.add(visit.communicators, gap, to, joined);
                 streams.add(&visit.streams, to, merged, joined, number);
@@ -202,6 +221,7 @@ pub(crate) fn walk(
         found,
         streams,
         kept,
+        hung,
         origins: read,
     })
 }
