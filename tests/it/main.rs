@@ -4,6 +4,7 @@
 mod bad;
 mod captured;
 mod chain;
+mod check;
 mod comms;
 mod communicators;
 mod ends;

@@ -286,7 +286,7 @@ fn gap_at(places: &[u64], last: u64) -> Option<u64> {
             .find(|&at| !like(apart[at], apart[at - p]))
             .unwrap_or(n)
     };
-    let period = (1..=n / 2).max_by_key(|&p| (fits(p), std::cmp::Reverse(p)));
+    let period = (1..=n / 2).max_by_key(|&p| (fits(p), Reverse(p)));
     let Some(p) = period.filter(|&p| fits(p) >= 2 * p) else {
         let most = apart.iter().max()?;
         return (tail > *most).then_some(n as u64 + 1);

@@ -1,0 +1,187 @@
+//! nccl-check against jobs whose fault is known, and jobs that have none.
+
+use crate::support::{Csv, captured, captured_logs, run};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Shapes of jobs.
+const SHAPES: [&str; 4] = [
+    "--ranks 8 --tp 4",
+    "--ranks 8 --tp 2 --pp 2",
+    "--ranks 16 --nodes 2 --tp 4 --pp 2 --split",
+    "--ranks 32 --nodes 4 --tp 4 --ep 2 --nccl 2.22",
+];
+
+/// A job by nccl-synth, with its truth.
+struct Job {
+    _dir: TempDir,
+    log: String,
+    truth: Value,
+}
+
+fn job(shape: &str, more: &str) -> Option<Job> {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let (log, truth) = (path("nccl.log"), path("truth.json"));
+    let mut args: Vec<&str> = shape.split(' ').chain(more.split(' ')).collect();
+    args.extend(["--truth", &truth, "-o", &log]);
+    let made = run("nccl-synth", &args);
+    // Not every job can have every fault, nor every version every option.
+    let cannot = ["--fault", " needs ", "multiple times"];
+    if made.code == Some(2) && cannot.iter().any(|word| made.stderr.contains(word)) {
+        return None;
+    }
+    made.ends(0);
+    let truth = serde_json::from_slice(&std::fs::read(&truth).unwrap()).unwrap();
+    Some(Job {
+        _dir: dir,
+        log,
+        truth,
+    })
+}
+
+/// The findings as rows, worst first.
+fn findings(log: &str) -> Csv {
+    let out = run("nccl-check", &["-q", "--format", "csv", log]).calm();
+    Csv::of(&out)
+}
+
+#[test]
+fn every_fault_of_a_rank_is_found_with_its_place() {
+    // The fault, the findings that may tell of it, and whether the call's number is told.
+    let different = "op_mismatch count_mismatch datatype_mismatch redop_mismatch root_mismatch";
+    let faults = [
+        ("skip", different, true),
+        ("order", different, true),
+        ("count", "count_mismatch", true),
+        ("datatype", "datatype_mismatch", true),
+        ("redop", "redop_mismatch", true),
+        ("root", "root_mismatch", true),
+        ("die", "rank_behind", false),
+        ("stall", "rank_behind", false),
+        ("recv", "p2p_missing_counterpart", false),
+    ];
+    for (seed, shape) in (1..).zip(SHAPES) {
+        for (fault, ids, has_place) in faults {
+            let more = format!("--steps 8 --seed {seed} --fault {fault}");
+            let Some(job) = job(shape, &more) else {
+                assert!(fault == "recv" && !shape.contains("--pp"));
+                continue;
+            };
+            let truth = &job.truth["fault"];
+            let csv = findings(&job.log);
+            let first = |name: &str| csv.column(name).first().cloned().unwrap_or_default();
+            let told = first("finding");
+            let what = format!("{shape} {fault}: {} {truth}", first("says"));
+            assert!(ids.split(' ').any(|id| id == told), "{what}");
+            assert_eq!(first("severity"), "error", "{what}");
+            assert_eq!(first("host"), truth["host"].as_str().unwrap(), "{what}");
+            assert_eq!(first("pid"), truth["pid"].to_string(), "{what}");
+            if has_place {
+                assert_eq!(
+                    first("comm_id"),
+                    truth["comm_id"].as_str().unwrap(),
+                    "{what}"
+                );
+                assert_eq!(first("seq"), truth["seq"].to_string(), "{what}");
+            }
+            // One fault is one finding; what follows from it is none.
+            let wrong = csv
+                .column("severity")
+                .iter()
+                .filter(|s| *s == "error")
+                .count();
+            assert_eq!(wrong, 1, "{what}");
+        }
+    }
+}
+
+#[test]
+fn healthy_jobs_have_no_findings() {
+    let more = [
+        "",
+        " --nccl 2.12",
+        " --nccl 2.22 --tuning --nvls",
+        " --trainer megatron --eval-every 3",
+        " --nccl 2.29 --damage torn=0.02",
+        " --timestamps iso --prefix torchrun",
+    ];
+    let mut made = 0;
+    for shape in SHAPES {
+        for more in more {
+            let more = format!("--steps 6{more}");
+            let Some(job) = job(shape, &more) else {
+                continue;
+            };
+            made += 1;
+            let csv = findings(&job.log);
+            assert_eq!(csv.column("says"), Vec::<String>::new(), "{shape} {more}");
+        }
+    }
+    assert!(made > 15, "only {made} jobs were made");
+}
+
+#[test]
+fn a_large_healthy_job_has_none_either() {
+    let shape = "--ranks 256 --nodes 32 --tp 8 --pp 2 --ep 2 --split --net ib";
+    let job = job(shape, "--steps 2").unwrap();
+    assert_eq!(findings(&job.log).column("says"), Vec::<String>::new());
+}
+
+/// What real jobs did wrong (testdata/captured): the finding, the rank, and words of it.
+const REAL: [(&str, &str, &str, &str, &str); 5] = [
+    (
+        "ddp-skip",
+        "redop_mismatch",
+        "1",
+        "19",
+        "as if it left this call out",
+    ),
+    (
+        "ddp-count",
+        "count_mismatch",
+        "1",
+        "",
+        "AllReduce of 4 fp32 sum where",
+    ),
+    (
+        "ddp-datatype",
+        "datatype_mismatch",
+        "1",
+        "19",
+        "AllReduce of 1 fp16 sum where",
+    ),
+    ("ddp-die", "rank_behind", "1", "18", "3 ranks wait"),
+    ("ddp-stall", "rank_behind", "1", "18", "3 ranks wait"),
+];
+
+#[test]
+fn real_faults_are_found_and_real_healthy_jobs_have_none() {
+    let folders = std::fs::read_dir(captured("")).unwrap();
+    let mut names: Vec<String> = folders
+        .map(|f| f.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    for name in names.iter().filter(|name| captured(name).is_dir()) {
+        let logs = captured_logs(name);
+        let mut args: Vec<&str> = vec!["-q", "--format", "csv"];
+        args.extend(logs.iter().map(String::as_str));
+        let csv = Csv::of(&run("nccl-check", &args).calm());
+        let wrong: Vec<&Vec<String>> = csv
+            .rows
+            .iter()
+            .filter(|row| csv.get(row, "severity") != "note")
+            .collect();
+        let Some((_, id, rank, step, words)) = REAL.iter().find(|real| real.0 == name) else {
+            assert!(wrong.is_empty(), "{name}: {wrong:?}");
+            continue;
+        };
+        let first = wrong
+            .first()
+            .unwrap_or_else(|| panic!("{name}: nothing found"));
+        assert_eq!(csv.get(first, "finding"), *id, "{name}: {first:?}");
+        assert_eq!(csv.get(first, "rank"), *rank, "{name}: {first:?}");
+        assert_eq!(csv.get(first, "step"), *step, "{name}: {first:?}");
+        assert!(csv.get(first, "says").contains(words), "{name}: {first:?}");
+    }
+}
