@@ -121,6 +121,7 @@
 //! | a shape of NCCL's calls | [`grammar::coll`] or [`grammar::header`], and the same in [`synth`] |
 //! | a shape of NCCL's other lines | its family's file in [`grammar::message`] |
 //! | a kind of damage | `scan/line.rs` to see it, [`join`] to mend it, [`synth`] to make it |
+//! | a fault of a made job | [`synth::fault`] |
 //! | an input format | a file in [`formats`] that gives [`table::Row`]s, and its mark in [`formats::recognise`] |
 //! | a column | [`table`], where it goes last |
 //! | a grouping | [`groups::By`] and its flag in [`cli`] |

@@ -9,6 +9,7 @@ mod comms;
 mod communicators;
 mod ends;
 mod equal;
+mod faults;
 mod net;
 mod real;
 mod steps;

@@ -377,6 +377,18 @@ fn connections_of_a_made_job_come_back_exactly() {
             64,
         ),
         (
+            "--ranks 16 --nodes 4 --tp 4 --net ib --fault sockets,host=1",
+            16,
+        ),
+        (
+            "--ranks 16 --nodes 2 --tp 4 --net ib --nvls --tuning --fault gpudirect",
+            16,
+        ),
+        (
+            "--ranks 16 --nodes 4 --tp 2 --net roce --fault channels",
+            16,
+        ),
+        (
             "--ranks 1024 --nodes 128 --tp 8 --pp 8 --ep 4 --net ib --nccl 2.18",
             1024,
         ),

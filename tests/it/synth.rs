@@ -555,6 +555,22 @@ fn what_was_damaged_is_repaired_or_counted_and_nothing_else_is_lost() {
 }
 
 #[test]
+fn the_truth_of_a_job_with_a_fault_is_found() {
+    true_for(&[
+        "--ranks 8 --steps 6 --fault die --prefix srun",
+        "--ranks 8 --steps 6 --fault stall --trainer megatron --timestamps iso",
+        "--ranks 8 --steps 8 --fault skip,comm=world,step=2 --seed 3",
+        "--ranks 8 --pp 2 --steps 6 --fault recv --trainer maxtext",
+        "--ranks 8 --steps 6 --fault order --layout per-rank",
+        "--ranks 8 --steps 6 --fault count --damage cut=0.05 --trace",
+        "--ranks 8 --steps 6 --fault skip --nccl 2.29 --damage torn=0.1",
+        "--ranks 8 --steps 6 --fault redop --damage spliced=1 --eval-every 2",
+        "--ranks 16 --nodes 2 --tp 4 --steps 3 --net ib --nvls --fault sockets",
+        "--ranks 16 --nodes 2 --tp 4 --steps 3 --fault channels --layout blocks",
+    ]);
+}
+
+#[test]
 fn most_of_what_was_torn_is_joined() {
     for (options, share) in [
         ("--ranks 8 --steps 6 --nccl 2.29 --damage torn=0.05", 0.9),

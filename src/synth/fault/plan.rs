@@ -108,7 +108,12 @@ struct Search<'a> {
 impl<'a> Search<'a> {
     fn new(options: &'a Options, fault: Fault) -> Self {
         let (first, last) = (options.first(), options.first() + options.steps - 1);
-        let middle = first + options.steps / 2;
+        // Ranks of a job that hangs come to no evaluation: behind the last, if there are some.
+        let evaluated = options.eval_every.and_then(|every| {
+            let done = |step: u64| step + 1 - options.trainer.first_number();
+            (first..last).rev().find(|&s| done(s).is_multiple_of(every))
+        });
+        let middle = (first + options.steps / 2).max(evaluated.map_or(0, |step| step + 1));
         // Some calls are made in every fourth step only.
         let steps = match fault.step {
             Some(step) => vec![step],

@@ -31,6 +31,7 @@ pub struct FaultRow {
     /// The fact of the host, or the phase of the initialisation.
     pub fact: Option<FactRow>,
     /// The first line that is wrong, from 1; of a missing call, the rank's last call before it.
+    /// Null in a stream written in blocks.
     pub line: Option<u64>,
     /// Its file; null where there is one stream.
     pub file: Option<String>,
