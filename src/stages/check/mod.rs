@@ -93,3 +93,19 @@ fn worst_first(
     let first = finding.evidence.first().map(|Evidence { at, .. }| *at);
     (finding.severity, finding.sure, first, finding.id)
 }
+//! | [`finding`] | what is said |
+//! | [`warnings`] | a chunk's WARN lines, and all of them |
+//! | [`known`] | what is known of WARN bodies, with references |
+//! | [`triage`] | first cause, what follows from it, what is harmless |
+//! | [`watchdog`] | what PyTorch's watchdog says |
+
+mod body;
+pub mod finding;
+pub mod known;
+mod stamp;
+pub mod triage;
+pub mod warnings;
+pub mod watchdog;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,647 @@
+//! What WARN lines mean together: the first cause, with what follows from it folded under it; what
+//! NCCL prints as a job ends; what is harmless; what is not known.
+
+use super::finding::{About, Evidence, Finding, Severity, Sure};
+use super::known::{Known, Role, known};
+use super::stamp::comparable;
+use super::warnings::{Seen, Warnings};
+use super::watchdog;
+use crate::origin::Process;
+use crate::stages::net::fold::First;
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How many kinds of unknown bodies have a finding of their own.
+const UNKNOWN: usize = 10;
+/// How many hosts, peers or kinds a sentence names.
+const NAMED: usize = 4;
+
+/// What else is known of how the job ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Ended {
+    /// Communicators that INIT lines call destroyed.
+    pub destroyed: u64,
+    /// Communicators that INIT lines call aborted.
+    pub aborted: u64,
+    /// Communicators that INIT lines name.
+    pub communicators: u64,
+}
+
+/// What one process says of a kind.
+#[derive(Clone, Copy)]
+struct Member<'a> {
+    process: u32,
+    seen: &'a Seen,
+}
+
+/// All lines of one kind.
+#[derive(Clone)]
+struct Group<'a> {
+    known: Option<&'static Known>,
+    /// The earliest first.
+    members: Vec<Member<'a>>,
+}
+
+impl<'a> Group<'a> {
+    fn first(&self) -> &'a Seen {
+        self.members[0].seen
+    }
+
+    fn count(&self) -> u64 {
+        self.members.iter().map(|m| m.seen.count).sum()
+    }
+
+    fn id(&self) -> &'static str {
+        self.known.map_or("warn_unknown", |known| known.id)
+    }
+}
+
+/// How lines are ordered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Clock {
+    /// By their stamps.
+    Stamps,
+    /// By their place in the one input they are in.
+    Lines,
+    /// Not between inputs.
+    Inputs,
+}
+
+impl Clock {
+    /// The one that all lines allow.
+    fn of(all: &[(u32, u32, &Seen)]) -> Clock {
+        let Some((_, _, first)) = all.first() else {
+            return Clock::Lines;
+        };
+        if all
+            .iter()
+            .all(|(_, _, seen)| comparable(&first.time, &seen.time))
+        {
+            return Clock::Stamps;
+        }
+        let one = all
+            .iter()
+            .all(|(_, _, seen)| seen.first.input == first.first.input);
+        if one { Clock::Lines } else { Clock::Inputs }
+    }
+
+    /// The order in which lines are shown.
+    fn order(self, a: &Seen, b: &Seen) -> Ordering {
+        let stamps = match self {
+            Clock::Stamps => a.time.cmp(&b.time),
+            Clock::Lines | Clock::Inputs => Ordering::Equal,
+        };
+        stamps.then(a.first.cmp(&b.first))
+    }
+
+    /// True where `a` surely was printed before `b`.
+    fn before(self, a: &Seen, b: &Seen) -> bool {
+        match self {
+            Clock::Stamps => a.time < b.time,
+            Clock::Lines | Clock::Inputs => {
+                a.first.input == b.first.input && a.first.line < b.first.line
+            }
+        }
+    }
+
+    /// Why the first line is called that.
+    fn why(self, seen: &Seen) -> String {
+        match self {
+            Clock::Stamps => format!(
+                "the earliest by its stamp, {}; clocks of hosts may differ",
+                text(&seen.time)
+            ),
+            Clock::Lines => "the first in the log".to_owned(),
+            Clock::Inputs => "the first in its file; without stamps nothing is known of the order \
+                              between files"
+                .to_owned(),
+        }
+    }
+}
+
+/// The findings about WARN lines and the watchdog's; `processes[p]` names process p.
+pub fn findings(all: &Warnings, processes: &[Process], ended: Ended) -> Vec<Finding> {
+    let seen = all.seen();
+    let triage = Triage {
+        all,
+        processes,
+        hosts: hosts(all, processes),
+        clock: Clock::of(&seen),
+        ended,
+    };
+    triage.findings(&seen)
+}
+
+/// The one host of each address.
+fn hosts<'a>(all: &'a Warnings, processes: &'a [Process]) -> BTreeMap<&'a [u8], Option<&'a [u8]>> {
+    let mut hosts: BTreeMap<&[u8], Option<&[u8]>> = BTreeMap::new();
+    for (address, process) in all.addresses() {
+        let Some(process) = processes.get(*process as usize) else {
+            continue;
+        };
+        let host = hosts.entry(address).or_insert(Some(&process.host));
+        // Bridges of containers have the same address everywhere.
+        if *host != Some(&process.host) {
+            *host = None;
+        }
+    }
+    hosts
+}
+
+struct Triage<'a> {
+    all: &'a Warnings,
+    processes: &'a [Process],
+    hosts: BTreeMap<&'a [u8], Option<&'a [u8]>>,
+    clock: Clock,
+    ended: Ended,
+}
+
+/// Lines that follow from a cause: how many of each kind, by host.
+type Folded<'a> = BTreeMap<&'static str, BTreeMap<&'a [u8], u64>>;
+
+impl<'a> Triage<'a> {
+    fn findings(&self, seen: &[(u32, u32, &'a Seen)]) -> Vec<Finding> {
+        let groups = self.groups(seen);
+        let of = |role: Role| -> Vec<Group<'a>> {
+            let is = |g: &&Group<'a>| g.known.is_some_and(|known| known.role == role);
+            groups.iter().filter(is).cloned().collect()
+        };
+        let causes = of(Role::Cause);
+        let (mut folded, mut alone) = (vec![Folded::new(); causes.len()], Vec::new());
+        for group in of(Role::Consequence) {
+            let mut left = Vec::new();
+            for &member in &group.members {
+                match self.cause_of(member, &causes) {
+                    Some(at) => self.fold(&mut folded[at], group.id(), member),
+                    None => left.push(member),
+                }
+            }
+            if !left.is_empty() {
+                let known = group.known;
+                let members = left;
+                alone.push(Group { known, members });
+            }
+        }
+        let watched = watchdog::findings(self.all.watchdog());
+        let mut out = Vec::new();
+        let teardown = of(Role::Teardown);
+        // An event of a card is a failure only where something follows from it.
+        let failed = !alone.is_empty()
+            || !watched.is_empty()
+            || causes
+                .iter()
+                .any(|c| c.known.is_some_and(|k| k.severity == Severity::Error));
+        let mut tail = Folded::new();
+        if failed {
+            for group in &teardown {
+                for &member in &group.members {
+                    self.fold(&mut tail, group.id(), member);
+                }
+            }
+        }
+        for (at, cause) in causes.iter().enumerate() {
+            let tail = if at == 0 {
+                std::mem::take(&mut tail)
+            } else {
+                Folded::new()
+            };
+            out.push(self.cause(cause, &folded[at], &tail, &causes[0]));
+        }
+        self.alone(&alone, &causes, &mut tail, &groups, &mut out);
+        for (at, mut finding) in watched.into_iter().enumerate() {
+            if at == 0 && !tail.is_empty() {
+                finding.why += &format!("; behind it: {}", list(&tail));
+            }
+            out.push(finding);
+        }
+        if !failed {
+            out.extend(self.shutdown(&teardown));
+        }
+        self.unknown(&groups, &mut out);
+        for group in of(Role::Harmless) {
+            out.push(self.finding(&group, Vec::new()));
+        }
+        if self.all.uncounted() > 0 {
+            out.push(self.uncounted(&groups));
+        }
+        out.sort_by_key(|finding| finding.severity);
+        out
+    }
+
+    /// Lines by kind; bodies that are not known each by itself. The earliest first.
+    fn groups(&self, seen: &[(u32, u32, &'a Seen)]) -> Vec<Group<'a>> {
+        let mut of_body: BTreeMap<u32, Option<&'static Known>> = BTreeMap::new();
+        let mut groups: BTreeMap<(Option<&str>, u32), Group<'a>> = BTreeMap::new();
+        for &(process, body, seen) in seen {
+            let known = *of_body.entry(body).or_insert_with(|| known(&seen.text));
+            let key = match known {
+                Some(known) => (Some(known.id), 0),
+                None => (None, body),
+            };
+            let group = groups.entry(key).or_insert_with(|| Group {
+                known,
+                members: Vec::new(),
+            });
+            group.members.push(Member { process, seen });
+        }
+        let mut groups: Vec<Group<'a>> = groups.into_values().collect();
+        for group in &mut groups {
+            group
+                .members
+                .sort_by(|a, b| self.clock.order(a.seen, b.seen));
+        }
+        groups.sort_by(|a, b| self.clock.order(a.first(), b.first()));
+        groups
+    }
+
+    fn host(&self, process: u32) -> &'a [u8] {
+        let process = self.processes.get(process as usize);
+        process.map_or(&b""[..], |process| &process.host)
+    }
+
+    /// The host that a peer's address or name is of.
+    fn peer_host(&self, peer: &[u8]) -> Option<&'a [u8]> {
+        if let Some(host) = self.hosts.get(peer) {
+            return *host;
+        }
+        // NCCL cuts a host's name at its first dot, the resolver does not.
+        let name = memchr::memchr(b'.', peer).map_or(peer, |dot| &peer[..dot]);
+        let process = self.processes.iter().find(|p| *p.host == *name);
+        process.map(|process| &*process.host)
+    }
+
+    /// The cause that a line follows from: the earliest on the host of its peer, or of all.
+    fn cause_of(&self, member: Member<'_>, causes: &[Group<'a>]) -> Option<usize> {
+        let after = |cause: &&Member<'a>| !self.clock.before(member.seen, cause.seen);
+        let peers = member.seen.peers.iter();
+        let peers: BTreeSet<&[u8]> = peers.filter_map(|(peer, _)| self.peer_host(peer)).collect();
+        let on_peer = |group: &Group<'a>| {
+            let on = group
+                .members
+                .iter()
+                .filter(|m| peers.contains(self.host(m.process)));
+            on.filter(after).count() > 0
+        };
+        let any = |group: &Group<'a>| group.members.iter().filter(after).count() > 0;
+        let position = |fits: &dyn Fn(&Group<'a>) -> bool| causes.iter().position(fits);
+        position(&on_peer).or_else(|| position(&any))
+    }
+
+    fn fold(&self, folded: &mut Folded<'a>, id: &'static str, member: Member<'_>) {
+        let hosts = folded.entry(id).or_default();
+        *hosts.entry(self.host(member.process)).or_default() += member.seen.count;
+    }
+
+    fn cause(
+        &self,
+        group: &Group<'a>,
+        folded: &Folded<'a>,
+        tail: &Folded<'a>,
+        first: &Group<'a>,
+    ) -> Finding {
+        let is_first = std::ptr::eq(group.first(), first.first());
+        let mut why = vec![if is_first {
+            format!("the first cause: {}", self.clock.why(group.first()))
+        } else {
+            format!("behind {}, which may be its cause", first.id())
+        }];
+        if !folded.is_empty() {
+            why.push(format!("from it follow: {}", list(folded)));
+        }
+        if !tail.is_empty() {
+            why.push(format!("then NCCL was taken down: {}", list(tail)));
+        }
+        let mut finding = self.finding(group, why);
+        if !folded.is_empty() {
+            finding.severity = Severity::Error;
+        }
+        if !is_first {
+            finding.sure = finding.sure.max(Sure::Medium);
+        }
+        finding
+    }
+
+    /// Lines that follow from a failure of which there is no line.
+    fn alone(
+        &self,
+        alone: &[Group<'a>],
+        causes: &[Group<'a>],
+        tail: &mut Folded<'a>,
+        groups: &[Group<'a>],
+        out: &mut Vec<Finding>,
+    ) {
+        let Some((lead, rest)) = alone.split_first() else {
+            return;
+        };
+        let mut folded = Folded::new();
+        for group in rest {
+            for &member in &group.members {
+                self.fold(&mut folded, group.id(), member);
+            }
+        }
+        let mut why = vec![
+            self.clock.why(lead.first()),
+            if causes.is_empty() {
+                "it follows from a failure elsewhere; the cause is not in this log".to_owned()
+            } else {
+                "it stands before any cause in this log".to_owned()
+            },
+        ];
+        let unknown = groups.iter().find(|g| g.known.is_none());
+        if let Some(unknown) = unknown.filter(|g| self.clock.before(g.first(), lead.first())) {
+            why.push(format!(
+                "a WARN that is not known to this program stands before it: {}",
+                text(&unknown.first().text)
+            ));
+        }
+        if !folded.is_empty() {
+            why.push(format!("with it: {}", list(&folded)));
+        }
+        if !tail.is_empty() {
+            let tail = std::mem::take(tail);
+            why.push(format!("then NCCL was taken down: {}", list(&tail)));
+        }
+        let mut finding = self.finding(lead, why);
+        finding.sure = finding.sure.max(Sure::Medium);
+        out.push(finding);
+    }
+
+    /// What NCCL prints as its connections are taken down, where nothing failed before.
+    fn shutdown(&self, teardown: &[Group<'a>]) -> Option<Finding> {
+        let lead = teardown.first()?;
+        let members = || teardown.iter().flat_map(|group| &group.members);
+        let count: u64 = teardown.iter().map(Group::count).sum();
+        let processes: BTreeSet<u32> = members().map(|m| m.process).collect();
+        let mut evidence = self.evidence(lead);
+        evidence.extend(teardown.iter().skip(1).map(|g| shown(g.first())));
+        let reference = lead.known.map_or("", |known| known.reference);
+        let means = lead.known.map_or("", |known| known.means);
+        let of = format!("{} of {}", lines(count), of_processes(processes.len()));
+        let going_on = members().filter(|m| m.seen.calls > 0).count();
+        if going_on > 0 {
+            return Some(Finding {
+                id: "warn_proxy_midway",
+                severity: Severity::Warning,
+                says: format!(
+                    "connections of NCCL were taken down while {} went on calling: {of}",
+                    of_processes(going_on)
+                ),
+                about: self.about(lead.members[0].process),
+                sure: Sure::Low,
+                why: format!("{means}, and calls of the same processes stand behind these lines"),
+                advice: format!(
+                    "look why a communicator was aborted before the job's end; see {reference}"
+                ),
+                evidence,
+            });
+        }
+        let (ends, end) = self.all.ordinary_ends();
+        let Ended {
+            destroyed,
+            aborted,
+            communicators,
+        } = self.ended;
+        let mut why = vec![means.to_owned(), "no failure stands before it".to_owned()];
+        if self.all.counts_calls() {
+            why.push("no call of these processes stands behind it".to_owned());
+        }
+        if ends > 0 {
+            why.push(format!(
+                "PyTorch says {} that a process ended in an ordinary way",
+                times(ends)
+            ));
+        }
+        if destroyed + aborted > 0 {
+            why.push(format!(
+                "of {communicators} communicators {destroyed} were destroyed and {aborted} aborted"
+            ));
+        }
+        evidence.extend(end.map(|end| Evidence {
+            at: end.at,
+            text: Some(end.text.to_vec()),
+        }));
+        let finished = ends > 0 || destroyed > 0;
+        Some(Finding {
+            id: "shutdown_warns",
+            severity: Severity::Note,
+            says: format!("harmless, printed as the job ended: {of}"),
+            about: About::default(),
+            sure: if finished { Sure::High } else { Sure::Medium },
+            why: why.join("; "),
+            advice: format!(
+                "nothing need be done; destroy_process_group() before the program ends avoids \
+                 them; see {reference}"
+            ),
+            evidence,
+        })
+    }
+
+    fn unknown(&self, groups: &[Group<'a>], out: &mut Vec<Finding>) {
+        let unknown: Vec<&Group<'a>> = groups.iter().filter(|g| g.known.is_none()).collect();
+        for group in unknown.iter().take(UNKNOWN) {
+            out.push(self.finding(group, vec![self.clock.why(group.first())]));
+        }
+        let rest = unknown.get(UNKNOWN..).unwrap_or_default();
+        if let Some(first) = rest.first() {
+            let count: u64 = rest.iter().map(|g| g.count()).sum();
+            out.push(Finding {
+                id: "warn_unknown",
+                severity: Severity::Warning,
+                says: format!(
+                    "{} more kinds of WARN lines are not known to this program: {}",
+                    rest.len(),
+                    lines(count)
+                ),
+                about: About::default(),
+                sure: Sure::Low,
+                why: "their text is none of those this program knows".to_owned(),
+                advice: "read them: grep 'NCCL WARN'".to_owned(),
+                evidence: rest.iter().take(NAMED).map(|g| shown(g.first())).collect(),
+            });
+            debug_assert!(first.known.is_none());
+        }
+    }
+
+    fn uncounted(&self, groups: &[Group<'a>]) -> Finding {
+        let last = groups.last().map(|g| shown(g.first()));
+        Finding {
+            id: "warn_uncounted",
+            severity: Severity::Note,
+            says: format!(
+                "{} were only counted: there are too many kinds to tell apart",
+                lines(self.all.uncounted())
+            ),
+            about: About::default(),
+            sure: Sure::High,
+            why: "the log has more kinds of WARN lines and processes than this program keeps"
+                .to_owned(),
+            advice: "check the log in parts, a file for each host".to_owned(),
+            evidence: last.into_iter().collect(),
+        }
+    }
+
+    /// A kind's finding; `why` comes before what is said of the kind.
+    fn finding(&self, group: &Group<'a>, mut why: Vec<String>) -> Finding {
+        let mut by_host: BTreeMap<&[u8], u64> = BTreeMap::new();
+        let mut peers: BTreeMap<&[u8], u64> = BTreeMap::new();
+        let mut results: BTreeSet<i32> = BTreeSet::new();
+        let mut processes: BTreeSet<u32> = BTreeSet::new();
+        for member in &group.members {
+            *by_host.entry(self.host(member.process)).or_default() += member.seen.count;
+            for (peer, count) in &member.seen.peers {
+                *peers.entry(peer).or_default() += count;
+            }
+            results.extend(member.seen.result);
+            processes.insert(member.process);
+        }
+        if let Some(result) = results.iter().find(|&&result| result != 7) {
+            why.push(format!(
+                "NCCL's functions gave {} behind it",
+                named(*result)
+            ));
+        }
+        if !peers.is_empty() {
+            let peers = most(&peers).map(|(peer, count)| match self.peer_host(peer) {
+                Some(host) if host != peer => {
+                    format!("{} ({}) {}", text(peer), text(host), times(count))
+                }
+                _ => format!("{} {}", text(peer), times(count)),
+            });
+            why.push(format!(
+                "it names the peer {}",
+                peers.collect::<Vec<_>>().join(", ")
+            ));
+        }
+        let first = group.first();
+        let on = format!(
+            "{} of {} on {}",
+            lines(group.count()),
+            of_processes(processes.len()),
+            on_hosts(&by_host)
+        );
+        let (says, advice, severity, sure) = match group.known {
+            Some(known) => (
+                format!("{}: {on}", known.means),
+                format!("{}; see {}", known.advice, known.reference),
+                known.severity,
+                known.sure,
+            ),
+            None => (
+                format!("not known to this program: {}: {on}", text(&first.text)),
+                "search NVIDIA/nccl's issues for the text, or the source file that the line names"
+                    .to_owned(),
+                Severity::Warning,
+                Sure::Low,
+            ),
+        };
+        if why.is_empty() {
+            why.push("the lines say it".to_owned());
+        }
+        Finding {
+            id: group.id(),
+            severity,
+            says,
+            about: self.about(group.members[0].process),
+            sure,
+            why: why.join("; "),
+            advice,
+            evidence: self.evidence(group),
+        }
+    }
+
+    fn about(&self, process: u32) -> About {
+        let process = self.processes.get(process as usize);
+        let process = process.filter(|process| process.pid.is_some());
+        About {
+            host: process.map(|process| process.host.clone()),
+            pid: process.and_then(|process| process.pid),
+            ..About::default()
+        }
+    }
+
+    /// The first lines of a kind, one of each host.
+    fn evidence(&self, group: &Group<'a>) -> Vec<Evidence> {
+        let mut hosts = BTreeSet::new();
+        let one = group
+            .members
+            .iter()
+            .filter(|m| hosts.insert(self.host(m.process)));
+        one.take(NAMED).map(|m| shown(m.seen)).collect()
+    }
+}
+
+fn shown(seen: &Seen) -> Evidence {
+    let First { input, line } = seen.first;
+    Evidence {
+        at: First { input, line },
+        text: Some(seen.text.to_vec()),
+    }
+}
+
+/// `warn_peer_closed 12 on a (7), b (5)`, for each kind.
+fn list(folded: &Folded<'_>) -> String {
+    let each = folded.iter().map(|(id, hosts)| {
+        let count: u64 = hosts.values().sum();
+        format!("{id} {} on {}", times(count), on_hosts(hosts))
+    });
+    each.collect::<Vec<_>>().join(", ")
+}
+
+/// The most frequent few.
+fn most<'a>(of: &BTreeMap<&'a [u8], u64>) -> impl Iterator<Item = (&'a [u8], u64)> {
+    let mut all: Vec<(&[u8], u64)> = of.iter().map(|(&what, &count)| (what, count)).collect();
+    all.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
+    all.into_iter().take(NAMED)
+}
+
+/// `host a`, or `3 hosts: a (7), b (5), c (1)`.
+fn on_hosts(hosts: &BTreeMap<&[u8], u64>) -> String {
+    let name = |host: &[u8]| match host {
+        b"" => "a host that is not named".to_owned(),
+        host => format!("host {}", text(host)),
+    };
+    if let (1, Some(host)) = (hosts.len(), hosts.keys().next()) {
+        return name(host);
+    }
+    let each = most(hosts).map(|(host, count)| format!("{} ({count})", text(host)));
+    let each = each.collect::<Vec<_>>().join(", ");
+    let more = match hosts.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("{} hosts: {each}{more}", hosts.len())
+}
+
+/// A result of NCCL's functions, `ncclResult_t` of `nccl.h`.
+fn named(result: i32) -> String {
+    let name = match result {
+        1 => "a CUDA error",
+        2 => "a system error",
+        3 => "an internal error",
+        4 => "an invalid argument",
+        5 => "an invalid usage",
+        6 => "a remote error",
+        _ => "a result",
+    };
+    format!("{name} ({result})")
+}
+
+fn lines(count: u64) -> String {
+    format!("{count} WARN line{}", if count == 1 { "" } else { "s" })
+}
+
+fn of_processes(count: usize) -> String {
+    format!("{count} process{}", if count == 1 { "" } else { "es" })
+}
+
+fn times(count: u64) -> String {
+    match count {
+        1 => "once".to_owned(),
+        2 => "twice".to_owned(),
+        _ => format!("{count} times"),
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
