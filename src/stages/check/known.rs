@@ -16,6 +16,8 @@ use table::{BY_WORDS, CUDA, CUDA_OTHER, IB_OTHER, IB_STATUS};
 pub enum Role {
     /// It may be where a failure begins.
     Cause,
+    /// Something is less than it could be; no failure elsewhere begins there.
+    Setback,
     /// It follows from a failure elsewhere.
     Consequence,
     /// NCCL takes its connections down: at the end of a job, or behind a failure.

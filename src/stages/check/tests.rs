@@ -4,6 +4,7 @@ use super::finding::{Finding, Severity, Sure};
 use super::warnings::{Ended, Partial, Warnings, findings};
 use crate::scan::{Call, Said, Visit};
 use crate::stages::pieces::walk;
+use proptest::prelude::*;
 use std::fmt::Write as _;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -149,24 +150,6 @@ fn real_logs_have_the_first_findings_a_reader_gives_them() {
     ] {
         let Some(log) = shared(name) else { continue };
         let found = kinds(&whole(&log));
-        for f in whole(&log) {
-            println!(
-                "{name}\n  {} {:?} {:?}\n  says {}\n  why {}\n  adv {}\n  {:?}",
-                f.id,
-                f.severity,
-                f.sure,
-                f.says,
-                f.why,
-                f.advice,
-                f.evidence
-                    .iter()
-                    .map(|e| (
-                        e.at.line,
-                        String::from_utf8_lossy(e.text.as_ref().unwrap()).into_owned()
-                    ))
-                    .collect::<Vec<_>>()
-            );
-        }
         assert_eq!(found.first().copied(), first, "{name}");
         let harmless = |kind: &(&str, Severity)| kind.1 == Note;
         if first.is_none_or(|kind| harmless(&kind)) {
@@ -374,6 +357,42 @@ fn a_failure_of_which_only_the_consequences_are_seen_is_said_to_be_elsewhere() {
 }
 
 #[test]
+fn a_card_that_cannot_be_opened_is_not_blamed_for_what_comes_later() {
+    let log = warn("a", 1, "NET/IB : Unable to open device mlx5_10")
+        + &warn(
+            "a",
+            1,
+            "socketProgress: Connection closed by remote peer b<4>",
+        );
+    let found = whole(log.as_bytes());
+    let kinds = kinds(&found);
+    let open = ("warn_ib_open_device", Severity::Warning);
+    assert_eq!(kinds, [("warn_peer_closed", Severity::Error), open]);
+    assert!(found[0].why.contains("not in this log"), "{}", found[0].why);
+}
+
+#[test]
+fn a_link_that_goes_down_is_a_failure_where_one_follows() {
+    let down = warn(
+        "b",
+        1,
+        "NET/IB : mlx5_0:1 Got async error event: port error",
+    );
+    assert_eq!(
+        kinds(&whole(down.as_bytes())),
+        [("warn_ib_port_error", Severity::Warning)]
+    );
+    let log = down
+        + &warn(
+            "a",
+            2,
+            "socketProgress: Connection closed by remote peer b<4>",
+        );
+    let found = whole(log.as_bytes());
+    assert_eq!(kinds(&found), [("warn_ib_port_error", Severity::Error)]);
+}
+
+#[test]
 fn the_first_cause_is_the_earliest_stamp_not_the_first_file() {
     let oom = warn("a", 1, "Cuda failure 2 'out of memory'");
     let refused = warn(
@@ -439,4 +458,27 @@ fn more_kinds_than_are_told_apart_are_counted() {
     assert_eq!(last.id, "warn_uncounted");
     assert!(last.says.starts_with("3616 WARN lines"), "{}", last.says);
     assert_eq!(check(&[log.as_bytes()], 5000), found);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_text_gives_the_same_findings_however_it_is_cut(
+        lines in proptest::collection::vec((0..4_u32, 0..5_usize, "[ -~]{0,40}"), 0..60),
+        size in 1..2000_usize,
+    ) {
+        let mut log = String::new();
+        for (pid, kind, text) in lines {
+            let host = ["a", "b"][pid as usize % 2];
+            log += &match kind {
+                0 => line(host, pid, "NCCL INFO init.cc:1 -> 6"),
+                1 => warn(host, pid, &format!("Cuda failure '{text}'")),
+                2 => warn(host, pid, &format!("Connection closed by remote peer b<{pid}> {text}")),
+                3 => warn(host, pid, &format!("[Service thread] Accept failed {text}")),
+                _ => warn(host, pid, &text),
+            };
+        }
+        prop_assert_eq!(check(&[log.as_bytes()], size), whole(log.as_bytes()));
+    }
 }

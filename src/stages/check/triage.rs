@@ -51,6 +51,10 @@ impl<'a> Group<'a> {
         self.members.iter().map(|m| m.seen.count).sum()
     }
 
+    fn severity(&self) -> Severity {
+        self.known.map_or(Severity::Warning, |known| known.severity)
+    }
+
     fn id(&self) -> &'static str {
         self.known.map_or("warn_unknown", |known| known.id)
     }
@@ -125,7 +129,8 @@ pub fn findings(all: &Warnings, processes: &[Process], ended: Ended) -> Vec<Find
     let triage = Triage {
         all,
         processes,
-        hosts: hosts(all, processes),
+        addresses: addresses(all, processes),
+        hosts: processes.iter().map(|process| &*process.host).collect(),
         clock: Clock::of(&seen),
         ended,
     };
@@ -133,7 +138,10 @@ pub fn findings(all: &Warnings, processes: &[Process], ended: Ended) -> Vec<Find
 }
 
 /// The one host of each address.
-fn hosts<'a>(all: &'a Warnings, processes: &'a [Process]) -> BTreeMap<&'a [u8], Option<&'a [u8]>> {
+fn addresses<'a>(
+    all: &'a Warnings,
+    processes: &'a [Process],
+) -> BTreeMap<&'a [u8], Option<&'a [u8]>> {
     let mut hosts: BTreeMap<&[u8], Option<&[u8]>> = BTreeMap::new();
     for (address, process) in all.addresses() {
         let Some(process) = processes.get(*process as usize) else {
@@ -151,7 +159,9 @@ fn hosts<'a>(all: &'a Warnings, processes: &'a [Process]) -> BTreeMap<&'a [u8], 
 struct Triage<'a> {
     all: &'a Warnings,
     processes: &'a [Process],
-    hosts: BTreeMap<&'a [u8], Option<&'a [u8]>>,
+    /// The one host of each address.
+    addresses: BTreeMap<&'a [u8], Option<&'a [u8]>>,
+    hosts: BTreeSet<&'a [u8]>,
     clock: Clock,
     ended: Ended,
 }
@@ -190,7 +200,7 @@ impl<'a> Triage<'a> {
             || !watched.is_empty()
             || causes
                 .iter()
-                .any(|c| c.known.is_some_and(|k| k.severity == Severity::Error));
+                .any(|cause| cause.severity() == Severity::Error);
         let mut tail = Folded::new();
         if failed {
             for group in &teardown {
@@ -199,18 +209,17 @@ impl<'a> Triage<'a> {
                 }
             }
         }
+        self.alone(&alone, &causes, &mut tail, &groups, &mut out);
         for (at, cause) in causes.iter().enumerate() {
-            let tail = if at == 0 {
-                std::mem::take(&mut tail)
-            } else {
-                Folded::new()
-            };
+            let tail = std::mem::take(&mut tail);
             out.push(self.cause(cause, &folded[at], &tail, &causes[0]));
         }
-        self.alone(&alone, &causes, &mut tail, &groups, &mut out);
         for (at, mut finding) in watched.into_iter().enumerate() {
             if at == 0 && !tail.is_empty() {
                 finding.why += &format!("; behind it: {}", list(&tail));
+            }
+            if let Some(first) = causes.first() {
+                finding.why += &format!("; a WARN may say why: {}", first.id());
             }
             out.push(finding);
         }
@@ -218,8 +227,8 @@ impl<'a> Triage<'a> {
             out.extend(self.shutdown(&teardown));
         }
         self.unknown(&groups, &mut out);
-        for group in of(Role::Harmless) {
-            out.push(self.finding(&group, Vec::new()));
+        for group in of(Role::Setback).iter().chain(&of(Role::Harmless)) {
+            out.push(self.finding(group, Vec::new()));
         }
         if self.all.uncounted() > 0 {
             out.push(self.uncounted(&groups));
@@ -261,30 +270,31 @@ impl<'a> Triage<'a> {
 
     /// The host that a peer's address or name is of.
     fn peer_host(&self, peer: &[u8]) -> Option<&'a [u8]> {
-        if let Some(host) = self.hosts.get(peer) {
+        if let Some(host) = self.addresses.get(peer) {
             return *host;
         }
         // NCCL cuts a host's name at its first dot, the resolver does not.
         let name = memchr::memchr(b'.', peer).map_or(peer, |dot| &peer[..dot]);
-        let process = self.processes.iter().find(|p| *p.host == *name);
-        process.map(|process| &*process.host)
+        self.hosts.get(name).copied()
     }
 
-    /// The cause that a line follows from: the earliest on the host of its peer, or of all.
+    /// The cause that a line follows from: the earliest on the host of its peer, or of all; an
+    /// error before what is only a warning by itself.
     fn cause_of(&self, member: Member<'_>, causes: &[Group<'a>]) -> Option<usize> {
-        let after = |cause: &&Member<'a>| !self.clock.before(member.seen, cause.seen);
+        let after = |cause: &Member<'a>| !self.clock.before(member.seen, cause.seen);
         let peers = member.seen.peers.iter();
         let peers: BTreeSet<&[u8]> = peers.filter_map(|(peer, _)| self.peer_host(peer)).collect();
-        let on_peer = |group: &Group<'a>| {
-            let on = group
-                .members
-                .iter()
-                .filter(|m| peers.contains(self.host(m.process)));
-            on.filter(after).count() > 0
+        let on_peer = |of: &Member<'a>| peers.contains(self.host(of.process));
+        let earliest = |fits: &dyn Fn(&Member<'a>) -> bool| {
+            let fit = |group: &Group<'a>| group.members.iter().any(|of| fits(of) && after(of));
+            let error = |group: &&Group<'a>| group.severity() == Severity::Error;
+            let all = || (0..).zip(causes);
+            all()
+                .find(|(_, group)| error(group) && fit(group))
+                .or_else(|| all().find(|(_, group)| fit(group)))
+                .map(|(at, _): (usize, _)| at)
         };
-        let any = |group: &Group<'a>| group.members.iter().filter(after).count() > 0;
-        let position = |fits: &dyn Fn(&Group<'a>) -> bool| causes.iter().position(fits);
-        position(&on_peer).or_else(|| position(&any))
+        earliest(&on_peer).or_else(|| earliest(&|_| true))
     }
 
     fn fold(&self, folded: &mut Folded<'a>, id: &'static str, member: Member<'_>) {
@@ -442,7 +452,7 @@ impl<'a> Triage<'a> {
             out.push(self.finding(group, vec![self.clock.why(group.first())]));
         }
         let rest = unknown.get(UNKNOWN..).unwrap_or_default();
-        if let Some(first) = rest.first() {
+        if !rest.is_empty() {
             let count: u64 = rest.iter().map(|g| g.count()).sum();
             out.push(Finding {
                 id: "warn_unknown",
@@ -458,7 +468,6 @@ impl<'a> Triage<'a> {
                 advice: "read them: grep 'NCCL WARN'".to_owned(),
                 evidence: rest.iter().take(NAMED).map(|g| shown(g.first())).collect(),
             });
-            debug_assert!(first.known.is_none());
         }
     }
 

@@ -1,7 +1,7 @@
 //! The table. Texts and codes are those of `src/` of NCCL 2.4 to 2.30 and of its plugins; what a
 //! reference says was read in the thread or page named.
 
-use super::Role::{self, Cause, Consequence, Harmless, Teardown};
+use super::Role::{self, Cause, Consequence, Harmless, Setback, Teardown};
 use super::{Known, Severity, Sure};
 
 const ERROR: Severity = Severity::Error;
@@ -398,7 +398,7 @@ pub(super) const BY_WORDS: [(Texts, Known); 43] = [
         &["async event", "unknown event type"],
         row(
             "warn_ib_event",
-            Cause,
+            Setback,
             (WARNING, LOW),
             "a card reports an event",
             "look at the kernel's log and the port's counters on that host",
@@ -424,7 +424,7 @@ pub(super) const BY_WORDS: [(Texts, Known); 43] = [
         &["ibv_open_device", "Unable to open device"],
         row(
             "warn_ib_open_device",
-            Cause,
+            Setback,
             (WARNING, MEDIUM),
             "a card cannot be opened, so NCCL does without it",
             "give the job (its container) the card's device files, or leave the card out with \
@@ -708,7 +708,7 @@ pub(super) const BY_WORDS: [(Texts, Known); 43] = [
         &["device counts across ranks"],
         row(
             "warn_net_mismatch",
-            Cause,
+            Setback,
             (WARNING, HIGH),
             "hosts have other numbers of network cards",
             "find the host whose cards are missing",
@@ -726,7 +726,7 @@ pub(super) const BY_WORDS: [(Texts, Known); 43] = [
         ],
         row(
             "warn_topology_xml",
-            Cause,
+            Setback,
             (WARNING, MEDIUM),
             "NCCL cannot read the machine's layout",
             "check NCCL_TOPO_FILE and NCCL_GRAPH_FILE, and that the container sees /sys",
