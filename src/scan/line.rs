@@ -71,7 +71,7 @@ enum Thing<'a> {
     Mark(Found),
     Call(Coll<'a>, Speaker, &'a [u8]),
     Init(init::Init, Speaker),
-    Message(Message<'a>, Speaker, &'a [u8]),
+    Message(Message<'a>, &'a [u8], Speaker, &'a [u8]),
     Fragment(Piece),
 }
 
@@ -170,9 +170,10 @@ impl<'a, V: Visit> Scan<'a, V> {
                         self.out.init_lines.push(range);
                     }
                 }
-                &(at, Thing::Message(message, speaker, time)) => {
+                &(at, Thing::Message(message, text, speaker, time)) => {
                     self.out.visit.message(&Said {
                         message,
+                        text,
                         process: speaker.process,
                         place: speaker.place,
                         tid: speaker.tid,
@@ -485,8 +486,9 @@ impl<'a, V: Visit> Scan<'a, V> {
             message::cut(level, message)
         };
         if let Some(said) = said {
+            let text = &of.line[of.start..of.end];
             v.things
-                .push((of.start, Thing::Message(said, of.speaker, of.time)));
+                .push((of.start, Thing::Message(said, text, of.speaker, of.time)));
         }
     }
 
@@ -534,8 +536,10 @@ impl<'a, V: Visit> Scan<'a, V> {
             v.class = Class::Other;
             if let Some(version) = version::headerless(line).filter(|_| V::MESSAGES) {
                 let nobody = self.nobody();
-                v.things
-                    .push((0, Thing::Message(Message::Version(version), nobody, b"")));
+                v.things.push((
+                    0,
+                    Thing::Message(Message::Version(version), line, nobody, b""),
+                ));
             }
         }
     }

@@ -46,6 +46,8 @@ pub struct Call<'a> {
 pub struct Said<'a> {
     /// What it says.
     pub message: Message<'a>,
+    /// The same as printed, with NCCL's stamp and header.
+    pub text: &'a [u8],
     /// Who says it: index of the process in the chunk; nobody's where the line has no header.
     pub process: u32,
     /// The same with the device that was current.

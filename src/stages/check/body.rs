@@ -13,9 +13,8 @@ const TELLING: [&[u8]; 6] = [
 /// The longest text that is told from others; NCCL cuts its lines at 1,023 bytes.
 const LONGEST: usize = 1024;
 
-/// Writes `text` to `out` with `#` for its numbers, addresses and the digits of its names.
+/// Adds `text` to `out` with `#` for its numbers, addresses and the digits of its names.
 pub(super) fn normalise(text: &[u8], out: &mut Vec<u8>) {
-    out.clear();
     let text = &text[..text.len().min(LONGEST)];
     let mut at = 0;
     while let Some(&byte) = text.get(at) {
@@ -85,7 +84,7 @@ mod tests {
             ),
             ("\u{e9} 5", "\u{e9} #"),
         ] {
-            let mut out = b"before".to_vec();
+            let mut out = Vec::new();
             normalise(text.as_bytes(), &mut out);
             assert_eq!(String::from_utf8_lossy(&out), body);
         }

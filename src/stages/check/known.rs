@@ -45,8 +45,8 @@ pub struct Known {
     pub reference: &'static str,
 }
 
-/// What is known of a WARN's text.
-pub fn known(text: &[u8]) -> Option<&'static Known> {
+/// What is known of a WARN's text; `header` is what stands in front of it, with the source file.
+pub fn known(header: &[u8], text: &[u8]) -> Option<&'static Known> {
     let Warn { cause, .. } = warn(text);
     match cause {
         Cause::IbCompletion(completion) => {
@@ -54,11 +54,18 @@ pub fn known(text: &[u8]) -> Option<&'static Known> {
             return Some(of.map_or(&IB_OTHER, |(_, known)| known));
         }
         Cause::Cuda { error } => {
+            if has_any(header, &["nvls.cc"]) && !has_any(error, &["out of memory"]) {
+                return by_words(b"NVLS");
+            }
             let of = CUDA.iter().find(|(words, _)| has_any(error, words));
             return Some(of.map_or(&CUDA_OTHER, |(_, known)| known));
         }
         _ => {}
     }
+    by_words(text)
+}
+
+fn by_words(text: &[u8]) -> Option<&'static Known> {
     let of = BY_WORDS.iter().find(|(words, _)| has_any(text, words));
     of.map(|(_, known)| known)
 }
@@ -272,9 +279,12 @@ mod tests {
             ),
             ("Failed to malloc 64 bytes", "warn_host_memory"),
         ] {
-            let got = known(text.as_bytes()).map(|known| known.id);
+            let got = known(b"", text.as_bytes()).map(|known| known.id);
             assert_eq!(got, Some(id), "{text}");
         }
-        assert_eq!(known(b"something new"), None);
+        assert_eq!(known(b"", b"something new"), None);
+        let of_nvls = b"node23:12098:12141 [2] transport/nvls.cc:244 NCCL WARN ";
+        let got = known(of_nvls, b"Cuda failure 1 'invalid argument'");
+        assert_eq!(got.map(|known| known.id), Some("warn_nvls_bind"));
     }
 }

@@ -242,7 +242,9 @@ impl<'a> Triage<'a> {
         let mut of_body: BTreeMap<u32, Option<&'static Known>> = BTreeMap::new();
         let mut groups: BTreeMap<(Option<&str>, u32), Group<'a>> = BTreeMap::new();
         for &(process, body, seen) in seen {
-            let known = *of_body.entry(body).or_insert_with(|| known(&seen.text));
+            let known = *of_body
+                .entry(body)
+                .or_insert_with(|| known(seen.header(), seen.says()));
             let key = match known {
                 Some(known) => (Some(known.id), 0),
                 None => (None, body),
@@ -361,7 +363,7 @@ impl<'a> Triage<'a> {
         if let Some(unknown) = unknown.filter(|g| self.clock.before(g.first(), lead.first())) {
             why.push(format!(
                 "a WARN that is not known to this program stands before it: {}",
-                text(&unknown.first().text)
+                text(unknown.first().says())
             ));
         }
         if !folded.is_empty() {
@@ -536,7 +538,7 @@ impl<'a> Triage<'a> {
                 known.sure,
             ),
             None => (
-                format!("not known to this program: {}: {on}", text(&first.text)),
+                format!("not known to this program: {}: {on}", text(first.says())),
                 "search NVIDIA/nccl's issues for the text, or the source file that the line names"
                     .to_owned(),
                 Severity::Warning,

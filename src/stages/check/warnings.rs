@@ -17,8 +17,11 @@ use crate::grammar::message::warn::Warn;
 use crate::origin::Interner;
 use crate::scan::Said;
 use crate::stages::net::fold::First;
+use memchr::memmem::Finder;
+use memchr::memrchr;
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
 /// How many pairs of a process and a body are told apart; more are only counted.
 const PAIRS: usize = 1 << 14;
@@ -43,8 +46,10 @@ pub struct Seen {
     pub last: First,
     /// The first one's time stamp as printed; empty if there is none.
     pub time: Box<[u8]>,
-    /// The first one's text, at most 300 bytes of it.
+    /// The first one as printed, with its header; at most 300 bytes of what it says.
     pub text: Box<[u8]>,
+    /// Where in it NCCL's words begin, behind the header.
+    pub says: usize,
     /// The peers that are named, and how often; the first few.
     pub peers: Vec<(Box<[u8]>, u64)>,
     /// The result that NCCL's functions gave right behind, first where there are several.
@@ -54,6 +59,16 @@ pub struct Seen {
 }
 
 impl Seen {
+    /// NCCL's words.
+    pub fn says(&self) -> &[u8] {
+        self.text.get(self.says..).unwrap_or_default()
+    }
+
+    /// What stands in front of them: with the source file that prints the line.
+    pub fn header(&self) -> &[u8] {
+        self.text.get(..self.says).unwrap_or_default()
+    }
+
     /// Adds the same of lines that follow.
     fn follow(&mut self, next: Seen) {
         self.count += next.count;
@@ -148,7 +163,12 @@ impl Partial {
 
     fn warn(&mut self, said: &Said<'_>, warn: &Warn<'_>) {
         self.lines += 1;
-        normalise(warn.text, &mut self.scratch);
+        let (header, says) = parted(said.text, warn.text);
+        // The same words of another source file may mean something else.
+        let source = memrchr(b']', header).map_or(header, |at| &header[at..]);
+        self.scratch.clear();
+        normalise(source, &mut self.scratch);
+        normalise(says, &mut self.scratch);
         let next = self.bodies.len() as u32;
         let body = self.bodies.get(self.scratch.as_slice()).copied();
         let pair = (said.process, body.unwrap_or(next));
@@ -174,7 +194,8 @@ impl Partial {
                 first: at,
                 last: at,
                 time: said.time.into(),
-                text: warn.text[..warn.text.len().min(TEXT)].into(),
+                text: [header, &says[..says.len().min(TEXT)]].concat().into(),
+                says: header.len(),
                 peers: peers.into_iter().collect(),
                 result: None,
                 calls,
@@ -197,6 +218,15 @@ impl Partial {
                 self.addresses.entry(key).or_insert(said.line);
             }
         }
+    }
+}
+
+/// A line's header, and what it says.
+fn parted<'a>(line: &'a [u8], says: &'a [u8]) -> (&'a [u8], &'a [u8]) {
+    static LEVEL: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"NCCL WARN "));
+    match LEVEL.find(line) {
+        Some(at) if at <= TEXT => (&line[..at + LEVEL.needle().len()], says),
+        _ => (b"", says),
     }
 }
 

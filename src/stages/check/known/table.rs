@@ -202,9 +202,8 @@ pub(super) const CUDA_OTHER: Known = row(
     Cause,
     (ERROR, MEDIUM),
     "a call of CUDA's failed",
-    "look CUDA's error up; where it is of NVLS (transport/nvls.cc), try NCCL_NVLS_ENABLE=0 and \
-     check the Fabric Manager",
-    "NVIDIA/nccl#1672, https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html",
+    "look CUDA's error up; look at the kernel's log of that host",
+    "https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html",
 );
 
 /// By other words; the first row that fits counts.
@@ -285,7 +284,7 @@ pub(super) const BY_WORDS: [(Texts, Known); 43] = [
             "the NVLink switches' multicast memory cannot be used",
             "check the Fabric Manager and the NVSwitches (IMEX between nodes); NCCL_NVLS_ENABLE=0 \
              goes without them",
-            "NVIDIA/nccl#1672, src/transport/nvls.cc of NVIDIA/nccl",
+            "NVIDIA/nccl#1672, NVIDIA/nccl#1488",
         ),
     ),
     (
