@@ -540,9 +540,26 @@ impl<'a, V: Visit> Scan<'a, V> {
                     0,
                     Thing::Message(Message::Version(version), line, nobody, b""),
                 ));
+            } else if let Some(warn) = quoted_warn(line).filter(|_| V::MESSAGES) {
+                let nobody = self.nobody();
+                v.things.push((0, Thing::Message(warn, line, nobody, b"")));
             }
         }
     }
+}
+
+/// A WARN of which only the source file and what follows are there, as people quote it:
+/// `[1] misc/shmutils.cc:103 NCCL WARN Cuda failure 'out of memory'`.
+fn quoted_warn(line: &[u8]) -> Option<Message<'_>> {
+    const LEVEL: &[u8] = b"NCCL WARN ";
+    let at = memmem::find(line, LEVEL)?;
+    let before = line[..at].trim_ascii_end();
+    let number = before.rsplit(|&b| b == b':').next()?;
+    let is_line = !number.is_empty() && number.iter().all(u8::is_ascii_digit);
+    let rest = &line[at + LEVEL.len()..];
+    (is_line && number.len() < before.len())
+        .then(|| message::message(Level::Warn, rest))
+        .flatten()
 }
 
 /// True where `op`, behind `before` and without a header, is surely not the end of a longer name:

@@ -336,6 +336,20 @@ fn pieces_of_any_size_give_the_same_findings() {
 }
 
 #[test]
+fn a_quoted_warn_counts_and_a_command_that_looks_for_one_does_not() {
+    let log = b"[1] misc/shmutils.cc:103 NCCL WARN Cuda failure 2 'out of memory'\n\
+        + grep -c 'NCCL WARN ' nccl.log\n";
+    let found = whole(log);
+    assert_eq!(kinds(&found), [("warn_cuda_oom", Severity::Error)]);
+    assert_eq!(found[0].about.host, None);
+    assert!(
+        found[0].says.contains("a host that is not named"),
+        "{}",
+        found[0].says
+    );
+}
+
+#[test]
 fn a_failure_of_which_only_the_consequences_are_seen_is_said_to_be_elsewhere() {
     let log = warn(
         "a",
