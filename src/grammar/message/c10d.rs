@@ -6,6 +6,7 @@
 //! ... [PG 0 Rank 1] Timeout at NCCL work: 5, last enqueued NCCL work: 6, last completed NCCL work: 4.      2.2-2.3
 //! ... failure detected by watchdog at work sequence id: 3 PG status: last enqueued work: 5, last completed work: 2   2.6+
 //! ... Received a dump signal due to a collective timeout from  rank 3 and we will try our best to dump the debug info. Last enqueued NCCL work: 4, last completed NCCL work: 4.This is ...
+//! ... [Rank 0] NCCL watchdog thread terminated with exception: CUDA error: an illegal memory access was encountered
 //! ... Warning: WARNING: process group has NOT been destroyed before we destruct ProcessGroupNCCL. On normal program exit, ...   2.4+
 //! ```
 //!
@@ -22,6 +23,8 @@ pub enum C10d<'a> {
     Timeout(Timeout<'a>),
     /// How far a process group is.
     LastWork(LastWork<'a>),
+    /// The watchdog itself failed, mostly as CUDA told it of an error.
+    Exception(Exception<'a>),
     /// The process leaves in the ordinary way, and did not destroy the process group.
     NotDestroyed(Who<'a>),
 }
@@ -32,6 +35,7 @@ impl<'a> C10d<'a> {
         match self {
             C10d::Timeout(timeout) => timeout.who,
             C10d::LastWork(last) => last.who,
+            C10d::Exception(exception) => exception.who,
             C10d::NotDestroyed(who) => *who,
         }
     }
@@ -69,6 +73,15 @@ pub struct LastWork<'a> {
     pub completed: i64,
 }
 
+/// What the watchdog failed with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Exception<'a> {
+    /// Whose watchdog.
+    pub who: Who<'a>,
+    /// The exception's words.
+    pub what: &'a [u8],
+}
+
 /// A process in a process group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Who<'a> {
@@ -84,6 +97,8 @@ static TIMEOUT: LazyLock<Finder<'static>> =
     LazyLock::new(|| Finder::new(b"Watchdog caught collective operation timeout: WorkNCCL("));
 /// Without its first letter, which is a capital one in some lines.
 static LAST: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"ast enqueued "));
+static EXCEPTION: LazyLock<Finder<'static>> =
+    LazyLock::new(|| Finder::new(b"watchdog thread terminated with exception: "));
 static NOT_DESTROYED: LazyLock<Finder<'static>> =
     LazyLock::new(|| Finder::new(b"process group has NOT been destroyed before we destruct"));
 
@@ -97,6 +112,11 @@ pub fn line(line: &[u8]) -> Option<C10d<'_>> {
         let before = line[..at].strip_suffix(b"l");
         let before = before.or_else(|| line[..at].strip_suffix(b"L"))?;
         return last(before, &line[at + LAST.needle().len()..]).map(C10d::LastWork);
+    }
+    if let Some(at) = EXCEPTION.find(line) {
+        let what = line[at + EXCEPTION.needle().len()..].trim_ascii_end();
+        let who = who(&line[..at]);
+        return (!what.is_empty()).then_some(C10d::Exception(Exception { who, what }));
     }
     let at = NOT_DESTROYED.find(line)?;
     Some(C10d::NotDestroyed(who(&line[..at])))
@@ -277,6 +297,17 @@ mod tests {
         };
         assert_eq!((last.who.rank, last.who.global), (Some(1), Some(1)));
         assert_eq!((last.at, last.enqueued, last.completed), (None, 134, 133));
+    }
+
+    #[test]
+    fn an_exception_has_its_words() {
+        let text = b"[E ProcessGroupNCCL.cpp:916] [Rank 3] NCCL watchdog thread terminated with \
+            exception: CUDA error: an illegal memory access was encountered\r";
+        let Some(C10d::Exception(got)) = line(text) else {
+            panic!("no exception");
+        };
+        let what = b"CUDA error: an illegal memory access was encountered";
+        assert_eq!((got.who.rank, got.what), (Some(3), &what[..]));
     }
 
     #[test]

@@ -100,12 +100,15 @@ fn worst_first(
 //! | [`watchdog`] | what PyTorch's watchdog says |
 
 mod body;
+mod clock;
 pub mod finding;
 pub mod known;
 mod stamp;
 pub mod triage;
+mod waited;
 pub mod warnings;
 pub mod watchdog;
+mod words;
 
 #[cfg(test)]
 mod tests;

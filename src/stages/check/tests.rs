@@ -252,6 +252,46 @@ fn the_watchdog_names_the_call_and_who_is_behind() {
     }
 }
 
+#[test]
+fn an_error_that_the_watchdog_fails_with_is_shown_once_for_all_ranks() {
+    let mut log = String::new();
+    for rank in [0, 1, 3] {
+        let _ = writeln!(
+            log,
+            "[rank{rank}]:[E PG.cpp:1] [PG ID 0 PG GUID 0(default_pg) Rank {rank}] Process group \
+             watchdog thread terminated with exception: CUDA error: unspecified launch failure"
+        );
+    }
+    let found = whole(log.as_bytes());
+    assert_eq!(kinds(&found), [("watchdog_exception", Severity::Error)]);
+    let says = "PyTorch's watchdog failed on ranks 0-1, 3: CUDA error: unspecified launch failure";
+    assert_eq!(found[0].says, says);
+}
+
+#[test]
+fn communicators_that_were_destroyed_make_a_shutdown_sure() {
+    let down = warn(
+        "a",
+        1,
+        "[Service thread] Accept failed Resource temporarily unavailable",
+    );
+    let sure = |destroyed| {
+        let ended = Ended {
+            destroyed,
+            aborted: 1,
+            communicators: 2,
+        };
+        let mut all = Warnings::default();
+        let merged = walk(down.as_bytes(), down.len(), Part::default, |part| {
+            all.add(part.visit.0, &part.to.processes, 0, part.line);
+        });
+        let processes = merged.origins.processes.items();
+        all.settle(&merged.aliases());
+        findings(&all, processes, ended)[0].sure
+    };
+    assert_eq!((sure(1), sure(0)), (Sure::High, Sure::Medium));
+}
+
 /// A line of NCCL's: host, pid and what it says.
 fn line(host: &str, pid: u32, says: &str) -> String {
     format!("{host}:{pid}:{} [0] {says}\n", pid + 1)

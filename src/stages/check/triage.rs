@@ -1,20 +1,20 @@
 //! What WARN lines mean together: the first cause, with what follows from it folded under it; what
 //! NCCL prints as a job ends; what is harmless; what is not known.
 
+use super::clock::Clock;
 use super::finding::{About, Evidence, Finding, Severity, Sure};
 use super::known::{Known, Role, known};
-use super::stamp::comparable;
+use super::waited;
 use super::warnings::{Seen, Warnings};
-use super::watchdog;
+use super::words::{
+    Folded, NAMED, folded as folded_words, lines, most, named, of_processes, on_hosts, text, times,
+};
 use crate::origin::Process;
 use crate::stages::net::fold::First;
-use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How many kinds of unknown bodies have a finding of their own.
 const UNKNOWN: usize = 10;
-/// How many hosts, peers or kinds a sentence names.
-const NAMED: usize = 4;
 
 /// What else is known of how the job ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -57,69 +57,6 @@ impl<'a> Group<'a> {
 
     fn id(&self) -> &'static str {
         self.known.map_or("warn_unknown", |known| known.id)
-    }
-}
-
-/// How lines are ordered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Clock {
-    /// By their stamps.
-    Stamps,
-    /// By their place in the one input they are in.
-    Lines,
-    /// Not between inputs.
-    Inputs,
-}
-
-impl Clock {
-    /// The one that all lines allow.
-    fn of(all: &[(u32, u32, &Seen)]) -> Clock {
-        let Some((_, _, first)) = all.first() else {
-            return Clock::Lines;
-        };
-        if all
-            .iter()
-            .all(|(_, _, seen)| comparable(&first.time, &seen.time))
-        {
-            return Clock::Stamps;
-        }
-        let one = all
-            .iter()
-            .all(|(_, _, seen)| seen.first.input == first.first.input);
-        if one { Clock::Lines } else { Clock::Inputs }
-    }
-
-    /// The order in which lines are shown.
-    fn order(self, a: &Seen, b: &Seen) -> Ordering {
-        let stamps = match self {
-            Clock::Stamps => a.time.cmp(&b.time),
-            Clock::Lines | Clock::Inputs => Ordering::Equal,
-        };
-        stamps.then(a.first.cmp(&b.first))
-    }
-
-    /// True where `a` surely was printed before `b`.
-    fn before(self, a: &Seen, b: &Seen) -> bool {
-        match self {
-            Clock::Stamps => a.time < b.time,
-            Clock::Lines | Clock::Inputs => {
-                a.first.input == b.first.input && a.first.line < b.first.line
-            }
-        }
-    }
-
-    /// Why the first line is called that.
-    fn why(self, seen: &Seen) -> String {
-        match self {
-            Clock::Stamps => format!(
-                "the earliest by its stamp, {}; clocks of hosts may differ",
-                text(&seen.time)
-            ),
-            Clock::Lines => "the first in the log".to_owned(),
-            Clock::Inputs => "the first in its file; without stamps nothing is known of the order \
-                              between files"
-                .to_owned(),
-        }
     }
 }
 
@@ -166,9 +103,6 @@ struct Triage<'a> {
     ended: Ended,
 }
 
-/// Lines that follow from a cause: how many of each kind, by host.
-type Folded<'a> = BTreeMap<&'static str, BTreeMap<&'a [u8], u64>>;
-
 impl<'a> Triage<'a> {
     fn findings(&self, seen: &[(u32, u32, &'a Seen)]) -> Vec<Finding> {
         let groups = self.groups(seen);
@@ -192,7 +126,7 @@ impl<'a> Triage<'a> {
                 alone.push(Group { known, members });
             }
         }
-        let watched = watchdog::findings(self.all.watchdog());
+        let watched = waited::findings(self.all.watchdog());
         let mut out = Vec::new();
         let teardown = of(Role::Teardown);
         // An event of a card is a failure only where something follows from it.
@@ -216,7 +150,7 @@ impl<'a> Triage<'a> {
         }
         for (at, mut finding) in watched.into_iter().enumerate() {
             if at == 0 && !tail.is_empty() {
-                finding.why += &format!("; behind it: {}", list(&tail));
+                finding.why += &format!("; behind it: {}", folded_words(&tail));
             }
             if let Some(first) = causes.first() {
                 finding.why += &format!("; a WARN may say why: {}", first.id());
@@ -318,10 +252,10 @@ impl<'a> Triage<'a> {
             format!("behind {}, which may be its cause", first.id())
         }];
         if !folded.is_empty() {
-            why.push(format!("from it follow: {}", list(folded)));
+            why.push(format!("from it follow: {}", folded_words(folded)));
         }
         if !tail.is_empty() {
-            why.push(format!("then NCCL was taken down: {}", list(tail)));
+            why.push(format!("then NCCL was taken down: {}", folded_words(tail)));
         }
         let mut finding = self.finding(group, why);
         if !folded.is_empty() {
@@ -367,11 +301,11 @@ impl<'a> Triage<'a> {
             ));
         }
         if !folded.is_empty() {
-            why.push(format!("with it: {}", list(&folded)));
+            why.push(format!("with it: {}", folded_words(&folded)));
         }
         if !tail.is_empty() {
             let tail = std::mem::take(tail);
-            why.push(format!("then NCCL was taken down: {}", list(&tail)));
+            why.push(format!("then NCCL was taken down: {}", folded_words(&tail)));
         }
         let mut finding = self.finding(lead, why);
         finding.sure = finding.sure.max(Sure::Medium);
@@ -587,72 +521,4 @@ fn shown(seen: &Seen) -> Evidence {
         at: First { input, line },
         text: Some(seen.text.to_vec()),
     }
-}
-
-/// `warn_peer_closed 12 on a (7), b (5)`, for each kind.
-fn list(folded: &Folded<'_>) -> String {
-    let each = folded.iter().map(|(id, hosts)| {
-        let count: u64 = hosts.values().sum();
-        format!("{id} {} on {}", times(count), on_hosts(hosts))
-    });
-    each.collect::<Vec<_>>().join(", ")
-}
-
-/// The most frequent few.
-fn most<'a>(of: &BTreeMap<&'a [u8], u64>) -> impl Iterator<Item = (&'a [u8], u64)> {
-    let mut all: Vec<(&[u8], u64)> = of.iter().map(|(&what, &count)| (what, count)).collect();
-    all.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
-    all.into_iter().take(NAMED)
-}
-
-/// `host a`, or `3 hosts: a (7), b (5), c (1)`.
-fn on_hosts(hosts: &BTreeMap<&[u8], u64>) -> String {
-    let name = |host: &[u8]| match host {
-        b"" => "a host that is not named".to_owned(),
-        host => format!("host {}", text(host)),
-    };
-    if let (1, Some(host)) = (hosts.len(), hosts.keys().next()) {
-        return name(host);
-    }
-    let each = most(hosts).map(|(host, count)| format!("{} ({count})", text(host)));
-    let each = each.collect::<Vec<_>>().join(", ");
-    let more = match hosts.len().saturating_sub(NAMED) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    format!("{} hosts: {each}{more}", hosts.len())
-}
-
-/// A result of NCCL's functions, `ncclResult_t` of `nccl.h`.
-fn named(result: i32) -> String {
-    let name = match result {
-        1 => "a CUDA error",
-        2 => "a system error",
-        3 => "an internal error",
-        4 => "an invalid argument",
-        5 => "an invalid usage",
-        6 => "a remote error",
-        _ => "a result",
-    };
-    format!("{name} ({result})")
-}
-
-fn lines(count: u64) -> String {
-    format!("{count} WARN line{}", if count == 1 { "" } else { "s" })
-}
-
-fn of_processes(count: usize) -> String {
-    format!("{count} process{}", if count == 1 { "" } else { "es" })
-}
-
-fn times(count: u64) -> String {
-    match count {
-        1 => "once".to_owned(),
-        2 => "twice".to_owned(),
-        _ => format!("{count} times"),
-    }
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
