@@ -7,10 +7,11 @@
 //! Invalid value x for NCCL_BUFFSIZE, using default 4194304.
 //! Comm config Blocking set to 1                                the program's ncclConfig_t
 //! Comm config minCTAs reset to NCCL_MIN_CTAS=4                 2.27+
+//! Warning: ENV NCCL_X is unused. Setting it has no effect.     2.30+
 //! ```
 //!
-//! From `ncclLoadParam` in `src/misc/param.cc`, its callers, and `parseCommConfig` in
-//! `src/init.cc`. `/etc/nccl.conf` and `~/.nccl.conf` only fill the environment: what they set
+//! From `ncclLoadParam` in `src/misc/param.cc`, its callers, `parseCommConfig` in `src/init.cc` and
+//! `ncclParamCheckFlag` in `src/param/c_api.cc`. `/etc/nccl.conf` and `~/.nccl.conf` only fill the environment: what they set
 //! reads `set by environment`.
 
 use crate::grammar::token::{PResult, dec_i64, fail, until, whole, word};
@@ -39,6 +40,8 @@ pub enum By<'a> {
     Overruled(&'a [u8]),
     /// The default, for this value could not be read.
     Default(&'a [u8]),
+    /// Nothing reads it; its value is not printed.
+    Unused,
 }
 
 /// Any of the lines above.
@@ -47,6 +50,8 @@ pub fn setting(body: &[u8]) -> Option<Setting<'_>> {
         config(rest)
     } else if let Some(rest) = body.strip_prefix(b"Invalid value ") {
         invalid(rest)
+    } else if let Some(rest) = body.strip_prefix(b"Warning: ENV ") {
+        unused(rest)
     } else {
         variable(body)
     };
@@ -93,6 +98,13 @@ fn invalid(input: &[u8]) -> PResult<'_, Setting<'_>> {
     Ok((NOTHING, Setting { name, value, by }))
 }
 
+fn unused(input: &[u8]) -> PResult<'_, Setting<'_>> {
+    let (i, name) = until(" is unused", "a variable's name")(input)?;
+    let (i, _) = word(". Setting it has no effect.", "that it has no effect")(i)?;
+    let (value, by) = (NOTHING, By::Unused);
+    Ok((i, Setting { name, value, by }))
+}
+
 /// A value without the full stop that ends a number's line. A text may end in one itself.
 fn number(value: &[u8]) -> &[u8] {
     match value.strip_suffix(b".") {
@@ -132,6 +144,8 @@ mod tests {
         assert_eq!(of(text), ("graphUsageMode", "2", by));
         let text = "Invalid value x for NCCL_BUFFSIZE, using default -2.";
         assert_eq!(of(text), ("NCCL_BUFFSIZE", "-2", By::Default(b"x")));
+        let text = "Warning: ENV NCCL_X is unused. Setting it has no effect.";
+        assert_eq!(of(text), ("NCCL_X", "", By::Unused));
     }
 
     #[test]

@@ -109,6 +109,12 @@ mod waited;
 pub mod warnings;
 pub mod watchdog;
 mod words;
+mod said;
 
 #[cfg(test)]
 mod tests;
+pub mod hosts;
+pub mod settings;
+pub mod transport;
+mod words;
+mod said;

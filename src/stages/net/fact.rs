@@ -1,7 +1,6 @@
 //! What a message says of the network, the versions and the settings, as facts: a subject and a
 //! value, both in words.
 
-use crate::grammar::message::Message;
 use crate::grammar::message::graph::Graph;
 use crate::grammar::message::net::{Gdr, Net};
 use crate::grammar::message::nic::{Kind as Card, Nic, Nics};
@@ -9,6 +8,7 @@ use crate::grammar::message::nvls::Nvls;
 use crate::grammar::message::plugin::{Event, Plugin};
 use crate::grammar::message::setting::{By, Setting};
 use crate::grammar::message::version::{Component, Version};
+use crate::grammar::message::{Family, Message};
 
 /// What a fact is about, in the order of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -29,6 +29,8 @@ pub enum Kind {
     Transport,
     /// The cards that connections use.
     NicUsed,
+    /// GPUs that could reach each other and may not.
+    P2p,
     /// Connections through another rank's card.
     Pxn,
     /// NVLink switches.
@@ -57,6 +59,7 @@ impl Kind {
             Kind::GpuDirect => "gpudirect",
             Kind::Transport => "transport",
             Kind::NicUsed => "nic_used",
+            Kind::P2p => "p2p",
             Kind::Pxn => "pxn",
             Kind::Nvls => "nvls",
             Kind::Mnnvl => "mnnvl",
@@ -134,6 +137,8 @@ pub fn facts(message: &Message<'_>, mut add: impl FnMut(Fact)) {
         Message::Graph(Graph::Connected(connected)) if connected.what == b"NVLS tree" => {
             add(Fact::new(Kind::Nvls, "tree", "connected"));
         }
+        Message::Plain(Family::P2p, text) => of_p2p(text).into_iter().for_each(add),
+        Message::Warn(warn) => of_p2p(warn.text).into_iter().for_each(add),
         Message::Layout(layout) => {
             if let Some(mnnvl) = layout.mnnvl {
                 let value = if mnnvl > 0 { "used" } else { "not used" };
@@ -142,6 +147,16 @@ pub fn facts(message: &Message<'_>, mut add: impl FnMut(Fact)) {
         }
         _ => {}
     }
+}
+
+/// From `ncclTopoCheckP2p` in `src/graph/paths.cc`; of GPUs over NVLink it is a WARN.
+fn of_p2p(text: &[u8]) -> Option<Fact> {
+    let rest = text.strip_prefix(b"P2P is disabled between ")?;
+    let value = match rest.get(..6)?.eq_ignore_ascii_case(b"NVLINK") {
+        true => "disabled between GPUs with NVLink",
+        false => "disabled between connected GPUs",
+    };
+    Some(Fact::new(Kind::P2p, "", value))
 }
 
 fn of_setting(setting: &Setting<'_>) -> Fact {
@@ -157,6 +172,7 @@ fn of_setting(setting: &Setting<'_>) -> Fact {
             let value = [value, b" as `", given, b"` is invalid"].concat();
             Fact::new(Kind::Setting, name, value)
         }
+        By::Unused => Fact::new(Kind::Setting, name, "is unused"),
     }
 }
 

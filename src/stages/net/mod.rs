@@ -110,9 +110,15 @@ pub fn net(
 
 impl Net {
     /// The process that printed something; none where its line had no header.
-    fn process(&self, process: u32) -> Option<&Process> {
+    pub fn process(&self, process: u32) -> Option<&Process> {
         let process = self.processes.get(process as usize)?;
         process.pid.map(|_| process)
+    }
+
+    /// The hosts whose processes print something.
+    pub fn hosts(&self) -> BTreeSet<&[u8]> {
+        let processes = self.real.iter().filter_map(|&p| self.process(p));
+        processes.map(|p| &p.host[..]).collect()
     }
 
     /// What no line says anything of.

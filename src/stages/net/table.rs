@@ -20,13 +20,13 @@ pub struct Options {
 
 /// Who says a fact.
 #[derive(Debug, Clone)]
-struct Said {
+pub struct Said {
     /// By host: the processes, and where one says it first.
-    hosts: BTreeMap<Box<[u8]>, (BTreeSet<u32>, First)>,
+    pub hosts: BTreeMap<Box<[u8]>, (BTreeSet<u32>, First)>,
     /// Where anyone says it first.
-    first: First,
+    pub first: First,
     /// Processes that say it, those without a header not among them.
-    processes: BTreeSet<u32>,
+    pub processes: BTreeSet<u32>,
 }
 
 /// A row in words, before it is one.
@@ -89,13 +89,69 @@ pub fn grid(net: &Net, options: &Options) -> Grid {
     }
 }
 
-type Facts = BTreeMap<Fact, Said>;
+/// The facts with who says them.
+pub type Facts = BTreeMap<Fact, Said>;
 
 /// What is said of one subject.
 type Values<'a> = Vec<(&'a Fact, &'a Said)>;
 
+/// What is said of one subject, and the hosts that count.
+#[derive(Debug)]
+pub struct Subject<'a> {
+    /// What it is about.
+    pub kind: Kind,
+    /// Which of the kind; may be empty.
+    pub name: &'a [u8],
+    /// The hosts that count.
+    pub of: BTreeSet<&'a [u8]>,
+    /// What is said. What most hosts say comes first.
+    pub values: Values<'a>,
+}
+
+impl Subject<'_> {
+    /// True for what more than half of the hosts say, and where hosts cannot be held against each
+    /// other.
+    pub fn is_most(&self, fact: &Fact, said: &Said) -> bool {
+        2 * said.hosts.len() > self.of.len() || !fact.is_compared() || self.of.is_empty()
+    }
+}
+
+/// The facts by subject.
+pub fn subjects(facts: &Facts) -> Vec<Subject<'_>> {
+    let mut listing: BTreeMap<Kind, BTreeSet<&[u8]>> = BTreeMap::new();
+    let mut saying: BTreeMap<(Kind, &[u8]), BTreeSet<&[u8]>> = BTreeMap::new();
+    for (fact, said) in facts {
+        let hosts = || said.hosts.keys().map(|host| &host[..]);
+        listing.entry(fact.kind).or_default().extend(hosts());
+        saying
+            .entry((fact.kind, &fact.name))
+            .or_default()
+            .extend(hosts());
+    }
+    let mut subjects: BTreeMap<(Kind, &[u8]), Values<'_>> = BTreeMap::new();
+    for (fact, said) in facts.iter().filter(|(fact, _)| fact.kind != Kind::Address) {
+        let subject = (fact.kind, &fact.name[..]);
+        subjects.entry(subject).or_default().push((fact, said));
+    }
+    let mut all = Vec::with_capacity(subjects.len());
+    for ((kind, name), mut values) in subjects {
+        let of = match kind.is_listed() {
+            true => &listing[&kind],
+            false => &saying[&(kind, name)],
+        };
+        values.sort_by_key(|(_, said)| std::cmp::Reverse(said.hosts.len()));
+        all.push(Subject {
+            kind,
+            name,
+            of: of.clone(),
+            values,
+        });
+    }
+    all
+}
+
 /// The facts with who says them; those of connections too.
-fn collected(net: &Net) -> Facts {
+pub fn collected(net: &Net) -> Facts {
     let mut all = Facts::new();
     let mut add = |process: u32, fact: Fact, first: First| {
         let said = all.entry(fact).or_insert_with(|| Said {
@@ -152,39 +208,18 @@ fn by_host(facts: &Facts) -> Vec<Line<'_>> {
 
 /// The job's facts, each with the hosts that differ behind it.
 fn by_job(facts: &Facts) -> Vec<Line<'_>> {
-    let mut listing: BTreeMap<Kind, BTreeSet<&[u8]>> = BTreeMap::new();
-    let mut saying: BTreeMap<(Kind, &[u8]), BTreeSet<&[u8]>> = BTreeMap::new();
-    for (fact, said) in facts {
-        let hosts = || said.hosts.keys().map(|host| &host[..]);
-        listing.entry(fact.kind).or_default().extend(hosts());
-        saying
-            .entry((fact.kind, &fact.name))
-            .or_default()
-            .extend(hosts());
-    }
-    let mut subjects: BTreeMap<(Kind, &[u8]), Values<'_>> = BTreeMap::new();
-    for (fact, said) in facts.iter().filter(|(fact, _)| fact.kind != Kind::Address) {
-        let subject = (fact.kind, &fact.name[..]);
-        subjects.entry(subject).or_default().push((fact, said));
-    }
     let mut lines = Vec::new();
-    for (subject, mut values) in subjects {
-        let of = match subject.0.is_listed() {
-            true => &listing[&subject.0],
-            false => &saying[&subject],
-        };
-        // What most hosts say comes first.
-        values.sort_by_key(|(_, said)| std::cmp::Reverse(said.hosts.len()));
-        let is_most = |fact: &Fact, said: &Said| {
-            2 * said.hosts.len() > of.len() || !fact.is_compared() || of.is_empty()
-        };
+    for subject in subjects(facts) {
+        let (of, values) = (&subject.of, &subject.values);
         // Who says something else need not be said to lack what most say.
-        let others = values.iter().filter(|(fact, said)| !is_most(fact, said));
+        let others = values
+            .iter()
+            .filter(|(fact, said)| !subject.is_most(fact, said));
         let others: BTreeSet<&[u8]> = others
             .flat_map(|(_, said)| said.hosts.keys().map(|host| &host[..]))
             .collect();
-        for (fact, said) in values {
-            let most = is_most(fact, said);
+        for &(fact, said) in values {
+            let most = subject.is_most(fact, said);
             lines.push(Line {
                 host: None,
                 subject: fact.subject(),
@@ -259,7 +294,7 @@ fn summary<'a>(net: &'a Net, facts: &'a Facts) -> Vec<Line<'a>> {
 }
 
 /// Whether the network's connections reach the GPUs' memory.
-fn gpudirect(net: &Net, facts: &Facts) -> String {
+pub fn gpudirect(net: &Net, facts: &Facts) -> String {
     let mut all = (0, 0);
     for ((_, _, way), (channels, _)) in &net.all.links {
         if let Some(card) = way.via.card() {
@@ -289,7 +324,7 @@ fn gpudirect(net: &Net, facts: &Facts) -> String {
 }
 
 /// Whether GPUs use other GPUs' cards.
-fn pxn(net: &Net) -> String {
+pub fn pxn(net: &Net) -> String {
     let cards = || net.all.links.keys().filter_map(|link| link.2.via.card());
     let word = match (net.all.links.is_empty(), cards().count()) {
         (true, _) => "unknown",
@@ -332,7 +367,7 @@ fn rails(net: &Net) -> String {
 }
 
 /// How far the NVLink switches are used.
-fn nvls(net: &Net, facts: &Facts) -> String {
+pub fn nvls(net: &Net, facts: &Facts) -> String {
     let says = |name: &str, value: &str| {
         let fact = Fact::new(Kind::Nvls, name, value);
         facts.contains_key(&fact)

@@ -1,0 +1,142 @@
+//! Hosts and values in a sentence, and who a finding is about.
+
+use super::finding::{About, Evidence};
+use crate::report::printable;
+use crate::stages::net::fact::{Fact, Kind};
+use crate::stages::net::fold::First;
+use crate::stages::net::table::{Facts, Said, Subject};
+use std::collections::BTreeSet;
+
+/// Names in a sentence; of more it says how many.
+const SHOWN: usize = 4;
+
+/// Lines of a finding.
+const LINES: usize = 6;
+
+/// Log text in a sentence.
+pub(super) fn text(bytes: &[u8]) -> String {
+    printable(&String::from_utf8_lossy(bytes), false)
+}
+
+/// `a`, `a and b`, `a, b, c, d and 12 more`.
+pub(super) fn listed<T: AsRef<[u8]>>(names: impl IntoIterator<Item = T>) -> String {
+    let names: Vec<T> = names.into_iter().collect();
+    let shown = if names.len() > SHOWN + 1 {
+        SHOWN
+    } else {
+        names.len()
+    };
+    let mut parts: Vec<String> = names[..shown].iter().map(|n| text(n.as_ref())).collect();
+    if names.len() > shown {
+        parts.push(format!("{} more", names.len() - shown));
+    }
+    match parts.pop() {
+        None => String::new(),
+        Some(last) if parts.is_empty() => last,
+        Some(last) => format!("{} and {last}", parts.join(", ")),
+    }
+}
+
+/// `1 host`, `2 hosts`.
+pub(super) fn count(n: usize, of: &str) -> String {
+    format!("{n} {of}{}", if n == 1 { "" } else { "s" })
+}
+
+/// Who it is about, where that is one host.
+pub(super) fn about(hosts: &BTreeSet<&[u8]>) -> About {
+    About {
+        host: match hosts.first() {
+            Some(&host) if hosts.len() == 1 => Some(host.into()),
+            _ => None,
+        },
+        ..About::default()
+    }
+}
+
+/// The lines, each once, in the order given.
+pub(super) fn evidence(lines: impl IntoIterator<Item = First>) -> Vec<Evidence> {
+    let mut seen = BTreeSet::new();
+    lines
+        .into_iter()
+        .filter(|line| seen.insert(*line))
+        .take(LINES)
+        .map(Evidence::from)
+        .collect()
+}
+
+/// The hosts that say a fact.
+pub(super) fn hosts(said: &Said) -> impl Iterator<Item = &[u8]> {
+    said.hosts.keys().map(|host| &host[..])
+}
+
+/// Who says this of the subject with these values, if anyone.
+pub(super) fn who<'f>(facts: &'f Facts, kind: Kind, name: &str, value: &str) -> Option<&'f Said> {
+    facts.get(&Fact::new(kind, name, value))
+}
+
+/// The hosts of which one says what at most half of them say.
+#[derive(Debug)]
+pub(super) struct Split<'a> {
+    /// What more than half say.
+    pub(super) most: Vec<(&'a Fact, &'a Said)>,
+    /// What the others say.
+    pub(super) others: Vec<(&'a Fact, &'a Said)>,
+}
+
+/// Whether the hosts that speak of a subject say different things.
+pub(super) fn split<'a>(subject: &Subject<'a>) -> Option<Split<'a>> {
+    let (most, others): (Vec<_>, Vec<_>) = subject
+        .values
+        .iter()
+        .copied()
+        .partition(|(fact, said)| subject.is_most(fact, said));
+    (!others.is_empty()).then_some(Split { most, others })
+}
+
+impl<'a> Split<'a> {
+    /// The hosts that say what at most half say.
+    pub(super) fn odd(&self) -> BTreeSet<&'a [u8]> {
+        let others = self.others.iter();
+        others.flat_map(|&(_, said)| hosts(said)).collect()
+    }
+
+    /// `2.27.3 on n3, 2.28.9 on 4 hosts`.
+    pub(super) fn words(&self) -> String {
+        let other = |(fact, said): &(&Fact, &Said)| {
+            format!("{} on {}", text(&fact.value), listed(hosts(said)))
+        };
+        let most = |(fact, said): &(&Fact, &Said)| {
+            let on = count(said.hosts.len(), "host");
+            format!("{} on {on}", text(&fact.value))
+        };
+        let more = self.others.len().saturating_sub(3);
+        let mut parts: Vec<String> = self.others.iter().take(3).map(other).collect();
+        if more > 0 {
+            parts.push(count(more, "more value"));
+        }
+        parts.extend(self.most.iter().take(2).map(most));
+        parts.join("; ")
+    }
+
+    /// A line for each value: the others' first.
+    pub(super) fn lines(&self) -> Vec<Evidence> {
+        let all = self.others.iter().take(3).chain(self.most.iter().take(2));
+        evidence(all.map(|(_, said)| said.first))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_names_are_some_and_a_number() {
+        let names = |n: usize| listed((0..n).map(|n| format!("n{n}")));
+        assert_eq!(names(0), "");
+        assert_eq!(names(1), "n0");
+        assert_eq!(names(2), "n0 and n1");
+        assert_eq!(names(5), "n0, n1, n2, n3 and n4");
+        assert_eq!(names(6), "n0, n1, n2, n3 and 2 more");
+        assert_eq!(listed([b"a\x1b[2J"]), "a\\u{1b}[2J");
+    }
+}
