@@ -16,6 +16,9 @@ pub(crate) mod again;
 pub(crate) mod behind;
 pub(crate) mod compare;
 pub(crate) mod evidence;
+pub mod channels;
+pub mod coverage;
+pub mod expect;
 pub mod finding;
 pub(crate) mod hygiene;
 pub(crate) mod mismatch;
@@ -114,7 +117,10 @@ mod said;
 #[cfg(test)]
 mod tests;
 pub mod hosts;
+pub mod initialisation;
 pub mod settings;
+#[cfg(test)]
+mod tests;
 pub mod transport;
 mod words;
 mod said;

@@ -4,6 +4,7 @@ use super::Found;
 use super::fold::{Side, State};
 use super::identity::{Communicator, Key};
 use super::label::Of;
+use super::view::Seat;
 use crate::tally::UNKNOWN;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -25,6 +26,14 @@ impl<'f> Facts<'f> {
     pub(super) fn sides(&self) -> impl Iterator<Item = &'f Side> {
         let all = &self.found.sides;
         self.communicator.sides.iter().map(move |&at| &all[at])
+    }
+
+    pub(super) fn seats(&self) -> impl Iterator<Item = Seat<'f>> {
+        let processes = &self.found.processes;
+        self.sides().map(move |side| {
+            let process = &processes[side.process as usize];
+            Seat::new(side, &process.host, process.pid)
+        })
     }
 
     /// The only side of one that has no id.

@@ -1,10 +1,12 @@
 //! What is kept of a log: the calls by who made them, and the lines about communicators.
 
+use crate::grammar::message::graph::{Channels, Graph};
 use crate::grammar::message::init::{self, Stage};
 use crate::grammar::message::timing::Of;
 use crate::grammar::message::{Message, timing};
 use crate::origin::Renumbered;
 use crate::scan::{Call, Said, Visit};
+use crate::stages::net::fold::First;
 use crate::tally;
 use rustc_hash::FxHashMap;
 
@@ -18,13 +20,16 @@ pub(crate) struct Partial<'o> {
 pub(crate) struct Heard {
     process: u32,
     tid: Option<u64>,
+    /// Its line in the chunk.
+    line: u64,
     what: What,
 }
 
 enum What {
+    Channels(Channels),
     Init(Box<Begun>),
     Layout(init::Layout),
-    Timing(Timing, u32, u32),
+    Timing(f64, Vec<(Box<[u8]>, f64)>, u32, u32),
 }
 
 /// What an INIT line says, kept.
@@ -42,7 +47,13 @@ pub(crate) struct Timing {
     /// All of it, in seconds.
     pub(crate) total: f64,
     /// Its parts as printed.
+<<<<<<< HEAD
     pub(crate) parts: Vec<(Box<[u8]>, f64)>,
+=======
+    pub(super) parts: Vec<(Box<[u8]>, f64)>,
+    /// Its line.
+    pub(super) at: First,
+>>>>>>> d04363a (nccl-check: slow starts, channels, expectations, and what a log can answer)
 }
 
 /// How far a communicator's life is, to one process.
@@ -108,7 +119,13 @@ pub(crate) struct Side {
     /// The line that says where its ranks are.
     pub(crate) layout: Option<(u32, u32)>,
     /// How long it took to make.
+<<<<<<< HEAD
     pub(crate) timing: Option<Timing>,
+=======
+    pub(super) timing: Option<Timing>,
+    /// How many channels it has, and the line that says so.
+    pub(super) channels: Option<(Channels, First)>,
+>>>>>>> d04363a (nccl-check: slow starts, channels, expectations, and what a log can answer)
     /// How far it is.
     pub(crate) state: State,
     /// The calls made on it.
@@ -136,14 +153,18 @@ impl Visit for Partial<'_> {
             Message::Init(line) => What::Init(Box::new(begun(line))),
             Message::Layout(layout) => What::Layout(*layout),
             Message::Timings(timing) => match timing.of {
-                Of::Init { rank, nranks, .. } => What::Timing(kept(timing), rank, nranks),
+                Of::Init { rank, nranks, .. } => {
+                    What::Timing(timing.total, kept(timing), rank, nranks)
+                }
                 Of::Bootstrap => return,
             },
+            Message::Graph(Graph::Channels(channels)) => What::Channels(*channels),
             _ => return,
         };
         self.heard.push(Heard {
             process: said.process,
             tid: said.tid,
+            line: said.line,
             what,
         });
     }
@@ -184,11 +205,8 @@ fn begun(line: &init::Line<'_>) -> Begun {
     }
 }
 
-fn kept(timing: &timing::Timings<'_>) -> Timing {
-    Timing {
-        total: timing.total,
-        parts: timing.parts().map(|(name, s)| (name.into(), s)).collect(),
-    }
+fn kept(timing: &timing::Timings<'_>) -> Vec<(Box<[u8]>, f64)> {
+    timing.parts().map(|(name, s)| (name.into(), s)).collect()
 }
 
 /// All sides met so far, in the order of their first INIT lines.
@@ -201,14 +219,43 @@ pub(crate) struct Sides {
     last: FxHashMap<(u32, Option<u64>), usize>,
     /// Children by parent and color, where NCCL does not number them.
     children: FxHashMap<(usize, Option<i64>), u32>,
+    /// A thread's channels, said before the line that names the communicator: without `Init START`,
+    /// before 2.18, that line is the last.
+    channels: FxHashMap<(u32, Option<u64>), (Channels, First)>,
 }
 
 impl Sides {
+<<<<<<< HEAD
     /// Adds a chunk's lines, in order.
     pub(crate) fn add(&mut self, heard: Vec<Heard>, to: &Renumbered) {
         for Heard { process, tid, what } in heard {
+=======
+    /// Adds a chunk's lines, in order; `from` is its first line.
+    pub(super) fn add(&mut self, heard: Vec<Heard>, to: &Renumbered, from: First) {
+        for Heard {
+            process,
+            tid,
+            line,
+            what,
+        } in heard
+        {
+>>>>>>> d04363a (nccl-check: slow starts, channels, expectations, and what a log can answer)
             let process = to.processes[process as usize];
+            let at = First {
+                line: from.line + line,
+                ..from
+            };
             match what {
+                What::Channels(channels) => {
+                    let thread = (process, tid);
+                    let side = self.last.get(&thread).map(|&side| &mut self.list[side]);
+                    match side.filter(|side| side.state == State::Started) {
+                        Some(side) => side.channels = side.channels.or(Some((channels, at))),
+                        None => {
+                            self.channels.insert(thread, (channels, at));
+                        }
+                    }
+                }
                 What::Init(begun) => self.init(process, tid, *begun),
                 What::Layout(layout) => {
                     if let Some(side) = self.named(process, layout.comm)
@@ -217,12 +264,12 @@ impl Sides {
                         side.layout = Some((layout.nodes, layout.local_ranks));
                     }
                 }
-                What::Timing(timing, rank, nranks) => {
-                    if let Some(&at) = self.last.get(&(process, tid))
-                        && let side = &mut self.list[at]
+                What::Timing(total, parts, rank, nranks) => {
+                    if let Some(&side) = self.last.get(&(process, tid))
+                        && let side = &mut self.list[side]
                         && (side.rank, side.nranks) == (Some(rank), Some(nranks))
                     {
-                        side.timing.get_or_insert(timing);
+                        side.timing.get_or_insert(Timing { total, parts, at });
                     }
                 }
             }
@@ -253,6 +300,10 @@ impl Sides {
             Stage::DestroyComplete => State::Destroyed,
             Stage::AbortComplete => State::Aborted,
         };
+        let channels = self.channels.remove(&(process, tid));
+        if stage == Stage::InitComplete {
+            known.channels = known.channels.or(channels);
+        }
         self.last.insert((process, tid), at);
     }
 
@@ -309,6 +360,7 @@ impl Side {
     pub(crate) fn absorb(&mut self, other: Side) {
         self.state = self.state.max(other.state);
         self.layout = self.layout.or(other.layout);
+        self.channels = self.channels.or(other.channels);
         self.uses.extend(other.uses.iter().copied());
         if self.timing.is_none() {
             self.timing.clone_from(&other.timing);

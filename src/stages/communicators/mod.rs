@@ -13,6 +13,7 @@ mod rows;
 #[cfg(test)]
 mod tests;
 mod traffic;
+pub mod view;
 mod wire;
 
 use crate::calls::{self, Options as Read, Progress};
@@ -21,7 +22,12 @@ use crate::join::Joined;
 use crate::origin::{Identity, Member, Merged, Process, Renumbered};
 use crate::records::Basis;
 use crate::report::Report;
+<<<<<<< HEAD
 use crate::source::Origin;
+=======
+use crate::source::{Input, Origin};
+use crate::stages::net::fold::First;
+>>>>>>> d04363a (nccl-check: slow starts, channels, expectations, and what a log can answer)
 use crate::tally::{self, Bag, Key, Ops, Sizing, Tally};
 use crate::timeline::{self, Present, Timeline, Window};
 use fold::Sides;
@@ -41,9 +47,15 @@ pub struct Found {
     /// The communicators, in the order they were first seen.
     pub(crate) communicators: Vec<Communicator>,
     /// The sides, by number.
+<<<<<<< HEAD
     pub(crate) sides: Vec<Side>,
     /// Whose side a merged member's calls were made on.
     pub(crate) side_of: FxHashMap<u32, usize>,
+=======
+    sides: Vec<Side>,
+    /// The inputs' names.
+    pub inputs: Vec<String>,
+>>>>>>> d04363a (nccl-check: slow starts, channels, expectations, and what a log can answer)
 }
 
 /// What the counting tells apart: every call but its buffers, sizes to three digits.
@@ -69,9 +81,23 @@ pub fn read(
     progress: &dyn Progress,
 ) -> Result<Found> {
     let tally = tally_options(read.window.is_some());
+<<<<<<< HEAD
     let mut merged = Merged::default();
     let mut all = Gathered::new(&tally);
     let mut present = Present::default();
+=======
+    let mut run = Run {
+        read,
+        tally: Tally::new(tally.clone()),
+        tally_options: &tally,
+        merged: Merged::default(),
+        sides: Sides::default(),
+        calls: Bag::default(),
+        present: Present::default(),
+        steps: 0,
+        inputs: Vec::new(),
+    };
+>>>>>>> d04363a (nccl-check: slow starts, channels, expectations, and what a log can answer)
     calls::each(origins, read.source, report, |input, report| {
         all.begin_input();
         let why = "a call table does not say who is in a communicator";
@@ -113,8 +139,11 @@ pub(crate) struct Gathered {
     calls: Bag<(), Key>,
     /// Steps of the input with the most.
     steps: u64,
+    /// The inputs' names.
+    inputs: Vec<String>,
 }
 
+<<<<<<< HEAD
 impl Gathered {
     /// Nothing read yet; the chunks are read with the same `tally`.
     pub(crate) fn new(tally: &tally::Options) -> Gathered {
@@ -123,6 +152,37 @@ impl Gathered {
             sides: Sides::default(),
             calls: Bag::default(),
             steps: 0,
+=======
+impl Run<'_> {
+    fn input(&mut self, input: &Input, report: &mut Report, progress: &dyn Progress) -> Result<()> {
+        self.tally.clear();
+        let number = u32::try_from(self.inputs.len()).unwrap_or(u32::MAX);
+        self.inputs.push(input.name());
+        let (tally, sides, options) = (&mut self.tally, &mut self.sides, self.tally_options);
+        let why = "a call table does not say who is in a communicator";
+        let log = calls::only_log(
+            input,
+            &self.read.log,
+            &mut self.merged,
+            (why, report),
+            || Partial::new(options),
+            |bytes| progress.advance(bytes),
+            |part| {
+                let (calls, heard) = part.visit.parts();
+                let from = First {
+                    input: number,
+                    line: part.line,
+                };
+                sides.add(heard, part.to, from);
+                tally.merge(calls, part.gap, part.to, part.joined);
+                Ok(())
+            },
+        )?;
+        let timeline = timeline::resolve(&log.marks, &self.read.timeline);
+        let window = self.read.window.as_ref();
+        if window.is_some() {
+            calls::said(&input.name(), &timeline, report);
+>>>>>>> d04363a (nccl-check: slow starts, channels, expectations, and what a log can answer)
         }
     }
 
@@ -174,7 +234,11 @@ impl Gathered {
             processes,
             communicators,
             sides,
+<<<<<<< HEAD
             side_of,
+=======
+            inputs: self.inputs,
+>>>>>>> d04363a (nccl-check: slow starts, channels, expectations, and what a log can answer)
         }
     }
 }

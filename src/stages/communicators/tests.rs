@@ -81,6 +81,7 @@ impl Job {
     /// What each communicator's calls move, by the model.
     fn wires(&self) -> Vec<Option<Wire>> {
         let found = Found {
+            inputs: Vec::new(),
             communicators: identity::communicators(&self.sides),
             sides: self.sides.clone(),
             ops: self.ops.clone(),

@@ -262,7 +262,7 @@ fn some(n: usize) -> Option<u64> {
 /// What the whole job comes to, in words.
 fn summary<'a>(net: &'a Net, facts: &'a Facts) -> Vec<Line<'a>> {
     let processes: Vec<_> = net.real.iter().filter_map(|&p| net.process(p)).collect();
-    let hosts: BTreeSet<&[u8]> = processes.iter().map(|p| &p.host[..]).collect();
+    let hosts = net.hosts();
     let line = |subject: &str, value: String| Line {
         host: None,
         subject: subject.as_bytes().to_vec(),
