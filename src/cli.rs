@@ -47,6 +47,13 @@ pub struct InputArgs {
     pub generate: Option<Generate>,
 }
 
+impl InputArgs {
+    /// True where notes are to be left out.
+    pub fn is_quiet(&self) -> bool {
+        self.quiet
+    }
+}
+
 /// What `--generate` prints.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum Generate {

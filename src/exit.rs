@@ -1,5 +1,6 @@
 //! The only place that knows exit codes: 0 all well (also when the reader of our pipe went
-//! away), 1 written but some input was damaged, 2 nothing to be trusted.
+//! away), 1 written but some input was damaged or a check found something, 2 nothing to be trusted,
+//! 3 (nccl-check --expect) not to be told from this input.
 
 use crate::error::Error;
 use std::io::Write;
@@ -10,8 +11,10 @@ use std::process::ExitCode;
 pub enum Exit {
     /// Everything was understood and written: code 0.
     Clean,
-    /// Written, but some input was damaged or unreadable: code 1.
+    /// Written, but some input was damaged or unreadable, or a check found something: code 1.
     Damaged,
+    /// Written; whether what is expected holds cannot be told from this input: code 3.
+    Unanswerable,
 }
 
 /// Runs a program's body and turns its end into an exit code, with one line on stderr for an
@@ -20,6 +23,7 @@ pub fn run(name: &str, body: impl FnOnce() -> anyhow::Result<Exit>) -> ExitCode 
     match body() {
         Ok(Exit::Clean) => ExitCode::SUCCESS,
         Ok(Exit::Damaged) => ExitCode::from(1),
+        Ok(Exit::Unanswerable) => ExitCode::from(3),
         Err(e) if is_broken_pipe(&e) => ExitCode::SUCCESS,
         Err(e) => {
             // A closed stderr must not turn the code into a panic.

@@ -4,28 +4,61 @@ use anyhow::Context;
 use clap::{Parser, ValueEnum};
 use nccl_pipe::cli::{self, Format, InputArgs, Run, StepArgs};
 use nccl_pipe::exit::{self, Exit};
-use nccl_pipe::stages::check::{self, table};
+use nccl_pipe::stages::check::expect::{Answer, Expectations, Verdict, answers};
+use nccl_pipe::stages::check::{self, Checked, table};
 use std::process::ExitCode;
 
 /// What is wrong with a job, where, and how sure; and what its log cannot tell
+///
+/// Reads NCCL debug logs (NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL,NET,...), one file or one for
+/// each process. Writes findings, worst first, each with the lines that show it, how sure it is and
+/// why, and what to do; then which of the 25 questions users ask most this log can answer, and what
+/// to set for one that answers more.
+///
+/// Held against each other: the ranks' calls by their number in each communicator (op_mismatch,
+/// count_mismatch, datatype_mismatch, redop_mismatch, root_mismatch, p2p_missing_counterpart,
+/// rank_behind, rank_silent), and the hosts' networks, GPUDirect, NVLS, channels, versions, cards and
+/// settings. Ranks are not judged where lines may be missing: shared or damaged files, ranks without
+/// a log. WARN lines and PyTorch's watchdog are told by their first cause.
+///
+/// Rows (--format csv, jsonl) have severity (error, warning, note), finding (a stable word), says,
+/// host, pid, rank, comm_id, seq and step as in the call table, sure (high, medium, low), why, advice,
+/// and the first line that shows it: input, line, text.
 #[derive(Debug, Parser)]
-#[command(name = "nccl-check", version, max_term_width = 100)]
+#[command(name = "nccl-check", version, max_term_width = 100, after_long_help = AFTER)]
 struct Cli {
     #[command(flatten)]
     input: InputArgs,
+    /// What must hold, for scripts: net=ib,gdr=on,nvls=used,versions=1,nodes=16,ranks=128,mismatch=0,
+    /// warn=0,step_time_p95<6.5. Rows are the answers then: expectation, found, verdict, why
+    #[arg(long, value_name = "LIST")]
+    expect: Option<Expectations>,
+    /// Rows are the questions: number, question, answerable (yes, partly, no), by, missing
+    #[arg(long, conflicts_with = "expect")]
+    coverage: bool,
     /// How findings are written
     #[arg(long, value_enum, default_value_t = Shape::Text)]
     format: Shape,
 }
 
+const AFTER: &str = "\
+Examples:
+  nccl-check nccl.log
+  nccl-check logs/ --format csv > findings.csv
+  nccl-check logs/ --expect net=ib,gdr=on,mismatch=0 || mail -s 'job broken' me
+  nccl-synth --ranks 16 --tp 4 --fault skip | nccl-check
+
+Exit codes: 0 nothing wrong (notes are no fault), 1 findings, or some input was damaged, 2 failed.
+With --expect: 0 all met, 1 one violated, 3 one cannot be answered from this log.";
+
 /// How findings are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Shape {
-    /// To read.
+    /// To read
     Text,
-    /// Comma-separated with a header, a row a finding.
+    /// Comma-separated with a header, a row a finding
     Csv,
-    /// One JSON object a line.
+    /// One JSON object a line
     Jsonl,
 }
 
@@ -38,19 +71,43 @@ fn main() -> ExitCode {
         let steps = StepArgs::default();
         let mut run = Run::new("nccl-check", &cli.input, &steps, cli::AWK_WINDOW)?;
         let checked = check::check(&run.origins, &run.options, &mut run.report, &run.bar)?;
-        match cli.format {
-            Shape::Text => cli::with_stdout(|out| {
-                table::text(&checked, out).context("cannot write the output")
-            })?,
-            Shape::Csv | Shape::Jsonl => {
-                let format = match cli.format {
-                    Shape::Csv => Format::Csv,
-                    _ => Format::Jsonl,
-                };
-                let grid = table::grid(&checked);
-                cli::print(|| grid.into(), None::<fn() -> Vec<u8>>, format, 1)?;
-            }
-        }
-        Ok(run.finish())
+        let expected = cli.expect.as_ref();
+        let expected = expected.map(|expect| answers(expect, &checked.facts));
+        write(&cli, &checked, expected.as_deref())?;
+        let end = run.finish();
+        Ok(match expected {
+            Some(answers) => match Verdict::worst(&answers) {
+                Verdict::Met => Exit::Clean,
+                Verdict::Violated => Exit::Damaged,
+                Verdict::Unanswerable => Exit::Unanswerable,
+            },
+            None if checked.is_wrong() => Exit::Damaged,
+            None => end,
+        })
     })
+}
+
+fn write(cli: &Cli, checked: &Checked, expected: Option<&[Answer]>) -> anyhow::Result<()> {
+    let format = match cli.format {
+        Shape::Text => {
+            return cli::with_stdout(|out| {
+                if !cli.coverage {
+                    table::text(checked, expected.unwrap_or_default(), out)
+                        .context("cannot write the output")?;
+                }
+                if cli.coverage || expected.is_none() && !cli.input.is_quiet() {
+                    table::coverage_text(checked, out).context("cannot write the output")?;
+                }
+                Ok(())
+            });
+        }
+        Shape::Csv => Format::Csv,
+        Shape::Jsonl => Format::Jsonl,
+    };
+    let grid = match expected {
+        Some(answers) => table::answers(answers),
+        None if cli.coverage => table::coverage(checked),
+        None => table::grid(checked),
+    };
+    cli::print(|| grid.into(), None::<fn() -> Vec<u8>>, format, 1)
 }

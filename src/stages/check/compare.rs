@@ -30,6 +30,22 @@ pub(crate) enum Why {
     Damaged,
 }
 
+impl Why {
+    /// In words.
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Why::Unnamed => "no line says who else is a member",
+            Why::Missing => "some of its members have no lines in the log",
+            Why::Overwritten => "processes wrote over each other's lines",
+            Why::LeftOut => "Ray left lines out",
+            Why::Quiet => "only some processes log their calls",
+            Why::Late => "the log begins in the middle of the job",
+            Why::TwoNames => "lines are damaged, and a member's calls stand under two names",
+            Why::Damaged => "lines are damaged before the place where its members' calls differ",
+        }
+    }
+}
+
 /// A member of a communicator and its streams.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ranked {

@@ -77,6 +77,20 @@ impl Spot {
             Spot::Byte { input, .. } => *input,
         }
     }
+
+    /// The line, from 0, where it is known.
+    pub fn line(&self) -> Option<u64> {
+        match self {
+            Spot::Line(first) => Some(first.line),
+            Spot::Byte { .. } => None,
+        }
+    }
+}
+
+impl From<First> for Spot {
+    fn from(at: First) -> Spot {
+        Spot::Line(at)
+    }
 }
 
 impl From<First> for Evidence {

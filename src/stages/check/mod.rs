@@ -14,20 +14,39 @@
 
 pub(crate) mod again;
 pub(crate) mod behind;
-pub(crate) mod compare;
-pub(crate) mod evidence;
+mod body;
 pub mod channels;
+mod clock;
+pub(crate) mod compare;
 pub mod coverage;
+pub(crate) mod evidence;
 pub mod expect;
 pub mod finding;
+pub mod hosts;
+#[cfg(test)]
+mod hosts_tests;
 pub(crate) mod hygiene;
+pub mod initialisation;
+pub mod known;
 pub(crate) mod mismatch;
 pub(crate) mod names;
 pub(crate) mod ranks;
+mod said;
+pub mod settings;
+mod stamp;
 pub(crate) mod steps;
 pub(crate) mod streams;
+mod summary;
 pub mod table;
+pub mod transport;
+pub mod triage;
+mod waited;
 pub(crate) mod walk;
+pub mod warnings;
+#[cfg(test)]
+mod warnings_tests;
+pub mod watchdog;
+mod words;
 
 use crate::calls::{Options, Progress};
 use crate::error::Result;
@@ -35,8 +54,11 @@ use crate::report::Report;
 use crate::source::Origin;
 use crate::stages::communicators::State;
 use behind::End;
+use coverage::Known;
+use expect::Facts;
 use finding::{Evidence, Finding, Severity};
 use ranks::Inputs;
+use triage::Ended;
 use walk::Seen;
 
 /// What a check came to.
@@ -46,6 +68,21 @@ pub struct Checked {
     pub findings: Vec<Finding>,
     /// The inputs' names.
     pub inputs: Vec<String>,
+    /// What the log says in all.
+    pub facts: Facts,
+    /// What kinds of lines it has.
+    pub known: Known,
+    /// Communicators whose members' calls were compared.
+    pub compared: u64,
+    /// Those whose members' calls were not, and why.
+    pub unjudged: Vec<(&'static str, u64)>,
+}
+
+impl Checked {
+    /// True where something is wrong, not only worth knowing.
+    pub fn is_wrong(&self) -> bool {
+        self.findings.iter().any(|f| f.severity != Severity::Note)
+    }
 }
 
 /// Reads all `origins`, which must be logs, and checks them.
@@ -67,25 +104,49 @@ pub fn check(
         walked: &seen.inputs,
         options,
     };
-    let ranks = ranks::ranks(&seen.found, &seen.streams, &inputs, end(&seen))?;
-    let mut findings = ranks.findings;
+    let ended = ended(&seen);
+    let mut findings = triage::findings(&seen.warnings, &seen.found.processes, ended);
+    let end = End {
+        failed: seen.lines.hung
+            || ended.aborted > 0
+            || findings.iter().any(|f| f.severity == Severity::Error),
+        over: ended.destroyed > 0,
+    };
+    let ranks = ranks::ranks(&seen.found, &seen.streams, &inputs, end)?;
+    findings.extend(ranks.findings);
+    findings.extend(transport::findings(&seen.net));
+    findings.extend(hosts::findings(&seen.net));
+    findings.extend(settings::findings(&seen.net));
+    findings.extend(initialisation::findings(&seen.found));
+    findings.extend(channels::findings(&seen.found));
     for ((number, input), account) in (0..).zip(&seen.inputs).zip(&seen.accounts) {
         findings.extend(steps::findings(number, input));
         findings.extend(hygiene::findings(number, input, account));
     }
     evidence::resolve(&mut findings, &seen.inputs, open)?;
     findings.sort_by(|a, b| worst_first(a).cmp(&worst_first(b)));
+    let compared = ranks.compared;
     Ok(Checked {
+        facts: summary::facts(&seen, &compared, &findings),
+        known: summary::known(&seen),
+        compared: compared.same + compared.apart.len() as u64,
+        unjudged: compared
+            .unjudged
+            .iter()
+            .map(|(why, those)| (why.text(), those.len() as u64))
+            .collect(),
         findings,
         inputs: seen.inputs.into_iter().map(|input| input.name).collect(),
     })
 }
 
-fn end(seen: &Seen) -> End {
-    let state = |state: State| seen.found.sides.iter().any(|side| side.state == state);
-    End {
-        failed: seen.hung || state(State::Aborted),
-        over: state(State::Destroyed),
+fn ended(seen: &Seen) -> Ended {
+    let sides = &seen.found.sides;
+    let of = |state: State| sides.iter().filter(|side| side.state == state).count() as u64;
+    Ended {
+        destroyed: of(State::Destroyed),
+        aborted: of(State::Aborted),
+        communicators: sides.iter().filter(|s| s.state != State::Unknown).count() as u64,
     }
 }
 
@@ -96,31 +157,3 @@ fn worst_first(
     let first = finding.evidence.first().map(|Evidence { at, .. }| *at);
     (finding.severity, finding.sure, first, finding.id)
 }
-//! | [`finding`] | what is said |
-//! | [`warnings`] | a chunk's WARN lines, and all of them |
-//! | [`known`] | what is known of WARN bodies, with references |
-//! | [`triage`] | first cause, what follows from it, what is harmless |
-//! | [`watchdog`] | what PyTorch's watchdog says |
-
-mod body;
-mod clock;
-pub mod finding;
-pub mod known;
-mod stamp;
-pub mod triage;
-mod waited;
-pub mod warnings;
-pub mod watchdog;
-mod words;
-mod said;
-
-#[cfg(test)]
-mod tests;
-pub mod hosts;
-pub mod initialisation;
-pub mod settings;
-#[cfg(test)]
-mod tests;
-pub mod transport;
-mod words;
-mod said;

@@ -363,7 +363,7 @@ impl<'a> Triage<'a> {
             ));
         }
         evidence.extend(end.map(|end| Evidence {
-            at: end.at,
+            at: end.at.into(),
             text: Some(end.text.to_vec()),
         }));
         let finished = ends > 0 || destroyed > 0;
@@ -518,7 +518,7 @@ impl<'a> Triage<'a> {
 fn shown(seen: &Seen) -> Evidence {
     let First { input, line } = seen.first;
     Evidence {
-        at: First { input, line },
+        at: First { input, line }.into(),
         text: Some(seen.text.to_vec()),
     }
 }

@@ -224,7 +224,7 @@ fn silent(waited: &Waited<'_>, records: &[Watched]) -> (BTreeSet<u32>, bool) {
 
 fn shown(watched: &Watched) -> Evidence {
     Evidence {
-        at: watched.at,
+        at: watched.at.into(),
         text: Some(watched.text.to_vec()),
     }
 }

@@ -1,10 +1,12 @@
 //! One walk over all inputs that gathers what every check needs.
 
 use super::streams::{self, Streams};
+use super::warnings::{self, Warnings};
 use crate::account::Account;
 use crate::calls::{self, Options, Progress};
 use crate::error::Result;
 use crate::formats::log::Part;
+use crate::grammar::message::Message;
 use crate::grammar::message::c10d::{self, C10d};
 use crate::origin::Merged;
 use crate::report::Report;
@@ -23,27 +25,63 @@ struct Partial<'o> {
     net: net::fold::Partial,
     streams: streams::Partial,
     sums: survey::Partial,
+    warnings: warnings::Partial,
+    lines: Lines,
+}
+
+/// What kinds of lines there are.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Lines {
     /// PyTorch's watchdog says that a call took too long.
-    hung: bool,
+    pub(crate) hung: bool,
+    /// Calls with a time stamp.
+    pub(crate) stamped: bool,
+    /// Calls without.
+    pub(crate) bare: bool,
+    /// WARN lines with a time stamp.
+    pub(crate) stamped_warns: bool,
+    /// WARN lines.
+    pub(crate) warns: bool,
+    /// RCCL's lines of kernels.
+    pub(crate) kernels: bool,
+}
+
+impl Lines {
+    fn add(&mut self, other: Lines) {
+        self.hung |= other.hung;
+        self.stamped |= other.stamped;
+        self.bare |= other.bare;
+        self.stamped_warns |= other.stamped_warns;
+        self.warns |= other.warns;
+        self.kernels |= other.kernels;
+    }
 }
 
 impl Visit for Partial<'_> {
     const MESSAGES: bool = true;
     const FOREIGN: bool = true;
 
-    fn foreign(&mut self, line: &[u8], _number: u64) {
-        match c10d::line(line) {
-            Some(C10d::Timeout(_) | C10d::LastWork(_)) => {
-                self.hung = true;
-                self.streams.alarm();
-            }
-            Some(C10d::NotDestroyed(_)) | None => {}
+    fn foreign(&mut self, line: &[u8], number: u64) {
+        let Some(what) = c10d::line(line) else { return };
+        self.warnings.watchdog(line, what, number);
+        if !matches!(what, C10d::NotDestroyed(_)) {
+            self.lines.hung = true;
+            self.streams.alarm();
         }
     }
 
     fn message(&mut self, said: &Said<'_>) {
         self.communicators.message(said);
         self.net.message(said);
+        self.warnings.message(said);
+        match said.message {
+            Message::Warn(_) => {
+                self.lines.warns = true;
+                self.lines.stamped_warns |= !said.time.is_empty();
+            }
+            Message::Kernel(_) => self.lines.kernels = true,
+            _ => {}
+        }
     }
 
     #[inline(always)]
@@ -52,6 +90,10 @@ impl Visit for Partial<'_> {
         self.net.call(call);
         self.streams.call(call);
         self.sums.call(call);
+        self.warnings.call(call.process);
+        let stamped = !call.time.is_empty();
+        self.lines.stamped |= stamped;
+        self.lines.bare |= !stamped;
     }
 
     fn mark(&mut self) {
@@ -97,8 +139,10 @@ pub(crate) struct Seen {
     pub(crate) streams: Streams,
     /// Inputs that are to be had only once, kept; others are opened again.
     kept: BTreeMap<u32, Input>,
-    /// PyTorch's watchdog says that a call took too long.
-    pub(crate) hung: bool,
+    /// WARN lines and PyTorch's watchdog's.
+    pub(crate) warnings: Warnings,
+    /// What kinds of lines there are.
+    pub(crate) lines: Lines,
     /// Where each input comes from.
     origins: Vec<Origin>,
 }
@@ -134,7 +178,7 @@ pub(crate) fn walk(
     let mut inputs: Vec<Walked> = Vec::new();
     let (mut accounts, mut processes) = (Vec::new(), Vec::new());
     let (mut kept, mut read) = (BTreeMap::new(), Vec::new());
-    let mut hung = false;
+    let (mut warnings, mut lines) = (Warnings::default(), Lines::default());
     let mut next = origins.iter();
     calls::each(origins, options.source, report, |input, report| {
         let origin = next.find(|origin| origin.name() == input.name());
@@ -144,7 +188,7 @@ pub(crate) fn walk(
         if number > 0 {
             all.next_input();
         }
-        gathered.begin_input();
+        gathered.begin_input(input.name());
         let (mut sums, mut speakers) = (Sums::default(), BTreeSet::new());
         let why = "a call table does not say what is wrong with a job";
         let log = calls::only_log(
@@ -157,7 +201,8 @@ pub(crate) fn walk(
                 net: net::fold::Partial::default(),
                 streams: streams::Partial::default(),
                 sums: survey::Partial::default(),
-                hung: false,
+                warnings: warnings::Partial::default(),
+                lines: Lines::default(),
             },
             |bytes| progress.advance(bytes),
             |part| {
@@ -169,9 +214,10 @@ pub(crate) fn walk(
                     line,
                     merged,
                 } = part;
-                hung |= visit.hung;
+                lines.add(visit.lines);
+                warnings.add(visit.warnings, &to.processes, number, line);
                 speakers.extend(to.processes.iter().copied());
-                gathered.add(visit.communicators, gap, to, joined);
+                gathered.add(visit.communicators, (gap, line), to, joined);
                 streams.add(&visit.streams, to, merged, joined, number);
                 sums.add(visit.sums, gap, to, merged, joined);
                 all.add(Part {
@@ -205,6 +251,7 @@ pub(crate) fn walk(
     progress.finish();
     let aliases = merged.aliases();
     all.settle(&aliases);
+    warnings.settle(&aliases);
     let found = gathered.finish(&merged);
     let names = inputs.iter().map(|input| input.name.clone());
     let net = Net {
@@ -221,7 +268,8 @@ pub(crate) fn walk(
         found,
         streams,
         kept,
-        hung,
+        warnings,
+        lines,
         origins: read,
     })
 }

@@ -47,13 +47,9 @@ pub(crate) struct Timing {
     /// All of it, in seconds.
     pub(crate) total: f64,
     /// Its parts as printed.
-<<<<<<< HEAD
     pub(crate) parts: Vec<(Box<[u8]>, f64)>,
-=======
-    pub(super) parts: Vec<(Box<[u8]>, f64)>,
     /// Its line.
-    pub(super) at: First,
->>>>>>> d04363a (nccl-check: slow starts, channels, expectations, and what a log can answer)
+    pub(crate) at: First,
 }
 
 /// How far a communicator's life is, to one process.
@@ -119,13 +115,9 @@ pub(crate) struct Side {
     /// The line that says where its ranks are.
     pub(crate) layout: Option<(u32, u32)>,
     /// How long it took to make.
-<<<<<<< HEAD
     pub(crate) timing: Option<Timing>,
-=======
-    pub(super) timing: Option<Timing>,
     /// How many channels it has, and the line that says so.
-    pub(super) channels: Option<(Channels, First)>,
->>>>>>> d04363a (nccl-check: slow starts, channels, expectations, and what a log can answer)
+    pub(crate) channels: Option<(Channels, First)>,
     /// How far it is.
     pub(crate) state: State,
     /// The calls made on it.
@@ -225,13 +217,8 @@ pub(crate) struct Sides {
 }
 
 impl Sides {
-<<<<<<< HEAD
-    /// Adds a chunk's lines, in order.
-    pub(crate) fn add(&mut self, heard: Vec<Heard>, to: &Renumbered) {
-        for Heard { process, tid, what } in heard {
-=======
     /// Adds a chunk's lines, in order; `from` is its first line.
-    pub(super) fn add(&mut self, heard: Vec<Heard>, to: &Renumbered, from: First) {
+    pub(crate) fn add(&mut self, heard: Vec<Heard>, to: &Renumbered, from: First) {
         for Heard {
             process,
             tid,
@@ -239,7 +226,6 @@ impl Sides {
             what,
         } in heard
         {
->>>>>>> d04363a (nccl-check: slow starts, channels, expectations, and what a log can answer)
             let process = to.processes[process as usize];
             let at = First {
                 line: from.line + line,

@@ -22,12 +22,8 @@ use crate::join::Joined;
 use crate::origin::{Identity, Member, Merged, Process, Renumbered};
 use crate::records::Basis;
 use crate::report::Report;
-<<<<<<< HEAD
 use crate::source::Origin;
-=======
-use crate::source::{Input, Origin};
 use crate::stages::net::fold::First;
->>>>>>> d04363a (nccl-check: slow starts, channels, expectations, and what a log can answer)
 use crate::tally::{self, Bag, Key, Ops, Sizing, Tally};
 use crate::timeline::{self, Present, Timeline, Window};
 use fold::Sides;
@@ -47,15 +43,11 @@ pub struct Found {
     /// The communicators, in the order they were first seen.
     pub(crate) communicators: Vec<Communicator>,
     /// The sides, by number.
-<<<<<<< HEAD
     pub(crate) sides: Vec<Side>,
     /// Whose side a merged member's calls were made on.
     pub(crate) side_of: FxHashMap<u32, usize>,
-=======
-    sides: Vec<Side>,
     /// The inputs' names.
     pub inputs: Vec<String>,
->>>>>>> d04363a (nccl-check: slow starts, channels, expectations, and what a log can answer)
 }
 
 /// What the counting tells apart: every call but its buffers, sizes to three digits.
@@ -81,25 +73,11 @@ pub fn read(
     progress: &dyn Progress,
 ) -> Result<Found> {
     let tally = tally_options(read.window.is_some());
-<<<<<<< HEAD
     let mut merged = Merged::default();
     let mut all = Gathered::new(&tally);
     let mut present = Present::default();
-=======
-    let mut run = Run {
-        read,
-        tally: Tally::new(tally.clone()),
-        tally_options: &tally,
-        merged: Merged::default(),
-        sides: Sides::default(),
-        calls: Bag::default(),
-        present: Present::default(),
-        steps: 0,
-        inputs: Vec::new(),
-    };
->>>>>>> d04363a (nccl-check: slow starts, channels, expectations, and what a log can answer)
     calls::each(origins, read.source, report, |input, report| {
-        all.begin_input();
+        all.begin_input(input.name());
         let why = "a call table does not say who is in a communicator";
         let log = calls::only_log(
             &input,
@@ -109,7 +87,7 @@ pub fn read(
             || Partial::new(&tally),
             |bytes| progress.advance(bytes),
             |part| {
-                all.add(part.visit, part.gap, part.to, part.joined);
+                all.add(part.visit, (part.gap, part.line), part.to, part.joined);
                 Ok(())
             },
         )?;
@@ -143,7 +121,6 @@ pub(crate) struct Gathered {
     inputs: Vec<String>,
 }
 
-<<<<<<< HEAD
 impl Gathered {
     /// Nothing read yet; the chunks are read with the same `tally`.
     pub(crate) fn new(tally: &tally::Options) -> Gathered {
@@ -152,55 +129,32 @@ impl Gathered {
             sides: Sides::default(),
             calls: Bag::default(),
             steps: 0,
-=======
-impl Run<'_> {
-    fn input(&mut self, input: &Input, report: &mut Report, progress: &dyn Progress) -> Result<()> {
-        self.tally.clear();
-        let number = u32::try_from(self.inputs.len()).unwrap_or(u32::MAX);
-        self.inputs.push(input.name());
-        let (tally, sides, options) = (&mut self.tally, &mut self.sides, self.tally_options);
-        let why = "a call table does not say who is in a communicator";
-        let log = calls::only_log(
-            input,
-            &self.read.log,
-            &mut self.merged,
-            (why, report),
-            || Partial::new(options),
-            |bytes| progress.advance(bytes),
-            |part| {
-                let (calls, heard) = part.visit.parts();
-                let from = First {
-                    input: number,
-                    line: part.line,
-                };
-                sides.add(heard, part.to, from);
-                tally.merge(calls, part.gap, part.to, part.joined);
-                Ok(())
-            },
-        )?;
-        let timeline = timeline::resolve(&log.marks, &self.read.timeline);
-        let window = self.read.window.as_ref();
-        if window.is_some() {
-            calls::said(&input.name(), &timeline, report);
->>>>>>> d04363a (nccl-check: slow starts, channels, expectations, and what a log can answer)
+            inputs: Vec::new(),
         }
     }
 
     /// The next input begins.
-    pub(crate) fn begin_input(&mut self) {
+    pub(crate) fn begin_input(&mut self, name: String) {
         self.tally.clear();
+        self.inputs.push(name);
     }
 
-    /// Adds a chunk whose first gap is `gap` of the input, with the calls that were joined.
+    /// Adds a chunk whose first gap and first line are these of the input, with the calls that were
+    /// joined.
     pub(crate) fn add(
         &mut self,
         part: Partial<'_>,
-        gap: usize,
+        (gap, line): (usize, u64),
         to: &Renumbered,
         joined: &[Joined],
     ) {
         let (calls, heard) = part.parts();
-        self.sides.add(heard, to);
+        let input = self.inputs.len().saturating_sub(1);
+        let from = First {
+            input: u32::try_from(input).unwrap_or(u32::MAX),
+            line,
+        };
+        self.sides.add(heard, to, from);
         self.tally.merge(calls, gap, to, joined);
     }
 
@@ -234,11 +188,8 @@ impl Run<'_> {
             processes,
             communicators,
             sides,
-<<<<<<< HEAD
             side_of,
-=======
             inputs: self.inputs,
->>>>>>> d04363a (nccl-check: slow starts, channels, expectations, and what a log can answer)
         }
     }
 }

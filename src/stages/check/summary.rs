@@ -1,0 +1,68 @@
+//! What a log says in all, for [`expect`](super::expect) and [`coverage`](super::coverage).
+
+use super::compare::Compared;
+use super::coverage::{Known, Stamps};
+use super::expect::{Facts, Spread};
+use super::finding::{Finding, Severity};
+use super::walk::Seen;
+use crate::timeline::Step;
+
+/// What the log says, as far as it says it.
+pub(crate) fn facts(seen: &Seen, compared: &Compared, findings: &[Finding]) -> Facts {
+    let mut facts = Facts::default();
+    facts.add_net(&seen.net);
+    facts.add_found(&seen.found);
+    let is_mismatch = |f: &&Finding| {
+        f.id.ends_with("_mismatch") && f.about.seq.is_some() || f.id == "p2p_missing_counterpart"
+    };
+    let mismatch = findings.iter().filter(is_mismatch).count() as u64;
+    // Communicators that could not be compared may hide some.
+    let all = compared.unjudged.is_empty() && compared.same + mismatch > 0;
+    facts.mismatch = (all || mismatch > 0).then_some(mismatch);
+    let is_warn = |f: &&Finding| f.id.starts_with("warn_") && f.severity != Severity::Note;
+    let lines = seen.accounts.iter().any(|account| account.other > 0);
+    facts.warn = lines.then(|| findings.iter().filter(is_warn).count() as u64);
+    let steps = || seen.inputs.iter().flat_map(|input| &input.timeline.steps);
+    let of = |value: fn(&Step) -> Option<f64>| spread(steps().filter_map(value).collect());
+    facts.step_time = of(|step| step.time_s);
+    facts.tflops = of(|step| step.tflops);
+    facts
+}
+
+/// What kinds of lines the log has.
+pub(crate) fn known(seen: &Seen) -> Known {
+    let mut known = Known::default();
+    known.add_net(&seen.net);
+    known.add_found(&seen.found);
+    let lines = seen.lines;
+    known.kernels = lines.kernels;
+    known.warns = lines.warns;
+    known.steps = seen.inputs.iter().any(|i| !i.timeline.steps.is_empty());
+    known.step_times = facts_of_times(seen);
+    known.stamps = match lines {
+        _ if lines.stamped && !lines.bare => Stamps::All,
+        _ if lines.stamped_warns => Stamps::Warn,
+        _ if lines.bare => Stamps::None,
+        _ => Stamps::Unknown,
+    };
+    known
+}
+
+fn facts_of_times(seen: &Seen) -> bool {
+    let mut steps = seen.inputs.iter().flat_map(|input| &input.timeline.steps);
+    steps.any(|step| step.time_s.is_some())
+}
+
+/// How values are spread: the nearest ranks, so each is one that was printed.
+fn spread(mut values: Vec<f64>) -> Option<Spread> {
+    values.sort_by(f64::total_cmp);
+    let n = values.len();
+    let at = |share: f64| values.get(((share * n as f64).ceil() as usize).clamp(1, n.max(1)) - 1);
+    Some(Spread {
+        mean: values.iter().sum::<f64>() / n.max(1) as f64,
+        min: *values.first()?,
+        p50: *at(0.50)?,
+        p95: *at(0.95)?,
+        max: *values.last()?,
+    })
+}
