@@ -53,16 +53,16 @@ impl Clock {
         }
     }
 
-    /// Why the first line is called that.
+    /// By what the first line is called that.
     pub(super) fn why(self, seen: &Seen) -> String {
         match self {
             Clock::Stamps => format!(
-                "the earliest by its stamp, {}; clocks of hosts may differ",
+                "by its stamp, {} (clocks of hosts may differ)",
                 text(&seen.time)
             ),
-            Clock::Lines => "the first in the log".to_owned(),
-            Clock::Inputs => "the first in its file; without stamps nothing is known of the order \
-                              between files"
+            Clock::Lines => "by its place in the log".to_owned(),
+            Clock::Inputs => "by its place in its file; without stamps nothing is known of the \
+                              order between files"
                 .to_owned(),
         }
     }

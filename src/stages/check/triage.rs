@@ -130,17 +130,29 @@ impl<'a> Triage<'a> {
         let mut out = Vec::new();
         let teardown = of(Role::Teardown);
         // An event of a card is a failure only where something follows from it.
-        let failed = !alone.is_empty()
-            || !watched.is_empty()
-            || causes
-                .iter()
-                .any(|cause| cause.severity() == Severity::Error);
-        let mut tail = Folded::new();
-        if failed {
-            for group in &teardown {
-                for &member in &group.members {
+        let errors = causes
+            .iter()
+            .filter(|cause| cause.severity() == Severity::Error);
+        let failure = errors
+            .chain(&alone)
+            .map(Group::first)
+            .min_by(|a, b| self.clock.order(a, b));
+        let (mut tail, mut before) = (Folded::new(), Vec::new());
+        for group in &teardown {
+            let (known, mut members) = (group.known, Vec::new());
+            for &member in &group.members {
+                let is_before = match failure {
+                    Some(failure) => self.clock.before(member.seen, failure),
+                    None => watched.is_empty(),
+                };
+                if is_before {
+                    members.push(member);
+                } else {
                     self.fold(&mut tail, group.id(), member);
                 }
+            }
+            if !members.is_empty() {
+                before.push(Group { known, members });
             }
         }
         self.alone(&alone, &causes, &mut tail, &groups, &mut out);
@@ -157,9 +169,7 @@ impl<'a> Triage<'a> {
             }
             out.push(finding);
         }
-        if !failed {
-            out.extend(self.shutdown(&teardown));
-        }
+        out.extend(self.shutdown(&before));
         self.unknown(&groups, &mut out);
         for group in of(Role::Setback).iter().chain(&of(Role::Harmless)) {
             out.push(self.finding(group, Vec::new()));
@@ -247,7 +257,7 @@ impl<'a> Triage<'a> {
     ) -> Finding {
         let is_first = std::ptr::eq(group.first(), first.first());
         let mut why = vec![if is_first {
-            format!("the first cause: {}", self.clock.why(group.first()))
+            format!("the first cause, {}", self.clock.why(group.first()))
         } else {
             format!("behind {}, which may be its cause", first.id())
         }];
@@ -286,7 +296,7 @@ impl<'a> Triage<'a> {
             }
         }
         let mut why = vec![
-            self.clock.why(lead.first()),
+            format!("the first of its kind, {}", self.clock.why(lead.first())),
             if causes.is_empty() {
                 "it follows from a failure elsewhere; the cause is not in this log".to_owned()
             } else {
@@ -385,7 +395,8 @@ impl<'a> Triage<'a> {
     fn unknown(&self, groups: &[Group<'a>], out: &mut Vec<Finding>) {
         let unknown: Vec<&Group<'a>> = groups.iter().filter(|g| g.known.is_none()).collect();
         for group in unknown.iter().take(UNKNOWN) {
-            out.push(self.finding(group, vec![self.clock.why(group.first())]));
+            let why = format!("its first line, {}", self.clock.why(group.first()));
+            out.push(self.finding(group, vec![why]));
         }
         let rest = unknown.get(UNKNOWN..).unwrap_or_default();
         if !rest.is_empty() {

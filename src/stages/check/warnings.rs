@@ -1,7 +1,7 @@
 //! The WARN lines of a chunk and of all: who says what, how often, and where first. What they
 //! mean is [`super::triage`]'s.
 //!
-//! A body's numbers and addresses are left out to tell it from others ([`super::body`]), so memory
+//! A body's numbers and addresses are left out to tell it from others, so memory
 //! follows the number of processes and kinds, not that of lines.
 
 pub use super::triage::{Ended, findings};

@@ -497,6 +497,25 @@ fn a_communicator_taken_down_while_calls_go_on_is_no_shutdown() {
 }
 
 #[test]
+fn a_shutdown_in_front_of_a_failure_is_not_said_to_follow_from_it() {
+    let down = warn(
+        "a",
+        1,
+        "[Service thread] Accept failed Resource temporarily unavailable",
+    );
+    let oom = warn("a", 9, "Cuda failure 2 'out of memory'");
+    let found = whole(format!("{down}{oom}{}", down.replace(":1:", ":9:")).as_bytes());
+    let kinds = kinds(&found);
+    let shutdown = ("shutdown_warns", Severity::Note);
+    assert_eq!(kinds, [("warn_cuda_oom", Severity::Error), shutdown]);
+    assert!(
+        found[0].why.contains("warn_proxy_shutdown once"),
+        "{}",
+        found[0].why
+    );
+}
+
+#[test]
 fn more_kinds_than_are_told_apart_are_counted() {
     let mut log = String::new();
     for kind in 0..20_000 {
