@@ -457,6 +457,11 @@ fn connections_of_a_made_job_come_back_exactly() {
         );
         let has = |fact: &str| assert!(said.contains(fact), "{options}: no {fact} in {said:#?}");
         match options {
+            o if o.contains("--fault sockets") => {
+                has("network = IB");
+                has("network = Socket");
+            }
+            o if o.contains("--fault gpudirect") => has("gpudirect.mlx5_0 = off"),
             o if o.contains("net ib") => {
                 has("job.gpudirect = on");
                 has("network = IB");

@@ -2,6 +2,7 @@
 
 use super::pending::Pending;
 use super::{Fault, FaultKind, Group, Plan, Watch};
+use crate::grammar::message::c10d::{self, C10d};
 use crate::synth::cells::Cells;
 use crate::synth::job::Job;
 use crate::synth::options::{Layout, Net, Options};
@@ -103,6 +104,39 @@ fn a_healthy_job_comes_to_its_end_however_its_ranks_are_mixed() {
         }
         assert!((0..ranks).all(|rank| pending.idle(rank)), "{ranks} ranks");
     }
+}
+
+#[test]
+fn the_watchdog_names_the_call_that_never_came() {
+    let options = asked("stall,comm=tensor", |o| o.tp = 4);
+    let mut bytes = Vec::new();
+    let truth = generate(&options, &mut StreamSink::new(&mut bytes)).unwrap();
+    let missing = truth.fault.unwrap().seq.unwrap();
+    let (mut caught, mut waiting) = (0, 0);
+    for line in bytes.split(|&b| b == b'\n') {
+        match c10d::line(line) {
+            Some(C10d::Timeout(timeout)) => {
+                assert_eq!(timeout.timeout_ms, 600_000);
+                assert!(timeout.ran_ms >= 600_000.0 && timeout.numel_in.is_some());
+                caught += 1;
+            }
+            Some(C10d::LastWork(last)) => {
+                assert!(last.enqueued >= last.completed);
+                let tensor = last
+                    .who
+                    .group
+                    .is_some_and(|g| g.ends_with(b"(TENSOR_MODEL_PARALLEL_GROUP)"));
+                // PyTorch counts from 1: the work that ended last is the one before.
+                waiting += u64::from(
+                    tensor
+                        && (last.at, last.completed) == (Some(missing as i64 + 1), missing as i64),
+                );
+            }
+            None => {}
+        }
+    }
+    // All but the rank that stands still, when they time out and when they go down.
+    assert_eq!((caught, waiting), (14, 3));
 }
 
 #[test]
