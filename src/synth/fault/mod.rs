@@ -1,9 +1,9 @@
 //! One thing wrong with the job, and what its log then says.
 //!
 //! The healthy job is the only source: a fault is an edit of it. A wrong call is an edit of one
-//! rank's program in one step ([`plan`]); whether the job then hangs is found out by letting the
-//! ranks' calls meet ([`pending`]), and what PyTorch says of a hang is said by [`watchdog`]. A
-//! fact of a host is an edit of its lines before the first call ([`host`]).
+//! rank's program in one step (`plan`); whether the job then hangs is found out by letting the
+//! ranks' calls meet (`pending`), and what PyTorch says of a hang is said by `watchdog`. A
+//! fact of a host is an edit of its lines before the first call (`host`).
 //!
 //! What happens after a wrong call is held to real jobs (`testdata/captured/ddp-*`).
 
