@@ -423,6 +423,22 @@ impl Size {
     }
 }
 
+/// A share as typed, in percent: `5%`, `0.5%`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Share(pub f64);
+
+impl std::str::FromStr for Share {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Share, String> {
+        let percent = text.strip_suffix('%').and_then(|n| n.parse::<f64>().ok());
+        percent
+            .filter(|n| n.is_finite() && *n >= 0.0)
+            .map(|n| Share(n / 100.0))
+            .ok_or_else(|| format!("`{text}` is no share; expected percent, such as 5% or 0.5%"))
+    }
+}
+
 /// An address or id as typed: `0x55d0a0000000`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Address(pub u64);
@@ -454,5 +470,17 @@ mod tests {
         }
         assert!(Size::rising(&[Size(2), Size(1)]).is_err());
         assert!(Size::rising(&[Size(0)]).is_err());
+    }
+
+    #[test]
+    fn shares_read_as_typed() {
+        let of = |t: &str| t.parse::<Share>().map(|s| s.0);
+        assert_eq!(
+            (of("5%"), of("0.5%"), of("0%")),
+            (Ok(0.05), Ok(0.005), Ok(0.0))
+        );
+        for bad in ["5", "0.05", "%", "-1%", "inf%", "nan%"] {
+            assert!(of(bad).is_err(), "{bad}");
+        }
     }
 }

@@ -11,8 +11,10 @@ use std::process::ExitCode;
 pub enum Exit {
     /// Everything was understood and written: code 0.
     Clean,
-    /// Written, but some input was damaged or unreadable, or a check found something: code 1.
+    /// Written, but some input was damaged or unreadable: code 1.
     Damaged,
+    /// Written, and what was looked for is there: a fault, a difference: code 1.
+    Found,
     /// Written; whether what is expected holds cannot be told from this input: code 3.
     Unanswerable,
 }
@@ -22,7 +24,7 @@ pub enum Exit {
 pub fn run(name: &str, body: impl FnOnce() -> anyhow::Result<Exit>) -> ExitCode {
     match body() {
         Ok(Exit::Clean) => ExitCode::SUCCESS,
-        Ok(Exit::Damaged) => ExitCode::from(1),
+        Ok(Exit::Damaged | Exit::Found) => ExitCode::from(1),
         Ok(Exit::Unanswerable) => ExitCode::from(3),
         Err(e) if is_broken_pipe(&e) => ExitCode::SUCCESS,
         Err(e) => {

@@ -69,6 +69,13 @@
 //! $ nccl-tuning nccl.log
 //! ```
 //!
+//! **nccl-diff** ([`stages::diff`]) says what changed between two runs. It keeps in one walk what
+//! the stages above keep, and holds the two against each other.
+//!
+//! ```console
+//! $ nccl-diff before.log after.log --tolerance 1%
+//! ```
+//!
 //! **nccl-synth** ([`synth`]) writes the log of a job that never ran, and the truth about it. The
 //! tests and the benches hold every other program against that truth.
 //!
@@ -125,6 +132,7 @@
 //! | an input format | a file in [`formats`] that gives [`table::Row`]s, and its mark in [`formats::recognise`] |
 //! | a column | [`table`], where it goes last |
 //! | a grouping | [`groups::By`] and its flag in [`cli`] |
+//! | something that [`stages::diff`] compares | its file there, and [`stages::diff::row::Aspect`] |
 //! | a stage | a file in [`stages`], a program in `src/bin`, its goldens in `tests/it` |
 //! | what a person is told | [`report`] |
 //!

@@ -78,10 +78,10 @@ fn main() -> ExitCode {
         Ok(match expected {
             Some(answers) => match Verdict::worst(&answers) {
                 Verdict::Met => Exit::Clean,
-                Verdict::Violated => Exit::Damaged,
+                Verdict::Violated => Exit::Found,
                 Verdict::Unanswerable => Exit::Unanswerable,
             },
-            None if checked.is_wrong() => Exit::Damaged,
+            None if checked.is_wrong() => Exit::Found,
             None => end,
         })
     })

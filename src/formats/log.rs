@@ -50,6 +50,27 @@ pub struct Part<'a, V> {
     pub merged: &'a Merged,
 }
 
+impl<'a, V> Part<'a, V> {
+    /// What a stage kept, and the part without it: a stage that is made of others hands each
+    /// its own by [`Part::with`].
+    pub fn taken(self) -> (V, Part<'a, ()>) {
+        let rest = self.with(());
+        (self.visit, rest)
+    }
+
+    /// The part as one that keeps `visit` has it.
+    pub fn with<W>(&self, visit: W) -> Part<'a, W> {
+        Part {
+            visit,
+            to: self.to,
+            joined: self.joined,
+            gap: self.gap,
+            line: self.line,
+            merged: self.merged,
+        }
+    }
+}
+
 impl Log {
     /// Adds what a chunk holds; it follows what was added before.
     pub fn add<'a, V>(

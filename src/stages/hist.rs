@@ -223,7 +223,7 @@ fn bounds(edges: &[u128], bucket: u64) -> (Option<u128>, Option<u128>) {
 }
 
 /// A bucket's name, `64KB-1MB`.
-fn label(edges: &[u128], bucket: u64) -> String {
+pub(super) fn label(edges: &[u128], bucket: u64) -> String {
     match bounds(edges, bucket) {
         (None, _) => "unknown".to_owned(),
         (Some(0), Some(to)) => format!("<{}", size(to)),

@@ -8,6 +8,7 @@ pub mod agg;
 pub mod check;
 pub mod comms;
 pub mod communicators;
+pub mod diff;
 pub mod hist;
 pub mod net;
 pub mod ops;

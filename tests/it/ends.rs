@@ -69,6 +69,7 @@ fn a_full_disk_is_an_error_with_a_message() {
         "nccl-hist short.log --format awk",
         "nccl-agg short.log",
         "nccl-agg short.log --format table",
+        "nccl-diff short.log short.log",
         "nccl-synth --ranks 2 --steps 1",
         "nccl-synth --ranks 2 --steps 1 -o /dev/full",
         "nccl-synth --ranks 2 --steps 1 -o /dev/null --truth /dev/full",

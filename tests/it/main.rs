@@ -7,6 +7,7 @@ mod chain;
 mod check;
 mod comms;
 mod communicators;
+mod diff;
 mod ends;
 mod equal;
 mod faults;

@@ -20,7 +20,7 @@ pub(crate) const READERS: [&str; 7] = [
 ];
 
 /// All programs.
-pub(crate) const ALL: [&str; 10] = [
+pub(crate) const ALL: [&str; 11] = [
     "nccl-steps",
     "nccl-timing",
     "nccl-comms",
@@ -30,6 +30,7 @@ pub(crate) const ALL: [&str; 10] = [
     "nccl-communicators",
     "nccl-net",
     "nccl-tuning",
+    "nccl-diff",
     "nccl-synth",
 ];
 

@@ -48,7 +48,7 @@ pub struct Connected<'a> {
 }
 
 /// How many channels there are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Channels {
     /// For collectives.
     pub coll: u32,

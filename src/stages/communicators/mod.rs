@@ -8,6 +8,7 @@
 mod facts;
 mod fold;
 mod identity;
+mod kinds;
 mod label;
 mod rows;
 #[cfg(test)]
@@ -26,11 +27,11 @@ use crate::source::Origin;
 use crate::stages::net::fold::First;
 use crate::tally::{self, Bag, Key, Ops, Sizing, Tally};
 use crate::timeline::{self, Present, Timeline, Window};
-use fold::Sides;
 use rustc_hash::FxHashMap;
 
-pub(crate) use fold::{Partial, Side, State};
+pub(crate) use fold::{Partial, Side, Sides, State};
 pub(crate) use identity::{Communicator, Key as Named};
+pub(crate) use kinds::Kind;
 pub use rows::{grid, look, members};
 
 /// What the logs say about communicators.
@@ -161,7 +162,8 @@ impl Gathered {
     /// The input is read: its calls in `window` count.
     pub(crate) fn end_input(&mut self, timeline: &Timeline, window: Option<&Window>) {
         let inside = |step: &&timeline::Step| window.is_none_or(|w| w.contains(step.step));
-        let steps = timeline.steps.iter().filter(inside).map(|s| s.steps).sum();
+        let steps = timeline.steps.iter().filter(inside).map(|s| s.steps);
+        let steps = steps.fold(0, u64::saturating_add);
         self.steps = self.steps.max(steps);
         let wanted = |gap: usize| match window {
             Some(window) => timeline
@@ -176,21 +178,37 @@ impl Gathered {
 
     /// Who is in which communicator, and what it is for.
     pub(crate) fn finish(self, merged: &Merged) -> Found {
-        let aliases = merged.aliases();
-        let mut sides = real(self.sides.list, &aliases);
-        let side_of = attribute(&mut sides, self.calls, merged, &aliases);
-        let processes = merged.origins.processes.items().to_vec();
-        let mut communicators = identity::communicators(&sides);
-        identity::place(&mut communicators, &sides, &processes);
-        label::label(&mut communicators, &sides, &self.tally.ops, self.steps);
+        let ops = self.tally.ops;
         Found {
-            ops: self.tally.ops,
-            processes,
-            communicators,
-            sides,
-            side_of,
             inputs: self.inputs,
+            ..found(self.sides, self.calls, merged, ops, self.steps)
         }
+    }
+}
+
+/// The communicators of what was gathered: `calls` by merged member, of `steps` steps (0: not
+/// known).
+pub(crate) fn found(
+    sides: Sides,
+    calls: Bag<(), Key>,
+    merged: &Merged,
+    ops: Ops,
+    steps: u64,
+) -> Found {
+    let aliases = merged.aliases();
+    let mut sides = real(sides.list, &aliases);
+    let side_of = attribute(&mut sides, calls, merged, &aliases);
+    let processes = merged.origins.processes.items().to_vec();
+    let mut communicators = identity::communicators(&sides);
+    identity::place(&mut communicators, &sides, &processes);
+    label::label(&mut communicators, &sides, &ops, steps);
+    Found {
+        ops,
+        processes,
+        communicators,
+        sides,
+        side_of,
+        inputs: Vec::new(),
     }
 }
 

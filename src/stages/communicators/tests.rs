@@ -86,7 +86,7 @@ impl Job {
             sides: self.sides.clone(),
             ops: self.ops.clone(),
             processes: self.processes(),
-            side_of: Default::default(),
+            ..Found::default()
         };
         let of = |c| wire(&Facts::of(&found, c));
         found.communicators.iter().map(of).collect()

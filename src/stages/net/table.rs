@@ -92,6 +92,27 @@ pub fn grid(net: &Net, options: &Options) -> Grid {
 /// The facts with who says them.
 pub type Facts = BTreeMap<Fact, Said>;
 
+/// All that is said, by whomever.
+#[derive(Debug)]
+pub(in crate::stages) struct Words {
+    /// The facts.
+    pub(in crate::stages) facts: BTreeSet<Fact>,
+    /// What the whole comes to: `job.gpudirect`, ...
+    pub(in crate::stages) job: BTreeMap<Vec<u8>, Vec<u8>>,
+}
+
+impl Words {
+    /// What the processes of a job say.
+    pub(in crate::stages) fn of(net: &Net) -> Words {
+        let facts = collected(net);
+        let summary = summary(net, &facts).into_iter();
+        Words {
+            job: summary.map(|line| (line.subject, line.value)).collect(),
+            facts: facts.into_keys().collect(),
+        }
+    }
+}
+
 /// What is said of one subject.
 type Values<'a> = Vec<(&'a Fact, &'a Said)>;
 

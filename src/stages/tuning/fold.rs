@@ -132,6 +132,14 @@ pub struct Key {
     pub channels: Option<u32>,
 }
 
+impl Key {
+    /// True where the bytes are what the caller passed, as since NCCL 2.24, whose lines name the
+    /// channels; before they are those of all ranks for AllGather and ReduceScatter.
+    pub fn is_api(&self) -> bool {
+        self.channels.is_some() || !matches!(self.how, How::By(..))
+    }
+}
+
 /// How often.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {

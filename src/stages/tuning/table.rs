@@ -125,7 +125,7 @@ fn ranges(sizes: BTreeMap<u64, BTreeMap<Choice, Chosen>>, each: bool) -> Vec<Ran
 }
 
 /// The algorithm and the protocol in NCCL's words.
-fn words(all: &All, how: How) -> (Vec<u8>, Vec<u8>) {
+pub(in crate::stages) fn words(all: &All, how: How) -> (Vec<u8>, Vec<u8>) {
     match how {
         How::By(algorithm, protocol) => (algorithm.name().into(), protocol.name().into()),
         How::Kernel(kernel) => (b"SYMMETRIC".to_vec(), all.names.name(kernel).to_vec()),

@@ -132,7 +132,7 @@ fn the_watchdog_names_the_call_that_never_came() {
                         && (last.at, last.completed) == (Some(missing as i64 + 1), missing as i64),
                 );
             }
-            None => {}
+            _ => {}
         }
     }
     // All but the rank that stands still, when they time out and when they go down.

@@ -1,0 +1,130 @@
+//! nccl-diff: see `--help`.
+
+use clap::Parser;
+use nccl_pipe::calls::Progress;
+use nccl_pipe::cli::{self, Format, FormatArgs, InputArgs, Run, Share, StepArgs};
+use nccl_pipe::exit::{self, Exit};
+use nccl_pipe::report::Report;
+use nccl_pipe::source::expand;
+use nccl_pipe::stages::diff::{self, Options, row, run};
+use nccl_pipe::timeline::Window;
+use std::process::ExitCode;
+
+/// What changed between two runs: times, versions, network, settings, algorithms, calls of a step
+///
+/// A and B are logs (NCCL_DEBUG=INFO; what can be compared depends on NCCL_DEBUG_SUBSYS), folders of
+/// logs of one job, or call tables; one of them may be - for standard input. Each is read once.
+///
+/// Writes only what changed: aspect, subject, a, b, ratio (b / a), change (only-a, only-b, differs,
+/// more, less), basis (what a and b are of). First step_time_s and tflops_per_gpu; then job, version,
+/// network, transport, gpudirect, pxn, rails, nvls, mnnvl, nic, nic_used, provider, interface,
+/// plugin, setting, config; communicators, algorithm, channels, those of most ranks and bytes first;
+/// at last bytes and calls of a step, by operation, size bucket, datatype and what the communicator
+/// is for, the largest difference in bytes first.
+///
+/// Names of hosts, processes, addresses, ids and ports never agree and are not compared. What one of
+/// the two does not tell is no change; a note says so.
+#[derive(Debug, Parser)]
+#[command(name = "nccl-diff", version, max_term_width = 100, after_long_help = AFTER)]
+#[command(mut_arg("files", |files| files
+    .value_names(["A", "B"])
+    .num_args(2)
+    .action(clap::ArgAction::Set)
+    .required(true)
+    .help("Two logs, folders of logs or call tables, or - for standard input; gzip and zstd too")))]
+// It stands alone: then nothing is required.
+#[command(mut_arg("generate", |generate| generate.exclusive(true)))]
+struct Cli {
+    #[command(flatten)]
+    input: InputArgs,
+    #[command(flatten)]
+    steps: StepArgs,
+    /// Other steps of B than of A: --steps 45..49 --steps-b 145..149
+    #[arg(long, value_name = "A..B", requires = "steps")]
+    steps_b: Option<Window>,
+    /// Counts and bytes that differ by up to this share of the smaller are the same
+    #[arg(long, value_name = "PERCENT", default_value = "0%")]
+    tolerance: Share,
+    /// The same for step time and TFLOP/s (default 5%, or --tolerance if that is more)
+    #[arg(long, value_name = "PERCENT")]
+    time_tolerance: Option<Share>,
+    #[command(flatten)]
+    format: FormatArgs,
+}
+
+const AFTER: &str = "\
+Steps: calls and bytes (count times element size) are means of the whole steps, of all ranks in the
+input. A segment's first step (with --marker start its last) holds the job's start (or end): it
+counts only under --steps, or where there is no other. Calls outside of steps do not count. Where
+A or B has calls in an input without step lines, totals are compared instead. Buckets are those of
+nccl-hist.
+
+What is the same: counts and bytes whose ratio is within --tolerance. A run's steps may differ, as
+where ranks run ahead of the one that prints, or something is done every tenth step: a mean over n
+steps is then known to v/n, v being the most of a step less the least, and a difference within that
+of both is none. Step time and TFLOP/s are medians: they are the same within --time-tolerance, or
+where one lies in the middle half of the other's steps. Algorithms and channels are compared for
+the operations, sizes and communicators that both have.
+
+Examples:
+  nccl-diff yesterday.log today.log
+  nccl-diff old/ new/ --steps 100..200 --tolerance 1% --format jsonl
+  nccl-comms nccl.log | nccl-diff golden.csv - && echo same
+
+Exit codes: 0 nothing changed, 1 something did or input was damaged (stderr says which), 2 failed.";
+
+fn main() -> ExitCode {
+    exit::run("nccl-diff", || {
+        let cli = Cli::parse();
+        if cli::generated::<Cli>(cli.input.generate)? {
+            return Ok(Exit::Clean);
+        }
+        let mut read = Run::new("nccl-diff", &cli.input, &cli.steps, cli::AWK_WINDOW)?;
+        let tolerance = cli.tolerance.0;
+        let times = cli.time_tolerance.map_or_else(
+            || tolerance.max(Options::default().time_tolerance),
+            |share| share.0,
+        );
+        let options = Options {
+            tolerance,
+            time_tolerance: times,
+        };
+        let window = read.options.window;
+        let mut side = |at: usize, window| {
+            let origins = expand(&cli.input.files[at..=at])?;
+            run::run(&origins, &read.options, window, &mut read.report, &read.bar)
+        };
+        let (a, b) = (side(0, window)?, side(1, cli.steps_b.or(window))?);
+        read.bar.finish();
+        let rows = diff::diff(&a, &b, &options, &read.report);
+        let format = cli.format.get();
+        if !(rows.is_empty() && format == Format::Table) {
+            let none = None::<fn() -> Vec<u8>>;
+            cli::print(|| row::grid(&rows).into(), none, format, 1)?;
+        }
+        let end = read.finish();
+        Ok(ended(rows.len(), &options, end, &read.report))
+    })
+}
+
+/// Says how the comparison ended, and so the program; `end` is how the reading did.
+fn ended(differences: usize, options: &Options, end: Exit, report: &Report) -> Exit {
+    let percent = |share: f64| format!("{} %", (share * 1e6).round() / 1e4);
+    let beyond = format!(
+        "beyond {} (times: {})",
+        percent(options.tolerance),
+        percent(options.time_tolerance)
+    );
+    match (differences, end) {
+        (0, Exit::Clean) => report.note(&format!("no differences {beyond}")),
+        (0, _) => report.warn(&format!(
+            "no differences {beyond} in what could be read; exit code 1 is for the damaged input"
+        )),
+        (1, Exit::Clean) => report.note(&format!("1 difference {beyond}")),
+        (n, Exit::Clean) => report.note(&format!("{n} differences {beyond}")),
+        (n, _) => report.warn(&format!(
+            "{n} differences {beyond}, some perhaps for the damaged input"
+        )),
+    }
+    if differences > 0 { Exit::Found } else { end }
+}

@@ -1,0 +1,185 @@
+//! One run's calls: how many a step, by what tells them apart.
+
+use super::measure::Measure;
+use crate::tally::{Bag, Value};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+
+/// What tells a run's calls apart; numbers are the run's own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Call {
+    /// Who made them.
+    pub(super) member: u32,
+    /// The operation's number.
+    pub(super) op: u32,
+    /// The datatype's code.
+    pub(super) datatype: u64,
+    /// The size's bucket.
+    pub(super) bucket: u64,
+}
+
+/// A step whose calls count.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Step {
+    /// How often the number fell before.
+    pub(super) segment: u32,
+    /// Its number.
+    pub(super) step: u64,
+    /// How many steps its line stands for.
+    pub(super) steps: u64,
+}
+
+/// Calls and bytes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Numbers {
+    /// Calls.
+    pub(super) calls: Measure,
+    /// Their bytes, of those whose bytes are known.
+    pub(super) bytes: Measure,
+}
+
+impl Numbers {
+    fn add(&mut self, other: &Numbers) {
+        self.calls.add(&other.calls);
+        self.bytes.add(&other.bytes);
+    }
+}
+
+/// What a step has of something.
+#[derive(Debug, Clone, Copy)]
+struct Series {
+    sum: u128,
+    least: f64,
+    most: f64,
+    seen: usize,
+}
+
+impl Default for Series {
+    fn default() -> Series {
+        Series {
+            sum: 0,
+            least: f64::INFINITY,
+            most: 0.0,
+            seen: 0,
+        }
+    }
+}
+
+impl Series {
+    fn add(&mut self, n: u128, steps: u64) {
+        let of_a_step = n as f64 / steps as f64;
+        self.sum = self.sum.saturating_add(n);
+        self.least = self.least.min(of_a_step);
+        self.most = self.most.max(of_a_step);
+        self.seen += 1;
+    }
+
+    /// The sum, with how far it may be off where `lines` step lines of up to `widest` steps were
+    /// looked at.
+    fn measure(&self, lines: usize, widest: u64) -> Measure {
+        let least = if self.seen < lines { 0.0 } else { self.least };
+        Measure {
+            sum: self.sum,
+            over: 1,
+            spread: (self.most - least) * widest as f64,
+        }
+    }
+}
+
+/// Calls of a run.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    /// Of the steps that count.
+    stepped: FxHashMap<Call, Numbers>,
+    /// Of the whole.
+    whole: FxHashMap<Call, Numbers>,
+    /// The steps that count, with how many each line stands for.
+    steps: BTreeMap<(u32, u64), u64>,
+}
+
+impl Counts {
+    /// Adds calls, wherever they stand.
+    pub(super) fn whole(&mut self, call: Call, value: &Value) {
+        let numbers = self.whole.entry(call).or_default();
+        let exact = |sum| Measure {
+            sum,
+            over: 1,
+            spread: 0.0,
+        };
+        numbers.add(&Numbers {
+            calls: exact(value.calls.into()),
+            bytes: exact(value.bytes),
+        });
+    }
+
+    /// Adds the calls of an input's `steps`, by the index of the step.
+    pub(super) fn stepped(&mut self, steps: &[Step], calls: Bag<usize, Call>) {
+        let mut series: FxHashMap<Call, (Series, Series)> = FxHashMap::default();
+        for ((at, call), value) in calls.into_sorted() {
+            let steps = steps[at].steps.max(1);
+            let (calls, bytes) = series.entry(call).or_default();
+            calls.add(value.calls.into(), steps);
+            bytes.add(value.bytes, steps);
+        }
+        let widest = steps.iter().map(|s| s.steps).max().unwrap_or(1);
+        for (call, (calls, bytes)) in series {
+            self.stepped.entry(call).or_default().add(&Numbers {
+                calls: calls.measure(steps.len(), widest),
+                bytes: bytes.measure(steps.len(), widest),
+            });
+        }
+        for step in steps {
+            let known = self.steps.entry((step.segment, step.step)).or_default();
+            *known = step.steps.max(*known);
+        }
+    }
+
+    /// How many steps count.
+    pub(super) fn steps(&self) -> u64 {
+        self.steps
+            .values()
+            .fold(0, |sum, &n| sum.saturating_add(n.max(1)))
+    }
+
+    /// True where calls stand in steps.
+    pub(super) fn has_steps(&self) -> bool {
+        !self.steps.is_empty() && !self.stepped.is_empty()
+    }
+
+    /// How often the step's number falls.
+    pub(super) fn falls(&self) -> u32 {
+        self.steps.keys().map(|step| step.0).max().unwrap_or(0)
+    }
+
+    /// The first and the last step that count.
+    pub(super) fn range(&self) -> Option<(u64, u64)> {
+        let steps = || self.steps.keys().map(|(_, step)| *step);
+        Some((steps().min()?, steps().max()?))
+    }
+
+    /// True where there are no calls at all.
+    pub(super) fn is_empty(&self) -> bool {
+        self.whole.is_empty()
+    }
+
+    /// The calls by what `name` makes of what tells them apart: of a step, or of the whole.
+    pub(super) fn by<K: Ord>(
+        &self,
+        per_step: bool,
+        name: impl Fn(&Call) -> K,
+    ) -> BTreeMap<K, Numbers> {
+        let (calls, over) = match per_step {
+            true => (&self.stepped, self.steps()),
+            false => (&self.whole, 1),
+        };
+        let mut named: BTreeMap<K, Numbers> = BTreeMap::new();
+        for (call, numbers) in calls {
+            named.entry(name(call)).or_default().add(numbers);
+        }
+        for numbers in named.values_mut() {
+            numbers.calls.over = over;
+            numbers.bytes.over = over;
+        }
+        named
+    }
+}

@@ -1,0 +1,322 @@
+//! One of the two runs: everything that is compared, from one walk over each of its inputs.
+
+use super::counts::{Call, Counts, Step};
+use super::walk::Partial;
+use super::whole::{counted, listed};
+use crate::calls::{self, Options as Read, Progress};
+use crate::error::{Error, Result};
+use crate::formats::{self, Format, log, rows};
+use crate::origin::{Merged, Process};
+use crate::report::Report;
+use crate::source::{Input, Origin};
+use crate::stages::communicators::{self, Found, Sides};
+use crate::stages::hist;
+use crate::stages::net::fold::First;
+use crate::stages::net::{self, Net};
+use crate::stages::tuning::fold::All as Tuning;
+use crate::tally::{self, Bag, Key, Tally, UNKNOWN};
+use crate::timeline::{self, Present, Timeline, Window};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A run.
+#[derive(Debug)]
+pub struct Run {
+    pub(super) counts: Counts,
+    pub(super) found: Found,
+    pub(super) net: Net,
+    pub(super) tuning: Tuning,
+    /// Whose step lines there are.
+    pub(super) trainers: BTreeSet<&'static str>,
+    /// Seconds of the steps.
+    pub(super) times: Vec<f64>,
+    /// Their TFLOP/s per GPU.
+    pub(super) tflops: Vec<f64>,
+    /// An input has one step only, with what stands before it.
+    pub(super) start_counts: bool,
+    /// Calls of inputs without steps.
+    pub(super) without_steps: u64,
+}
+
+/// Reads a run's `origins`; the steps of `window` count, or all but those that are not whole.
+///
+/// # Errors
+/// No input could be read, the window is not there, damage under `--strict`.
+pub fn run(
+    origins: &[Origin],
+    read: &Read,
+    window: Option<Window>,
+    report: &mut Report,
+    progress: &dyn Progress,
+) -> Result<Run> {
+    let tally = communicators::tally_options(true);
+    let mut gather = Gather {
+        read,
+        window,
+        tally: Tally::new(tally.clone()),
+        tally_options: &tally,
+        edges: hist::Options::default().edges,
+        merged: Merged::default(),
+        sides: Sides::default(),
+        calls: Bag::default(),
+        net: net::fold::All::default(),
+        inputs: Vec::new(),
+        tuning: Tuning::default(),
+        counts: Counts::default(),
+        present: Present::default(),
+        steps: 0,
+        trainers: BTreeSet::new(),
+        times: Vec::new(),
+        tflops: Vec::new(),
+        start_counts: false,
+        without_steps: 0,
+    };
+    calls::each(origins, read.source, report, |input, report| {
+        gather.input(&input, report, progress)
+    })?;
+    if let Some(window) = &window {
+        gather.present.check(window).map_err(Error::Content)?;
+    }
+    Ok(gather.finish())
+}
+
+struct Gather<'o> {
+    read: &'o Read,
+    window: Option<Window>,
+    tally: Tally,
+    tally_options: &'o tally::Options,
+    edges: Vec<u128>,
+    merged: Merged,
+    sides: Sides,
+    /// By merged member.
+    calls: Bag<(), Key>,
+    net: net::fold::All,
+    inputs: Vec<String>,
+    tuning: Tuning,
+    counts: Counts,
+    present: Present,
+    /// Steps of the log with the most.
+    steps: u64,
+    trainers: BTreeSet<&'static str>,
+    times: Vec<f64>,
+    tflops: Vec<f64>,
+    start_counts: bool,
+    without_steps: u64,
+}
+
+impl Gather<'_> {
+    fn input(&mut self, input: &Input, report: &mut Report, progress: &dyn Progress) -> Result<()> {
+        match formats::recognise(&input.head()?) {
+            Format::Log => self.log(input, report, progress),
+            format => self.table(input, format, report, progress),
+        }
+    }
+
+    fn log(&mut self, input: &Input, report: &mut Report, progress: &dyn Progress) -> Result<()> {
+        if !self.inputs.is_empty() {
+            self.net.next_input();
+        }
+        let number = u32::try_from(self.inputs.len()).unwrap_or(u32::MAX);
+        self.inputs.push(input.name());
+        self.tally.clear();
+        let options = self.tally_options;
+        let (tally, sides) = (&mut self.tally, &mut self.sides);
+        let (net, tuning) = (&mut self.net, &mut self.tuning);
+        let log = log::read(
+            input,
+            &self.read.log,
+            &mut self.merged,
+            || Partial::new(options),
+            |bytes| progress.advance(bytes),
+            |part| {
+                let (own, part) = part.taken();
+                let (calls, heard) = own.calls.parts();
+                let from = First {
+                    input: number,
+                    line: part.line,
+                };
+                sides.add(heard, part.to, from);
+                tally.merge(calls, part.gap, part.to, part.joined);
+                net.add(part.with(own.net));
+                tuning.add(part.with(own.tuning));
+                Ok(())
+            },
+        )?;
+        report.input(&input.name(), &log.account);
+        if log.account.lines == 0 {
+            calls::no_calls(&input.name(), 0, report);
+        }
+        let timeline = timeline::resolve(&log.marks, &self.read.timeline);
+        self.trainers
+            .extend(timeline.trainer.map(|trainer| trainer.name()));
+        self.present.add(&timeline);
+        let steps = timeline.steps.iter().map(|s| s.steps);
+        self.steps = self.steps.max(steps.fold(0, u64::saturating_add));
+        self.values(&log, input, report);
+        self.stepped(&timeline);
+        if timeline.steps.is_empty() {
+            self.without_steps = self.without_steps.saturating_add(log.account.calls);
+        }
+        Ok(())
+    }
+
+    /// What the step lines print.
+    fn values(&mut self, log: &log::Log, input: &Input, report: &Report) {
+        // The values of a line are its own step's, also where the line lags behind the calls.
+        let as_printed = timeline::Options {
+            as_printed: true,
+            ..self.read.timeline.clone()
+        };
+        let timeline = timeline::resolve(&log.marks, &as_printed);
+        calls::stamps(&input.name(), &timeline, report);
+        let inside = |step: &&timeline::Step| self.window.is_none_or(|w| w.contains(step.step));
+        for step in timeline.steps.iter().filter(inside) {
+            self.times.extend(step.time_s);
+            self.tflops.extend(step.tflops);
+        }
+    }
+
+    /// Counts the calls of a log that is read to its end.
+    fn stepped(&mut self, timeline: &Timeline) {
+        let (wanted, with_start) = counted(timeline, self.window, self.read.timeline.marker);
+        self.start_counts |= with_start;
+        let mut at: BTreeMap<u32, usize> = BTreeMap::new();
+        let mut steps = Vec::new();
+        for &index in &wanted {
+            let step = &timeline.steps[index as usize];
+            at.insert(index, steps.len());
+            steps.push(Step {
+                segment: step.segment,
+                step: step.step,
+                steps: step.steps,
+            });
+        }
+        let mut stepped: Bag<usize, Call> = Bag::default();
+        let (counts, all, edges) = (&mut self.counts, &mut self.calls, &self.edges);
+        self.tally.drain(
+            |_| true,
+            |gap, key, value| {
+                let call = Call {
+                    member: key.member,
+                    op: key.op,
+                    datatype: key.datatype,
+                    bucket: bucket(edges, key.size),
+                };
+                counts.whole(call, &value);
+                if let Some(timeline::Gap::Step(index)) = timeline.gaps.get(gap)
+                    && let Some(&at) = at.get(index)
+                {
+                    stepped.push(at, call, value);
+                }
+                all.push((), key, value);
+            },
+        );
+        self.counts.stepped(&steps, stepped);
+    }
+
+    /// Counts the calls of a call table.
+    fn table(
+        &mut self,
+        input: &Input,
+        format: Format,
+        report: &mut Report,
+        progress: &dyn Progress,
+    ) -> Result<()> {
+        let strict = self.read.log.strict;
+        let mut stepped: BTreeMap<(u64, Call), tally::Value> = BTreeMap::new();
+        let mut numbers: BTreeSet<u64> = BTreeSet::new();
+        let (ops, counts, edges) = (&mut self.tally.ops, &mut self.counts, &self.edges);
+        let account = rows::read(
+            input,
+            format,
+            strict,
+            |bytes| progress.advance(bytes),
+            |row| {
+                let bytes = row.bytes();
+                let size = bytes.map_or(UNKNOWN, |b| u64::try_from(b).unwrap_or(UNKNOWN - 1));
+                let call = Call {
+                    member: NOBODY,
+                    op: ops.intern(row.op).0,
+                    datatype: row.datatype.map_or(tally::NO_TYPE, |d| d.0.into()),
+                    bucket: bucket(edges, size),
+                };
+                let mut value = tally::Value::default();
+                value.add(row.calls, bytes);
+                counts.whole(call, &value);
+                if let Some(step) = row.step {
+                    numbers.insert(step);
+                    stepped.entry((step, call)).or_default().merge(&value);
+                }
+                Ok(())
+            },
+        )?;
+        report.input(&input.name(), &account);
+        if numbers.is_empty() {
+            self.without_steps = self.without_steps.saturating_add(account.calls);
+        }
+        numbers.iter().for_each(|&step| self.present.step(step, 1));
+        let (steps, with_start) = listed(&numbers, self.window);
+        self.start_counts |= with_start;
+        let at: BTreeMap<u64, usize> = steps.iter().map(|s| s.step).zip(0..).collect();
+        let mut calls: Bag<usize, Call> = Bag::default();
+        for ((step, call), value) in stepped {
+            if let Some(&at) = at.get(&step) {
+                calls.push(at, call, value);
+            }
+        }
+        self.counts.stepped(&steps, calls);
+        Ok(())
+    }
+
+    fn finish(mut self) -> Run {
+        let aliases = self.merged.aliases();
+        self.net.settle(&aliases);
+        self.tuning.end(&self.merged);
+        let net = Net {
+            all: self.net,
+            real: aliases.into_iter().collect(),
+            processes: self.merged.origins.processes.items().to_vec(),
+            inputs: self.inputs,
+        };
+        let ops = self.tally.ops;
+        let found = communicators::found(self.sides, self.calls, &self.merged, ops, self.steps);
+        Run {
+            counts: self.counts,
+            found,
+            net,
+            tuning: self.tuning,
+            trainers: self.trainers,
+            times: self.times,
+            tflops: self.tflops,
+            start_counts: self.start_counts,
+            without_steps: self.without_steps,
+        }
+    }
+}
+
+/// Who makes the calls of a table: it does not say what communicators are for.
+const NOBODY: u32 = u32::MAX;
+
+/// The bucket of a size. Edges are powers of two, which sizes of three digits do not cross.
+fn bucket(edges: &[u128], size: u64) -> u64 {
+    if size == UNKNOWN {
+        return UNKNOWN;
+    }
+    edges
+        .iter()
+        .take_while(|&&edge| edge <= size.into())
+        .count() as u64
+}
+
+impl Run {
+    /// True where all calls stand in inputs with steps: only then are a step's calls known.
+    pub(super) fn has_steps(&self) -> bool {
+        self.counts.has_steps() && self.without_steps == 0
+    }
+
+    /// The processes that spoke, without those whose lines have no header.
+    pub(super) fn processes(&self) -> impl Iterator<Item = &Process> {
+        let all = self.net.real.iter();
+        all.filter_map(|&at| self.net.processes.get(at as usize))
+            .filter(|process| process.pid.is_some())
+    }
+}
