@@ -5,6 +5,7 @@
 //! held against anything.
 
 use super::finding::{Finding, Severity, Sure};
+use super::transport::{is_fast_card, is_over_sockets};
 use super::said::{about, count, evidence, hosts, listed, split, text};
 use crate::stages::net::Net;
 use crate::stages::net::fact::Kind;
@@ -139,12 +140,9 @@ struct Cards<'a> {
 /// own cards, fewer ranks see fewer.
 fn cards(facts: &Facts, all: &mut Vec<Finding>) {
     let mut of: BTreeMap<&[u8], Cards<'_>> = BTreeMap::new();
-    let listed_cards = facts.iter().filter(|(fact, _)| {
-        let number = fact.name.strip_prefix(b"IB.").and_then(<[u8]>::first);
-        fact.kind == Kind::Nic
-            && number.is_some_and(u8::is_ascii_digit)
-            && !fact.name.ends_with(b".mtu")
-    });
+    let listed_cards = facts
+        .iter()
+        .filter(|(fact, _)| fact.kind == Kind::Nic && is_fast_card(fact));
     for (fact, said) in listed_cards {
         for (host, (processes, first)) in &said.hosts {
             let cards = of.entry(host).or_default();
@@ -264,6 +262,8 @@ fn settings(facts: &Facts, subjects: &[Subject<'_>], all: &mut Vec<Finding>) {
     let compared = subjects
         .iter()
         .filter(|s| s.kind == Kind::Setting && !is_own(s.name));
+    let slow = facts.iter().filter(|(fact, _)| is_over_sockets(fact));
+    let slow: BTreeSet<&[u8]> = slow.flat_map(|(_, said)| hosts(said)).collect();
     // Variables by the hosts that print them, where not all do.
     let mut partly: BTreeMap<(BTreeSet<&[u8]>, bool), Vec<&Subject<'_>>> = BTreeMap::new();
     for subject in compared {
@@ -280,7 +280,14 @@ fn settings(facts: &Facts, subjects: &[Subject<'_>], all: &mut Vec<Finding>) {
             let by: BTreeSet<u32> = by.flat_map(|(by, _)| by).copied().collect();
             speak.get(host).is_some_and(|all| all.len() == by.len())
         });
-        if by_all && saying.len() < subject.of.len() {
+        // Who goes over sockets does not read what cards are set to: one cause, and not this one.
+        let of_cards = [&b"NCCL_IB_"[..], b"NCCL_NET_GDR", b"NCCL_PXN"];
+        let of_cards = of_cards.iter().any(|start| subject.name.starts_with(start));
+        let without = || subject.of.difference(&saying);
+        if by_all
+            && without().next().is_some()
+            && !(of_cards && without().all(|host| slow.contains(host)))
+        {
             let start = is_read_at_start(subject.name);
             partly.entry((saying, start)).or_default().push(subject);
         }

@@ -64,7 +64,7 @@ pub(super) fn is_fast_card(fact: &Fact) -> bool {
 }
 
 /// Sockets, by NCCL's own network or by a provider of libfabric's that is one.
-fn is_over_sockets(fact: &Fact) -> bool {
+pub(super) fn is_over_sockets(fact: &Fact) -> bool {
     let slow = [&b"tcp"[..], b"sockets", b"udp"];
     match fact.kind {
         Kind::Network => is_socket(&fact.value),
@@ -436,7 +436,11 @@ fn nvls(net: &Net, facts: &Facts) -> Option<Finding> {
     made.extend(of("tree", "connected"));
     let finding = |id, says: String, odd: &Hosts<'_>, other: &Hosts<'_>, sure, why: &str| Finding {
         id,
-        severity: Severity::Warning,
+        severity: match id {
+            // Where ranks connect at the start NVLS is made for whoever can have it.
+            "nvls_not_created" if !connects_at_start(facts) => Severity::Note,
+            _ => Severity::Warning,
+        },
         says,
         about: about(&names(odd)),
         sure,
@@ -455,11 +459,17 @@ fn nvls(net: &Net, facts: &Facts) -> Option<Finding> {
             true => (&cannot, &can, "not "),
             false => (&can, &cannot, ""),
         };
-        let says = format!(
-            "the NVLink switches can {not}be used (NVLS) on {}, unlike on {}",
-            listed(names(odd)),
-            count(other.len(), "host")
-        );
+        let says = match odd.keys().all(|host| other.contains_key(host)) {
+            true => format!(
+                "some GPUs of {} can use the NVLink switches (NVLS) and others cannot",
+                listed(names(odd))
+            ),
+            false => format!(
+                "the NVLink switches can {not}be used (NVLS) on {}, unlike on {}",
+                listed(names(odd)),
+                count(other.len(), "host")
+            ),
+        };
         let why = "each process says whether its device can";
         return Some(finding("nvls_mixed", says, odd, other, Sure::High, why));
     }
@@ -502,7 +512,13 @@ fn nvls(net: &Net, facts: &Facts) -> Option<Finding> {
             listed(names(&not_made)),
             count(made.len(), "other host")
         );
-        let why = "hosts with communicators of the same size do the same";
+        let why = match connects_at_start(facts) {
+            true => "hosts with communicators of the same size do the same",
+            false => {
+                "hosts with communicators of the same size do the same; but since 2.22 buffers are \
+                 made when a call first needs them, and stages of a pipeline may call different ones"
+            }
+        };
         return Some(finding(
             "nvls_mixed",
             says,
@@ -527,8 +543,13 @@ fn nvls(net: &Net, facts: &Facts) -> Option<Finding> {
         "NVLS is available on {} and was not made for any communicator",
         listed(names(&not_made))
     );
-    let why = "a communicator of more than two ranks of a host connected, and no NVLS line came; \
-               NCCL_ALGO, or calls too small for it, do the same";
+    let why = match connects_at_start(facts) {
+        true => "a communicator of more than two ranks of a host connected, and no NVLS line came",
+        false => {
+            "a communicator of more than two ranks of a host connected, and no NVLS line came; since \
+             2.22 it is made when a call first needs it: NCCL_ALGO, or no large AllReduce, do the same"
+        }
+    };
     let other = Hosts::new();
     Some(finding(
         "nvls_not_created",
@@ -538,6 +559,21 @@ fn nvls(net: &Net, facts: &Facts) -> Option<Finding> {
         Sure::Medium,
         why,
     ))
+}
+
+/// Before 2.22 ranks connect in all ways when a communicator is made, later when a call first needs
+/// it (`NCCL_RUNTIME_CONNECT`).
+fn connects_at_start(facts: &Facts) -> bool {
+    let versions = facts
+        .keys()
+        .filter(|fact| fact.kind == Kind::Version && *fact.name == *b"nccl");
+    let mut minors = versions.map(|fact| {
+        let minor = fact.value.strip_prefix(b"2.")?;
+        let minor = minor.split(|b| *b == b'.').next()?;
+        std::str::from_utf8(minor).ok()?.parse::<u32>().ok()
+    });
+    let told = facts.contains_key(&Fact::new(Kind::Setting, "NCCL_RUNTIME_CONNECT", "0"));
+    told || minors.next().flatten().is_some_and(|minor| minor < 22)
 }
 
 fn p2p(facts: &Facts) -> Vec<Finding> {

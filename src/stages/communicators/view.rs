@@ -15,8 +15,6 @@ pub struct View<'f> {
     pub nranks: Option<u32>,
     /// How many nodes it is on.
     pub nodes: Option<u32>,
-    /// What it is for, as far as it is known.
-    pub label: &'static str,
 }
 
 /// A member, as its process tells of it.
@@ -38,7 +36,6 @@ impl Found {
                 comm_id: communicator.key.text(),
                 nranks: communicator.nranks,
                 nodes: facts.nodes(),
-                label: communicator.label.of.name(),
                 facts,
             }
         })
@@ -81,11 +78,6 @@ impl<'f> Seat<'f> {
     /// Its channels, and the line that says so.
     pub fn channels(&self) -> Option<(Channels, First)> {
         self.side.channels
-    }
-
-    /// True where NCCL named its id, rank and size.
-    pub fn is_named(&self) -> bool {
-        self.side.comm_id.is_some() && self.side.rank.is_some()
     }
 
     /// Calls made on it.

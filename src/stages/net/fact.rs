@@ -376,6 +376,14 @@ mod tests {
             ["nvls.support = not available"]
         );
         assert_eq!(
+            of("P2P is disabled between NVLINK connected GPUs 0 and 1. This should not be"),
+            ["p2p = disabled between GPUs with NVLink"]
+        );
+        assert_eq!(
+            of("Warning: ENV NCCL_X is unused. Setting it has no effect."),
+            ["setting.NCCL_X = is unused"]
+        );
+        assert_eq!(
             of("NET/Plugin: Could not find: libnccl-net.so"),
             ["plugin.net = libnccl-net.so not found"]
         );
