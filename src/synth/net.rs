@@ -86,14 +86,9 @@ pub fn cards(net: Net, nccl: Nccl, proc: &Proc, per_node: usize) -> Vec<Said> {
                 "NET/IB : Using {}{order}; OOB eth0:{address}",
                 list.trim_end()
             ));
-            let state = if net == Net::Roce {
-                "Disabled"
-            } else {
-                "Enabled"
-            };
             for n in 0..per_node {
                 info(format!(
-                    "NET/IB : GPU Direct RDMA {state} for HCA {n} 'mlx5_{n}'"
+                    "NET/IB : GPU Direct RDMA Enabled for HCA {n} 'mlx5_{n}'"
                 ));
             }
             info("Using network IB".into());
@@ -162,7 +157,7 @@ fn ways(net: Net, nccl: Nccl, job: &Job, comm: &Comm, rank: usize) -> Vec<Way> {
                     _ => "IB",
                 };
                 row.gdr = match net {
-                    Net::Ib | Net::Efa => "yes",
+                    Net::Ib | Net::Roce | Net::Efa => "yes",
                     _ => "no",
                 };
                 row.direction = if sends { "send" } else { "receive" };

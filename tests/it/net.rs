@@ -466,7 +466,7 @@ fn connections_of_a_made_job_come_back_exactly() {
                 has("job.gpudirect = on");
                 has("network = IB");
             }
-            o if o.contains("net roce") => has("job.gpudirect = off"),
+            o if o.contains("net roce") => has("nic.IB.0 = mlx5_0:1/RoCE"),
             o if o.contains("net efa") => has("network = AWS Libfabric"),
             o if o.contains("net socket") => has("transport = SHM/direct"),
             _ => has("job.gpudirect = no network connections; cards could"),
