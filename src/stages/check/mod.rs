@@ -21,8 +21,14 @@ pub(crate) mod compare;
 pub mod coverage;
 pub(crate) mod evidence;
 pub mod expect;
+mod facts;
 pub mod finding;
+mod gpudirect;
 pub mod hosts;
+pub mod initialisation;
+mod known;
+mod nvls;
+pub mod settings;
 #[cfg(test)]
 mod hosts_tests;
 pub(crate) mod hygiene;

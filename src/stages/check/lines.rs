@@ -1,0 +1,113 @@
+//! Which kinds of lines a log has.
+
+use crate::stages::communicators::Found;
+use crate::stages::net::Net;
+use crate::stages::net::fact::Kind;
+use crate::stages::net::table;
+use std::collections::BTreeSet;
+
+/// Which lines have a time stamp.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Stamps {
+    /// Not known.
+    #[default]
+    Unknown,
+    /// None.
+    None,
+    /// WARN lines: what NCCL does by itself since 2.26.
+    Warn,
+    /// All.
+    All,
+}
+
+/// What is known of a log. The program fills it: [`Known::add_net`], [`Known::add_found`], the
+/// rest by hand.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Known {
+    /// Hosts.
+    pub hosts: u64,
+    /// There are calls.
+    pub calls: bool,
+    /// All members of all communicators with calls are in the log.
+    pub whole: bool,
+    /// INIT lines name communicators with their ranks.
+    pub init: bool,
+    /// They name the id that members share.
+    pub ids: bool,
+    /// They say how long it took.
+    pub timings: bool,
+    /// A network is named.
+    pub network: bool,
+    /// Cards are listed.
+    pub cards: bool,
+    /// Cards say whether they reach the GPUs' memory.
+    pub reach: bool,
+    /// Connections are there.
+    pub links: bool,
+    /// NVLink switches are spoken of.
+    pub nvls: bool,
+    /// Settings are there.
+    pub settings: bool,
+    /// A version is named.
+    pub version: bool,
+    /// Every host names its version.
+    pub versions: bool,
+    /// TUNING lines are there.
+    pub tuning: bool,
+    /// RCCL's lines of kernels that begin and end are there.
+    pub kernels: bool,
+    /// WARN lines are there.
+    pub warns: bool,
+    /// The trainer's step lines are there.
+    pub steps: bool,
+    /// They say how long a step took.
+    pub step_times: bool,
+    /// Which lines have a time stamp.
+    pub stamps: Stamps,
+}
+
+impl Known {
+    /// Adds what the lines on networks, versions and settings cover.
+    pub fn add_net(&mut self, net: &Net) {
+        let facts = table::collected(net);
+        let has = |kind: Kind| facts.keys().any(|fact| fact.kind == kind);
+        let hosts = net.hosts();
+        self.hosts = self.hosts.max(hosts.len() as u64);
+        self.network |= has(Kind::Network);
+        self.cards |= has(Kind::Nic) || has(Kind::Provider);
+        self.reach |= has(Kind::GpuDirect);
+        self.links |= !net.all.links.is_empty();
+        self.nvls |= has(Kind::Nvls);
+        self.settings |= has(Kind::Setting);
+        self.tuning |= net.all.tuned;
+        let named = facts.iter().filter(|(fact, _)| {
+            fact.kind == Kind::Version && matches!(&fact.name[..], b"nccl" | b"rccl")
+        });
+        let mut saying: BTreeSet<&[u8]> = BTreeSet::new();
+        for (_, said) in named {
+            self.version = true;
+            saying.extend(said.hosts.keys().map(|host| &host[..]));
+        }
+        self.versions |= !hosts.is_empty() && hosts.iter().all(|host| saying.contains(host));
+    }
+
+    /// Adds what the lines on communicators cover.
+    pub fn add_found(&mut self, found: &Found) {
+        let mut whole = true;
+        for view in found.views() {
+            let (mut seen, mut calls, mut named) = (0_u64, false, true);
+            for seat in view.seats() {
+                seen += 1;
+                calls |= seat.calls() > 0;
+                named &= seat.rank().is_some();
+                self.timings |= seat.init_s().is_some();
+                self.init |= seat.rank().is_some();
+            }
+            self.calls |= calls;
+            self.ids |= view.comm_id.is_some();
+            let all = named && view.comm_id.is_some() && view.nranks.map(u64::from) == Some(seen);
+            whole &= all || !calls;
+        }
+        self.whole = self.calls && whole;
+    }
+}
