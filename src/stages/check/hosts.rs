@@ -28,8 +28,8 @@ pub fn findings(net: &Net) -> Vec<Finding> {
 /// A version that must be alike: its name in [`Kind::Version`], the finding, what it is, how bad.
 type Version = (&'static str, &'static str, &'static str, Severity);
 
-/// NCCL refuses ranks of other versions in one communicator (`Mismatched NCCL version detected` in
-/// `src/init.cc`); of the others the behaviour differs, and nothing says so.
+/// Since 2.23 NCCL refuses ranks of other versions in one communicator (`Mismatched NCCL version
+/// detected` in `src/init.cc`); before, and for all others, nothing says so.
 const VERSIONS: [Version; 11] = [
     ("nccl", "version_mixed", "NCCL", Severity::Warning),
     ("nccl_git", "version_mixed", "NCCL's source", Severity::Note),
