@@ -4,10 +4,11 @@
 //! `allgathers` a rank waits for the others, so that a rank which comes late, or is slow in another
 //! part, shows as long times of all others there; the ranks that waited least came last.
 //!
-//! What is slow: more than [`SLOW_S`] with most of it in one part. Of the jobs in `testdata` and of
-//! public logs one took 12.7 seconds, for a rank that came late, and all others less than 5; what people ask about took 55 seconds
-//! (nccl#1646) and two and a half minutes (nccl#1156). A rank alone is slow where a part other than
-//! waiting took it [`TIMES`] times the median of the ranks and more than [`RANK_S`].
+//! What is slow: more than ten seconds with most of it in one part. Of the jobs in `testdata` and of
+//! public logs one took 12.7 seconds, for a rank that came late, and all others less than 5; what
+//! people ask about took 55 seconds (nccl#1646) and two and a half minutes (nccl#1156). A rank alone
+//! is slow where a part other than waiting took it five times the median of the ranks and more than
+//! five seconds.
 
 use super::finding::{About, Finding, Severity, Sure};
 use super::said::{about, count, evidence, listed, text};
