@@ -130,7 +130,7 @@ impl<'a, V: Visit> Scan<'a, V> {
         if NCCL.find(line).is_some() || coll::FINDER.find(line).is_some() {
             self.pieces(line, found, &mut v);
         } else if is_rccl_block(line) {
-            v.class = Class::Other;
+            self.headless_version(line, &mut v);
         } else if coll::is_tail(line) || is_init_tail(line) {
             v.waits = true;
             v.things
@@ -533,16 +533,44 @@ impl<'a, V: Visit> Scan<'a, V> {
                 .iter()
                 .any(|level| memmem::find(line, level).is_some())
         {
-            v.class = Class::Other;
-            if let Some(version) = version::headerless(line).filter(|_| V::MESSAGES) {
+            self.headless_version(line, v);
+            if v.things.len() == before && V::MESSAGES {
+                self.headless_message(&line[..end], v);
+            }
+        }
+    }
+
+    /// A line that is no more than a version, if it is one: NCCL's own, or of RCCL's block.
+    fn headless_version(&mut self, line: &'a [u8], v: &mut Verdict<'a>) {
+        v.class = Class::Other;
+        if let Some(version) = version::headerless(line).filter(|_| V::MESSAGES) {
+            let nobody = self.nobody();
+            v.things
+                .push((0, Thing::Message(Message::Version(version), line, nobody, b"")));
+        }
+    }
+
+    /// The message of a line whose header was left out or is not whole. Who said it is not known:
+    /// what names a process's communicator says nothing then.
+    fn headless_message(&mut self, line: &'a [u8], v: &mut Verdict<'a>) {
+        static INFO: LazyLock<memmem::Finder<'static>> =
+            LazyLock::new(|| memmem::Finder::new(b"NCCL INFO "));
+        if let Some(warn) = quoted_warn(line) {
+            let nobody = self.nobody();
+            v.things.push((0, Thing::Message(warn, line, nobody, b"")));
+            return;
+        }
+        let Some(at) = INFO.find(line) else { return };
+        let body = &line[at + b"NCCL INFO ".len()..];
+        // Another line may begin within it.
+        if INFO.find(body).is_some() {
+            return;
+        }
+        match message::message(Level::Info, body) {
+            None | Some(Message::Init(_) | Message::Layout(_) | Message::Timings(_)) => {}
+            Some(message) => {
                 let nobody = self.nobody();
-                v.things.push((
-                    0,
-                    Thing::Message(Message::Version(version), line, nobody, b""),
-                ));
-            } else if let Some(warn) = quoted_warn(line).filter(|_| V::MESSAGES) {
-                let nobody = self.nobody();
-                v.things.push((0, Thing::Message(warn, line, nobody, b"")));
+                v.things.push((at, Thing::Message(message, line, nobody, b"")));
             }
         }
     }

@@ -10,6 +10,7 @@ mod communicators;
 mod diff;
 mod ends;
 mod equal;
+mod facts;
 mod faults;
 mod net;
 mod real;

@@ -2,10 +2,13 @@
 
 use super::fact::{Fact, Kind, facts};
 use super::link::{Channels, Link, Way};
+use super::waiting::{self, Event, Held, Waiting};
 use super::whose::{Thread, Threads, Whose};
 use crate::formats::log::Part;
 use crate::grammar::message::Message;
-use crate::grammar::message::init::{Event, Init, Stage};
+use crate::grammar::message::channel::Connection;
+use crate::grammar::message::graph::Graph;
+use crate::grammar::message::init::{self, Init, Stage};
 use crate::grammar::message::tuning::{Algorithm, Tuning};
 use crate::origin::{Identity, Interner, Merged};
 use crate::scan::{Call, Said, Visit};
@@ -19,6 +22,8 @@ pub struct Partial {
     facts: FxHashMap<(u32, Fact), u64>,
     links: FxHashMap<Link, (Channels, u64)>,
     threads: Threads,
+    /// Connections that wait for an INIT line.
+    waiting: FxHashMap<Thread, Waiting<Whose>>,
     /// Communicators that INIT lines name.
     comms: BTreeSet<(u32, Comm)>,
     tuned: bool,
@@ -50,6 +55,16 @@ pub struct Comm {
 }
 
 impl Comm {
+    /// The communicator of an INIT line.
+    fn of(init: &Init) -> Comm {
+        Comm {
+            comm_id: init.comm_id,
+            comm: init.comm,
+            rank: init.rank,
+            nranks: init.nranks,
+        }
+    }
+
     /// True where the process can print a line of this way for it.
     pub fn fits(&self, way: &Way) -> bool {
         self.rank == way.own() && way.top() < self.nranks
@@ -59,6 +74,97 @@ impl Comm {
 impl Partial {
     fn fact(&mut self, process: u32, fact: Fact, line: u64) {
         self.facts.entry((process, fact)).or_insert(line);
+    }
+
+    fn connection(&mut self, thread: Thread, c: &Connection<'_>, line: u64) {
+        let (process, _) = thread;
+        let way = Way::of(c);
+        let channels = Channels::from([(c.channel, c.index.unwrap_or(0))]);
+        let whose = match c.of {
+            Some(tail) => Whose::Address(tail.comm),
+            None => self.threads.whose(thread),
+        };
+        if !matches!(whose, Whose::Address(_) | Whose::Init { .. }) {
+            self.calls_of(thread);
+            if let Some(held) = self.waiting.entry(thread).or_default().place() {
+                return held.add(whose, way, channels, line);
+            }
+        }
+        self.link(process, whose, way, channels, line);
+    }
+
+    fn link(&mut self, process: u32, whose: Whose, way: Way, channels: Channels, line: u64) {
+        let link = Link {
+            process,
+            whose,
+            way,
+        };
+        let (known, first) = self
+            .links
+            .entry(link)
+            .or_insert_with(|| (Channels::new(), line));
+        *first = line.min(*first);
+        known.extend(channels);
+    }
+
+    /// The chunk is over.
+    fn end(&mut self) {
+        let called: BTreeSet<Thread> = self
+            .threads
+            .calls()
+            .map(|(process, tid, ..)| (process, tid))
+            .collect();
+        for thread in called {
+            self.calls_of(thread);
+        }
+    }
+
+    /// Ends the waiting of a thread that has called since it began.
+    fn calls_of(&mut self, thread: Thread) {
+        let called = self.threads.called(thread);
+        let waiting = self.waiting.entry(thread).or_default();
+        if let Some(mut held) = waiting.called(called) {
+            self.free(thread, &mut held, Event::Other);
+        }
+    }
+
+    /// What waited belongs to the communicator that is named now, if one is and it fits.
+    fn free(&mut self, (process, _): Thread, held: &mut Held<Whose, u64>, event: Event) {
+        for (whose, way, channels, line) in held.take() {
+            let whose = match event {
+                Event::Complete(init) if Comm::of(&init).fits(&way) => Whose::Init {
+                    comm: init.comm,
+                    rank: init.rank,
+                    nranks: init.nranks,
+                    comm_id: init.comm_id,
+                },
+                _ => whose,
+            };
+            self.link(process, whose, way, channels, line);
+        }
+    }
+
+    fn init(&mut self, thread: Thread, line: &init::Line<'_>) {
+        let (process, _) = thread;
+        if line.init.event == init::Event::Init {
+            self.comms.insert((process, Comm::of(&line.init)));
+        }
+        self.calls_of(thread);
+        // Since there are ids there is a START.
+        let names = line.stage == Stage::InitComplete
+            && line.init.comm_id.is_none()
+            && !self.threads.is_begun(thread);
+        let event = match names {
+            true => Event::Complete(line.init),
+            false => Event::Other,
+        };
+        match line.stage {
+            Stage::InitStart => self.threads.begin(thread, line.init),
+            _ => self.threads.end(thread),
+        }
+        let now = self.threads.tick();
+        let mut held = self.waiting.entry(thread).or_default().init(event, now);
+        self.free(thread, &mut held, event);
     }
 }
 
@@ -78,24 +184,11 @@ impl Visit for Partial {
             _ => self.coverage.read += 1,
         }
         match &said.message {
-            Message::Connection(c) => {
-                let whose = match c.of {
-                    Some(tail) => Whose::Address(tail.comm),
-                    None => self.threads.whose(thread),
-                };
-                let way = Way::of(c);
-                let link = Link {
-                    process,
-                    whose,
-                    way,
-                };
-                let (channels, first) = self
-                    .links
-                    .entry(link)
-                    .or_insert_with(|| (Channels::new(), line));
-                *first = line.min(*first);
-                channels.insert((c.channel, c.index.unwrap_or(0)));
-                return;
+            Message::Connection(c) => return self.connection(thread, c, line),
+            Message::Graph(Graph::Trees(_) | Graph::Ring(_)) => {
+                self.calls_of(thread);
+                let now = self.threads.tick();
+                self.waiting.entry(thread).or_default().begins(now);
             }
             Message::Tuning(Tuning::Choice(choice)) => {
                 self.tuned = true;
@@ -105,28 +198,7 @@ impl Visit for Partial {
                 }
                 return;
             }
-            Message::Init(init) => {
-                if init.init.event == Event::Init {
-                    let Init {
-                        comm,
-                        rank,
-                        nranks,
-                        comm_id,
-                        ..
-                    } = init.init;
-                    let comm = Comm {
-                        comm_id,
-                        comm,
-                        rank,
-                        nranks,
-                    };
-                    self.comms.insert((process, comm));
-                }
-                match init.stage {
-                    Stage::InitStart => self.threads.begin(thread, init.init),
-                    _ => self.threads.end(thread),
-                }
-            }
+            Message::Init(init) => self.init(thread, init),
             _ => {}
         }
         facts(&said.message, |fact| self.fact(process, fact, line));
@@ -163,6 +235,14 @@ pub struct All {
     calls: FxHashMap<Thread, u32>,
     last: FxHashMap<u32, u32>,
     inits: FxHashMap<Thread, Init>,
+    waiting: FxHashMap<Thread, Open>,
+}
+
+/// A thread's connections that wait at the end of the chunks added.
+#[derive(Debug, Default)]
+struct Open {
+    state: waiting::State,
+    held: Held<Owner, First>,
 }
 
 /// Whose a connection is.
@@ -180,12 +260,13 @@ impl All {
     /// Adds a chunk that follows what was added before.
     pub fn add(&mut self, part: Part<'_, Partial>) {
         let Part {
-            visit,
+            mut visit,
             to,
             line: before,
             merged,
             ..
         } = part;
+        visit.end();
         let Partial {
             facts,
             links,
@@ -194,9 +275,11 @@ impl All {
             tuned,
             coverage,
             nvls,
+            waiting,
         } = visit;
+        let input = self.input;
         let first = |line| First {
-            input: self.input,
+            input,
             line: before + line,
         };
         self.tuned |= tuned;
@@ -215,20 +298,73 @@ impl All {
         for (process, comm) in comms {
             self.comms.insert((to.processes[process as usize], comm));
         }
+        let mut found = Vec::with_capacity(links.len());
         for (link, (channels, line)) in links {
             let process = to.processes[link.process as usize];
-            let owner = self.owner(process, &link, merged, &to.members);
-            let key = (process, owner, link.way);
-            let first = first(line);
-            let known = self.links.entry(key).or_insert((Channels::new(), first));
-            known.0.extend(channels);
-            known.1 = first.min(known.1);
+            let owner = self.owner(process, link.whose, &link.way, merged, &to.members);
+            found.push(((process, owner, link.way), channels, first(line)));
+        }
+        for (key, channels, first) in found {
+            self.link(key, channels, first);
+        }
+        for ((process, tid), mut of) in waiting {
+            let thread = (to.processes[process as usize], tid);
+            let wait = |all: &mut Self, held: &mut Held<Whose, u64>| {
+                for (whose, way, channels, line) in held.take() {
+                    let owner = all.owner(thread.0, whose, &way, merged, &to.members);
+                    all.wait(thread, owner, way, channels, first(line));
+                }
+            };
+            wait(self, &mut of.lead);
+            if let Some(event) = of.first {
+                self.free(thread, event);
+            }
+            if let Some(state) = of.state {
+                self.waiting.entry(thread).or_default().state = state;
+            }
+            wait(self, &mut of.open);
         }
         self.keep(&threads, &to.processes, &to.members);
     }
 
+    /// A connection waits for what its thread says next, unless the thread calls.
+    fn wait(&mut self, thread: Thread, owner: Owner, way: Way, channels: Channels, first: First) {
+        let open = self.waiting.entry(thread).or_default();
+        match open.state {
+            waiting::State::Waits => open.held.add(owner, way, channels, first),
+            waiting::State::Calls => self.link((thread.0, owner, way), channels, first),
+        }
+    }
+
+    /// What waited belongs to the communicator that is named now, if one is and it fits.
+    fn free(&mut self, thread: Thread, event: Event) {
+        let Some(open) = self.waiting.get_mut(&thread) else {
+            return;
+        };
+        for (owner, way, channels, first) in open.held.take() {
+            let owner = match event {
+                Event::Complete(init) if Comm::of(&init).fits(&way) => Owner::Comm(Comm::of(&init)),
+                _ => owner,
+            };
+            self.link((thread.0, owner, way), channels, first);
+        }
+    }
+
+    fn link(&mut self, key: (u32, Owner, Way), channels: Channels, first: First) {
+        let known = self.links.entry(key).or_insert((Channels::new(), first));
+        known.0.extend(channels);
+        known.1 = first.min(known.1);
+    }
+
     /// Whose a chunk's connection is.
-    fn owner(&self, process: u32, link: &Link, merged: &Merged, members: &[u32]) -> Owner {
+    fn owner(
+        &self,
+        process: u32,
+        whose: Whose,
+        way: &Way,
+        merged: &Merged,
+        members: &[u32],
+    ) -> Owner {
         let of_member = |member: u32| {
             let member = merged.origins.members.get(member);
             let Identity {
@@ -243,13 +379,7 @@ impl All {
                 nranks,
             })
         };
-        let of_init = |init: &Init| Comm {
-            comm_id: init.comm_id,
-            comm: init.comm,
-            rank: init.rank,
-            nranks: init.nranks,
-        };
-        let comm = match link.whose {
+        let comm = match whose {
             Whose::Init {
                 comm,
                 rank,
@@ -265,7 +395,7 @@ impl All {
             Whose::Before { tid, init, call } => {
                 let thread = (process, tid);
                 let begun = self.inits.get(&thread).filter(|_| init);
-                begun.map(of_init).or_else(|| {
+                begun.map(Comm::of).or_else(|| {
                     let own = self.calls.get(&thread).copied();
                     let any = call.map(|member| members[member as usize]);
                     own.or(any)
@@ -276,7 +406,7 @@ impl All {
             Whose::Address(comm) => return Owner::Address(comm),
         };
         match comm {
-            Some(comm) if comm.fits(&link.way) => Owner::Comm(comm),
+            Some(comm) if comm.fits(way) => Owner::Comm(comm),
             _ => Owner::Unknown,
         }
     }
@@ -322,6 +452,10 @@ impl All {
     /// Decides what only the whole can: a connection whose owner is not known belongs to the one
     /// communicator of the process that it fits. `aliases` says which process each really is.
     pub fn settle(&mut self, aliases: &[u32]) {
+        let waiting: Vec<Thread> = self.waiting.keys().copied().collect();
+        for thread in waiting {
+            self.free(thread, Event::Other);
+        }
         let real = |process: u32| aliases.get(process as usize).copied().unwrap_or(process);
         for ((process, fact), first) in std::mem::take(&mut self.said) {
             let said = self.said.entry((real(process), fact)).or_insert(first);

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`fact`] | what a message says, as subject and value |
 //! | [`whose`] | which communicator a connection belongs to |
+//! | [`waiting`] | connections whose communicator is named behind them |
 //! | [`link`] | connections |
 //! | [`fold`] | a chunk's part, and all of them |
 //! | [`table`] | the facts by job and host |
@@ -15,6 +16,7 @@ pub mod fold;
 pub mod link;
 pub mod pairs;
 pub mod table;
+pub mod waiting;
 pub mod whose;
 
 use crate::calls::{self, Options, Progress};

@@ -3,9 +3,11 @@
 //!
 //! 1. Between `Init START` and `Init COMPLETE` of a thread its connections are that
 //!    communicator's.
-//! 2. Later ones (since 2.22 ranks connect when first needed) belong to the communicator of the
+//! 2. Up to 2.17 there is no START: those before a thread's `Init COMPLETE` are that
+//!    communicator's ([`super::waiting`]).
+//! 3. Later ones (since 2.22 ranks connect when first needed) belong to the communicator of the
 //!    call that the thread made last; of a thread that makes no calls, of the process.
-//! 3. The rank that prints the line must be this process's rank there, and both ends must fit in
+//! 4. The rank that prints the line must be this process's rank there, and both ends must fit in
 //!    it. Else the connection belongs to the one communicator of the process where that holds.
 //!
 //! What is left is not known. A chunk knows only its own lines: what began before it is
@@ -18,7 +20,7 @@ use rustc_hash::FxHashMap;
 pub type Thread = (u32, Option<u64>);
 
 /// Whose a connection is, as far as a chunk knows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Whose {
     /// The communicator that the thread initialises.
     Init {
@@ -107,6 +109,25 @@ impl Threads {
     pub fn end(&mut self, thread: Thread) {
         self.now += 1;
         self.init.insert(thread, (self.now, None));
+    }
+
+    /// Counts a line that is neither.
+    pub fn tick(&mut self) -> u64 {
+        self.now += 1;
+        self.now
+    }
+
+    /// True where the thread has begun an initialisation, in this chunk, and not ended it.
+    pub fn is_begun(&self, thread: Thread) -> bool {
+        matches!(self.init.get(&thread), Some((_, Some(_))))
+    }
+
+    /// When the thread called last; 0 where it did not.
+    pub fn called(&self, (process, tid): Thread) -> u64 {
+        let members = self.members.get(&process).into_iter().flatten();
+        let called = members.flat_map(|&member| &self.called[member as usize]);
+        let own = called.filter(|(_, by)| *by == tid);
+        own.map(|(at, _)| *at).max().unwrap_or(0)
     }
 
     /// Whose connection a thread makes now.
