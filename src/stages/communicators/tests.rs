@@ -344,7 +344,14 @@ fn the_model_splits_bytes_between_and_within_nodes() {
             let op = if rank == 0 { "Send" } else { "Recv" };
             vec![(op, BF16, SUM, 800, 1, Some(1 - rank))]
         })
-        .group(&[0, 8], one("PutSignal"));
+        .group(&[0, 8], one("PutSignal"))
+        .group(&[6, 7, 8, 9], |_, _| {
+            vec![("Gather", BF16, SUM, 800, 1, Some(1))]
+        })
+        .group(&[7, 8, 9], |_, _| {
+            vec![("Scatter", BF16, SUM, 900, 2, Some(0))]
+        })
+        .group(&[6, 7], |_, _| vec![("Gather", BF16, SUM, 800, 1, Some(5))]);
     let wire = |all, ring, tree| Some(Wire { all, ring, tree });
     assert_eq!(
         job.wires(),
@@ -357,6 +364,12 @@ fn the_model_splits_bytes_between_and_within_nodes() {
             wire(5400, 3600, 3600),
             wire(4800, 0, 0),
             wire(800, 800, 800),
+            None,
+            // Three parts, two of them from the other host.
+            wire(2400, 1600, 1600),
+            // Two calls of two parts, all to the other host.
+            wire(3600, 3600, 3600),
+            // That root is none of its ranks.
             None,
         ]
     );

@@ -11,9 +11,12 @@
 //! | AllGather, ReduceScatter | n(n-1) S | N/n | N/n |
 //! | AlltoAll | n(n-1) S | pairs on different nodes | the same |
 //! | Broadcast, Reduce | (n-1) S | (N-1)/(n-1) | the same |
+//! | Gather, Scatter | (n-1) S | what ranks on other nodes than the root's send or receive | the same |
 //! | Send | S | all, if the peer is on another node | the same |
 //!
-//! Each rank's part is rounded down to a whole byte.
+//! Gather and Scatter are a Send and a Recv between the root and every other rank (`src/enqueue.cc`
+//! since 2.28): a star, whose parts do not go from rank to rank. Each rank's part is rounded down to
+//! a whole byte.
 
 use super::facts::Facts;
 use super::fold::Side;
@@ -97,6 +100,15 @@ fn moved(
             let far = across > 1 && of.is_far(side, u32::try_from(key.root).ok()?)?;
             even(bytes, if far { bytes } else { 0 })
         }
-        Kind::Rooted | Kind::Other => return None,
+        // The root's own part stays where it is.
+        Kind::Rooted if i64::from(side.rank?) == key.root => Wire::default(),
+        Kind::Rooted => {
+            let root = u32::try_from(key.root)
+                .ok()
+                .filter(|&r| u128::from(r) < n)?;
+            let far = across > 1 && of.is_far(side, root)?;
+            even(bytes, if far { bytes } else { 0 })
+        }
+        Kind::Other => return None,
     })
 }
