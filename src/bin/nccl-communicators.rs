@@ -22,6 +22,8 @@ use std::process::ExitCode;
 /// (op=calls:bytes). From both, a model of what all ranks move: model_wire_bytes at best, and of it
 /// between nodes if collectives go round rings (model_inter_ring_bytes), or if AllReduce goes up and
 /// down trees (model_inter_tree_bytes); empty where a rank or its node is not known.
+/// name is what the program that made it called it (commName in ncclConfig_t). NCCL prints it nowhere;
+/// a profiler plugin does (NCCL's example or Inspector), on a line of its own.
 ///
 /// label (tensor, pipeline, data, expert, context, world, unknown) is inferred: from who is a member
 /// and from the calls. confidence is high only where both agree and nothing else fits; evidence says

@@ -567,7 +567,10 @@ impl<'a, V: Visit> Scan<'a, V> {
             return;
         }
         match message::message(Level::Info, body) {
-            None | Some(Message::Init(_) | Message::Layout(_) | Message::Timings(_)) => {}
+            None
+            | Some(
+                Message::Init(_) | Message::Layout(_) | Message::Timings(_) | Message::Named(_),
+            ) => {}
             Some(message) => {
                 let nobody = self.nobody();
                 v.things.push((at, Thing::Message(message, line, nobody, b"")));

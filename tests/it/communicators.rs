@@ -380,6 +380,48 @@ fn splits_without_an_id_are_known_by_their_parent_child_and_color() {
     );
 }
 
+#[test]
+fn a_name_is_the_communicators_whose_thread_says_it() {
+    let init = |tid: u32, comm: u32, id: &str, end: &str| {
+        let text = format!(
+            "ncclCommInitRankConfig comm {comm:#x} rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 1000 \
+             commId {id} - Init {end}"
+        );
+        said(7, 0, &text).replace(":7:7 ", &format!(":7:{tid} "))
+    };
+    let named = |tid: u32, name: &str, hash: u64, rank: u32| {
+        let text = format!(
+            "PROFILER/Plugin: init commName: {name} commHash: {hash} nranks: 2 rank: {rank}"
+        );
+        said(7, 0, &text).replace(":7:7 ", &format!(":7:{tid} "))
+    };
+    // Two threads at once. A name without a communicator, of another rank or hash, is nobody's.
+    let log = [
+        named(8, "nobody's", 0x11, 0),
+        init(8, 0xa0, "0x11", "START"),
+        init(9, 0xb0, "0x22", "START"),
+        named(9, "dp of 2", 0x22, 0),
+        named(8, "another rank's", 0x11, 1),
+        named(8, "tp_0", 0x11, 0),
+        init(8, 0xa0, "0x11", "COMPLETE"),
+        init(9, 0xb0, "0x22", "COMPLETE"),
+        init(8, 0xc0, "0x33", "START"),
+        named(8, "dp of 2 again", 0x22, 0),
+        init(8, 0xc0, "0x33", "COMPLETE"),
+        named(8, "too late", 0x33, 0),
+    ]
+    .concat();
+    let table = Csv::of(&feed(PROGRAM, &[], log).ends(0));
+    assert_eq!(table.columns.last().unwrap(), "name");
+    assert_eq!(
+        table.pick(&["comm_id", "name"]),
+        ["0x11 tp_0", "0x22 dp of 2", "0x33 "]
+    );
+    // PyTorch gives none.
+    let table = Csv::of(&run(PROGRAM, &logs("ddp-inspector-2.28")).calm());
+    assert_eq!(table.column("name"), [""]);
+}
+
 /// The rows of a real log, once its lines have been seen to prove what is claimed: each line by its
 /// number, with what stands on it.
 fn real(name: &str, proof: &[(usize, &str)]) -> Option<Csv> {

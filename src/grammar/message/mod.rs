@@ -6,7 +6,7 @@
 //!
 //! | family | file | |
 //! |---|---|---|
-//! | initialisation | [`init`], [`timing`] | which communicator, where its ranks are, how long it took |
+//! | initialisation | [`init`], [`timing`], [`name`] | which communicator, where its ranks are, how long it took, its name |
 //! | settings, versions, plugins | [`setting`], [`version`], [`plugin`] | what ran, and how it was set |
 //! | network | [`net`], [`nic`] | which network, its cards, GPUDirect |
 //! | connections | [`channel`], [`transport`] | who reaches whom over what |
@@ -25,6 +25,7 @@ pub mod channel;
 pub mod graph;
 pub mod init;
 mod known;
+pub mod name;
 pub mod net;
 pub mod nic;
 pub mod nvls;
@@ -59,6 +60,8 @@ pub enum Message<'a> {
     Layout(init::Layout),
     /// How long an initialisation took.
     Timings(timing::Timings<'a>),
+    /// A communicator's name.
+    Named(name::Named<'a>),
     /// A setting.
     Setting(setting::Setting<'a>),
     /// A version.
@@ -138,7 +141,7 @@ impl Message<'_> {
     /// What the message is about.
     pub fn family(&self) -> Family {
         match self {
-            Message::Init(_) | Message::Layout(_) => Family::Init,
+            Message::Init(_) | Message::Layout(_) | Message::Named(_) => Family::Init,
             Message::Timings(timings) => match timings.of {
                 timing::Of::Init { .. } => Family::Init,
                 timing::Of::Bootstrap => Family::Bootstrap,
@@ -255,6 +258,7 @@ fn rarer(text: &[u8]) -> Option<Message<'_>> {
     }
     version::version(text)
         .map(Message::Version)
+        .or_else(|| name::named(text).map(Message::Named))
         .or_else(|| plugin::plugin(text).map(Message::Plugin))
         .or_else(|| net::net(text, false).map(Message::Net))
         .or_else(|| trace::returned(text).map(Message::Return))

@@ -186,6 +186,13 @@ impl<'f> Facts<'f> {
         self.sides().find_map(|side| side.call.as_deref())
     }
 
+    /// What whoever made it called it, if all members that say so say the same.
+    pub(super) fn name(&self) -> Option<&'f [u8]> {
+        let mut names = self.sides().filter_map(|side| side.name.as_deref());
+        let first = names.next()?;
+        names.all(|name| name == first).then_some(first)
+    }
+
     /// The member whose initialisation took longest; the first of equals.
     pub(super) fn slowest(&self) -> Option<(&'f Side, f64)> {
         let times = self

@@ -30,6 +30,15 @@ enum What {
     Init(Box<Begun>),
     Layout(init::Layout),
     Timing(f64, Vec<(Box<[u8]>, f64)>, u32, u32),
+    Name(Named),
+}
+
+/// A communicator's name, kept.
+struct Named {
+    name: Box<[u8]>,
+    hash: u64,
+    rank: u32,
+    nranks: u32,
 }
 
 /// What an INIT line says, kept.
@@ -118,6 +127,8 @@ pub(crate) struct Side {
     pub(crate) timing: Option<Timing>,
     /// How many channels it has, and the line that says so.
     pub(crate) channels: Option<(Channels, First)>,
+    /// What whoever made it called it.
+    pub(crate) name: Option<Box<[u8]>>,
     /// How far it is.
     pub(crate) state: State,
     /// The calls made on it.
@@ -151,6 +162,12 @@ impl Visit for Partial<'_> {
                 Of::Bootstrap => return,
             },
             Message::Graph(Graph::Channels(channels)) => What::Channels(*channels),
+            Message::Named(named) if !named.name.is_empty() => What::Name(Named {
+                name: named.name.into(),
+                hash: named.hash,
+                rank: named.rank,
+                nranks: named.nranks,
+            }),
             _ => return,
         };
         self.heard.push(Heard {
@@ -250,6 +267,7 @@ impl Sides {
                         side.layout = Some((layout.nodes, layout.local_ranks));
                     }
                 }
+                What::Name(named) => self.name(process, tid, named),
                 What::Timing(total, parts, rank, nranks) => {
                     if let Some(&side) = self.last.get(&(process, tid))
                         && let side = &mut self.list[side]
@@ -259,6 +277,26 @@ impl Sides {
                     }
                 }
             }
+        }
+    }
+
+    /// A name is of the communicator that the thread initialises: its rank and size must be the
+    /// same, and its id where the hash is one.
+    fn name(&mut self, process: u32, tid: Option<u64>, named: Named) {
+        let Some(&at) = self.last.get(&(process, tid)) else {
+            return;
+        };
+        let own = |side: &Side| (side.rank, side.nranks) == (Some(named.rank), Some(named.nranks));
+        // Up to 2.26.1 the hash is another one: then the thread alone says which it is.
+        let is = |side: &Side| side.comm_id == Some(named.hash);
+        let other = !is(&self.list[at])
+            && self
+                .list
+                .iter()
+                .any(|side| side.process == process && is(side));
+        let side = &mut self.list[at];
+        if own(side) && side.state == State::Started && !other {
+            side.name.get_or_insert(named.name);
         }
     }
 
@@ -339,6 +377,9 @@ impl Side {
         self.color = self.color.or(line.color);
         if self.call.is_none() {
             self.call = line.call;
+        }
+        if self.name.is_none() {
+            self.name = line.name;
         }
     }
 

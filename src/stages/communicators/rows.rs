@@ -8,7 +8,7 @@ use super::wire::wire;
 use crate::render::{Cell, Grid};
 
 /// The columns of a communicator's row.
-const COLUMNS: [&str; 26] = [
+const COLUMNS: [&str; 27] = [
     "comm_id",
     "label",
     "confidence",
@@ -35,6 +35,7 @@ const COLUMNS: [&str; 26] = [
     "model_wire_bytes",
     "model_inter_ring_bytes",
     "model_inter_tree_bytes",
+    "name",
 ];
 
 /// One row a communicator.
@@ -85,6 +86,8 @@ pub fn grid(found: &Found) -> Grid {
             wire.map(|w| w.all).into(),
             wire.map(|w| w.ring).into(),
             wire.map(|w| w.tree).into(),
+            of.name()
+                .map_or(Cell::Empty, |name| Cell::Text(name.to_vec().into())),
         ]
     };
     Grid {
