@@ -14,8 +14,8 @@ use std::process::ExitCode;
 ///
 /// Writes op, nranks, from_bytes and to_bytes (a range of sizes in the log with the same choice),
 /// algorithm, protocol, min_channels, max_channels, lines (TUNING lines), calls (those found for
-/// them), ambiguous (lines that fit calls of several operations or sizes of communicator) and
-/// without_call. Bytes are those of the TUNING lines: count × element size, and up to NCCL 2.23
+/// them; up to NCCL 2.23 one line may serve several), ambiguous (lines that fit calls of several
+/// operations or sizes of communicator) and without_call. Bytes are those of the TUNING lines: count × element size, and up to NCCL 2.23
 /// times nranks for AllGather and ReduceScatter.
 #[derive(Debug, Parser)]
 #[command(name = "nccl-tuning", version, max_term_width = 100, after_long_help = AFTER)]
@@ -35,7 +35,8 @@ struct Cli {
 const AFTER: &str = "\
 The join: a burst is what a thread prints up to the next COLL line behind a TUNING line. In it a
 TUNING line belongs to a call with its operation, where it names one, and its bytes; by a rank 0,
-where INIT lines say who that is.
+where INIT lines say who that is. Up to NCCL 2.23, where no call has its bytes, it may belong to
+calls of one communicator, operation and datatype that have them together.
 
 Examples:
   nccl-tuning nccl.log

@@ -240,7 +240,7 @@ impl<'a, V: Visit> Scan<'a, V> {
             Piece::Doubtful { .. } | Piece::Close => {}
         }
         let slot = self.out.fragments.len() as u32;
-        self.out.visit.slot();
+        self.out.visit.slot_of(&piece);
         let at = self.offset + at as u64;
         self.out.fragments.push(Fragment {
             piece,

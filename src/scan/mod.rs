@@ -79,6 +79,10 @@ pub trait Visit {
     fn mark(&mut self) {}
     /// A place where the merge may put a call whose line is torn, in line order.
     fn slot(&mut self) {}
+    /// The same, with the piece of a line that stands there.
+    fn slot_of(&mut self, _piece: &Piece) {
+        self.slot();
+    }
 }
 
 /// A step line, or another line that ends a stretch of the log.

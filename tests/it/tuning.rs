@@ -190,6 +190,84 @@ fn a_call_of_the_burst_before_serves_no_line() {
 }
 
 #[test]
+fn a_call_whose_line_was_torn_serves_its_line() {
+    let other = coll(1, "Broadcast", 9, 0xb0, 2).replace("h:1:1 [0]", "h:2:2 [1]");
+    let torn = |count: u64| {
+        let whole = coll(1, "AllReduce", count, 0xa0, 8);
+        let (head, tail) = whole.split_at(128);
+        format!("{head}{other}{tail}")
+    };
+    let log = [
+        coll(1, "AllReduce", 256, 0xa0, 8),
+        tuning("AllReduce", 1024, "RING proto LL"),
+        torn(512),
+        tuning("AllReduce", 2048, "RING proto LL"),
+        // Two in a group, one of them torn; then one whose line comes before it: not its own.
+        torn(4096),
+        coll(1, "AllReduce", 8192, 0xa0, 8),
+        tuning("AllReduce", 32_768, "RING proto SIMPLE"),
+        tuning("AllReduce", 16_384, "RING proto SIMPLE"),
+        tuning("AllReduce", 65_536, "RING proto SIMPLE"),
+        torn(16_384),
+    ]
+    .concat();
+    let out = feed("nccl-tuning", &["--sizes"], log)
+        .ends(0)
+        .says(&["5 TUNING lines = 4 with their call + 0 ambiguous + 1 without a call"]);
+    assert_eq!(
+        Csv::of(&out).pick(&["from_bytes", "nranks", "calls", "without_call"]),
+        [
+            "1024 8 1 0",
+            "16384 8 1 0",
+            "2048 8 1 0",
+            "32768 8 1 0",
+            "65536  0 1",
+        ]
+    );
+}
+
+#[test]
+fn a_line_of_calls_put_together_serves_them_all() {
+    let line = |bytes: u64| {
+        says(
+            1,
+            &format!("{bytes} Bytes -> Algo 1 proto 2 time 86.968750"),
+        )
+    };
+    // Up to 2.23: three gradients of a group, one line; then a group of two sizes far apart.
+    let log = [
+        coll(1, "AllReduce", 256, 0xa0, 8),
+        coll(1, "AllReduce", 256, 0xa0, 8),
+        coll(1, "AllReduce", 512, 0xa0, 8),
+        line(4096),
+        coll(1, "AllGather", 100, 0xa0, 8),
+        coll(1, "AllGather", 200, 0xa0, 8),
+        coll(1, "AllGather", 4000, 0xa0, 8),
+        line(300 * 4 * 8),
+        line(4000 * 4 * 8),
+        // As many bytes by two operations: which is not known.
+        coll(1, "AllReduce", 64, 0xa0, 8),
+        coll(1, "AllReduce", 96, 0xa0, 8),
+        coll(1, "Broadcast", 80, 0xa0, 8),
+        coll(1, "Broadcast", 80, 0xa0, 8),
+        line(640),
+    ]
+    .concat();
+    let out = feed("nccl-tuning", &["--sizes"], log)
+        .ends(0)
+        .says(&["4 TUNING lines = 3 with their call + 1 ambiguous + 0 without a call"]);
+    assert_eq!(
+        Csv::of(&out).pick(&["op", "nranks", "from_bytes", "lines", "calls", "ambiguous"]),
+        [
+            " 8 640 1 0 1",
+            "AllGather 8 128000 1 1 0",
+            "AllGather 8 9600 1 2 0",
+            "AllReduce 8 4096 1 3 0",
+        ]
+    );
+}
+
+#[test]
 fn kernels_on_symmetric_memory_and_copies_are_choices_too() {
     let log = [
         says(

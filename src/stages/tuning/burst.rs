@@ -5,10 +5,16 @@
 //! prints up to the next COLL line behind a TUNING line. In it a TUNING line belongs to a call of
 //! its operation (any, where it names none) and its bytes: what the caller passed since 2.24, and
 //! before times the ranks for AllGather and ReduceScatter.
+//!
+//! Up to 2.23 NCCL prints one line for several calls of a group that it puts together, with their
+//! bytes together: calls of one communicator, operation and datatype, in 2.22 and 2.23 those within
+//! four times the smallest's bytes, before all of them (`src/enqueue.cc`). A line that fits such a
+//! sum belongs to its calls.
 
 use crate::grammar::message::tuning::{Algorithm, Protocol};
 use crate::records::{Basis, Datatype, Kind};
 use rustc_hash::FxHashMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How a call is served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -60,6 +66,17 @@ pub struct Burst {
     pub lines: FxHashMap<Line, u64>,
 }
 
+/// Calls that a TUNING line fits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Fit {
+    /// The call; of several that are put together, the smallest.
+    pub made: Made,
+    /// How many calls one line serves.
+    pub each: u64,
+    /// How often there are so many, up to the lines.
+    pub times: u64,
+}
+
 /// A TUNING line of a burst, and the calls it may belong to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Match {
@@ -67,8 +84,8 @@ pub struct Match {
     pub line: Line,
     /// How many of it there are.
     pub lines: u64,
-    /// Calls that fit, with how often, up to `lines`.
-    pub fit: Vec<(Made, u64)>,
+    /// What fits.
+    pub fit: Vec<Fit>,
 }
 
 impl Burst {
@@ -79,17 +96,87 @@ impl Burst {
 
     /// What each line of the burst may belong to. `kind` says what an operation is.
     pub fn matches(&self, kind: impl Fn(u32) -> Kind) -> impl Iterator<Item = Match> {
+        let put_together = if self.lines.keys().any(|line| !line.api) {
+            self.put_together(&kind)
+        } else {
+            Vec::new()
+        };
         self.lines.iter().map(move |(&line, &lines)| {
+            let named = |made: &Made| line.op.is_none_or(|op| op == made.op);
             let fits = |made: &Made| {
-                let named = line.op.is_none_or(|op| op == made.op);
-                named && line.bytes == bytes(made, kind(made.op), line.api).unwrap_or(u64::MAX)
+                let is = bytes(made, kind(made.op), line.api);
+                named(made) && is == Some(line.bytes)
             };
-            let fit = self.calls.iter().filter(|(made, _)| fits(made));
-            let mut fit: Vec<(Made, u64)> = fit.map(|(&made, &n)| (made, n.min(lines))).collect();
+            let single = self.calls.iter().filter(|(made, _)| fits(made));
+            let mut fit: Vec<Fit> = single
+                .map(|(&made, &n)| Fit {
+                    made,
+                    each: 1,
+                    times: n.min(lines),
+                })
+                .collect();
+            if fit.is_empty() && !line.api {
+                let of = put_together.iter();
+                let of = of.filter(|(made, _, sum)| named(made) && *sum == line.bytes);
+                fit.extend(of.map(|&(made, each, _)| Fit {
+                    made,
+                    each,
+                    times: 1,
+                }));
+            }
             fit.sort_unstable();
             Match { line, lines, fit }
         })
     }
+
+    /// Calls that NCCL up to 2.23 may have put together: the smallest, how many, their bytes.
+    fn put_together(&self, kind: &impl Fn(u32) -> Kind) -> Vec<(Made, u64, u64)> {
+        // By member, operation and datatype; the smallest first.
+        let mut classes: BTreeMap<(u32, u32, u32), Vec<Of>> = BTreeMap::new();
+        for (&made, &n) in &self.calls {
+            let Some(bytes) = bytes(&made, kind(made.op), false) else {
+                continue;
+            };
+            let class = (made.member, made.op, made.datatype);
+            classes
+                .entry(class)
+                .or_default()
+                .push(Of { bytes, made, n });
+        }
+        let mut sums = BTreeSet::new();
+        for class in classes.values_mut() {
+            class.sort_unstable();
+            sums.extend(sum(class));
+            // Runs of those within four times the first one's bytes.
+            let mut rest = &class[..];
+            while let Some(first) = rest.first() {
+                let most = first.bytes.saturating_mul(4);
+                let (run, more) = rest.split_at(rest.partition_point(|of| of.bytes < most).max(1));
+                sums.extend(sum(run));
+                rest = more;
+            }
+        }
+        sums.into_iter().collect()
+    }
+}
+
+/// Equal calls, and the bytes of each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Of {
+    bytes: u64,
+    made: Made,
+    n: u64,
+}
+
+/// Several calls together; one alone is none.
+fn sum(calls: &[Of]) -> Option<(Made, u64, u64)> {
+    let first = calls.first()?;
+    let (mut all, mut sum) = (0_u64, 0_u64);
+    for of in calls {
+        all = all.checked_add(of.n)?;
+        sum = sum.checked_add(of.bytes.checked_mul(of.n)?)?;
+    }
+    (all > 1).then_some((first.made, all, sum))
 }
 
 /// The bytes a TUNING line prints for a call.
@@ -140,7 +227,7 @@ mod tests {
             let mut matches = burst.matches(kind);
             let got = matches.next().unwrap().fit;
             got.iter()
-                .map(|(made, n)| (made.op, *n))
+                .map(|fit| (fit.made.op, fit.times))
                 .collect::<Vec<_>>()
         };
         assert_eq!(fit(line(Some(0), 1024, true)), [(0, 2)]);
@@ -149,5 +236,44 @@ mod tests {
         assert_eq!(fit(line(None, 1024, false)), [(0, 2), (1, 1)]);
         assert_eq!(fit(line(None, 1024, true)), [(0, 2)]);
         assert_eq!(fit(line(None, 77, true)), []);
+    }
+
+    #[test]
+    fn a_line_of_several_calls_has_their_bytes_together() {
+        let made = |member, count| Made {
+            member,
+            op: 0,
+            count,
+            datatype: 7,
+            nranks: Some(4),
+        };
+        let mut burst = Burst::default();
+        burst.calls.insert(made(0, 256), 2);
+        burst.calls.insert(made(0, 512), 1);
+        burst.calls.insert(made(0, 4096), 1);
+        burst.calls.insert(made(1, 100), 1);
+        let mut fit = |bytes: u64, api: bool| {
+            burst.lines.clear();
+            let how = How::By(Algorithm::Ring, Protocol::Ll);
+            let line = Line {
+                op: None,
+                bytes,
+                how,
+                channels: None,
+                api,
+            };
+            burst.lines.insert(line, 1);
+            let mut matches = burst.matches(|_| Kind::AllReduce);
+            let got = matches.next().unwrap().fit;
+            got.iter()
+                .map(|fit| (fit.made.count, fit.each, fit.times))
+                .collect::<Vec<_>>()
+        };
+        // Within four times the smallest; all of them; one alone; none of these; since 2.24.
+        assert_eq!(fit(4 * 1024, false), [(256, 3, 1)]);
+        assert_eq!(fit(4 * 5120, false), [(256, 4, 1)]);
+        assert_eq!(fit(4 * 4096, false), [(4096, 1, 1)]);
+        assert_eq!(fit(4 * 4608, false), []);
+        assert_eq!(fit(4 * 1024, true), []);
     }
 }

@@ -1,13 +1,15 @@
 //! A chunk's bursts, and all chunks together. A burst that a chunk's edge cuts is put together
 //! at the merge, so that the result does not depend on where the edges are.
 
-use super::burst::{Burst, How, Line, Made, Match};
+use super::burst::{Burst, Fit, How, Line, Made, Match};
 use crate::formats::log::Part;
+use crate::grammar::coll::Coll;
 use crate::grammar::message::Message;
 use crate::grammar::message::tuning::Tuning;
+use crate::join::Joined;
 use crate::origin::Merged;
 use crate::records::kind;
-use crate::scan::{Call, Said, Visit};
+use crate::scan::{Call, Piece, Said, Visit};
 use crate::tally::Ops;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -41,21 +43,35 @@ pub struct Partial {
     matches: FxHashMap<Match, u64>,
     /// Calls of each member that NCCL tunes.
     calls: FxHashMap<u32, u64>,
+    /// Slots met.
+    slots: u32,
+    /// What comes behind the first slot that may get a call: where the merge puts one decides which
+    /// burst it is in.
+    late: Vec<Late>,
 }
 
-impl Visit for Partial {
-    const MESSAGES: bool = true;
+/// A line behind a slot.
+#[derive(Debug)]
+enum Late {
+    Call(Thread, Made),
+    Line(Thread, Line),
+    Slot(u32),
+}
 
-    #[inline]
-    fn call(&mut self, call: &Call<'_>) {
-        let (op, kind) = self.names.intern(call.coll.op);
-        if kind == crate::records::Kind::PointToPoint {
-            return;
-        }
-        if TUNED.contains(&call.coll.op) {
-            *self.calls.entry(call.member).or_default() += 1;
-        }
-        let thread = (call.process, call.tid);
+/// What a call is to the join, if it is no Send or Recv.
+fn made(names: &mut Ops, member: u32, coll: &Coll<'_>) -> Option<Made> {
+    let (op, kind) = names.intern(coll.op);
+    (kind != crate::records::Kind::PointToPoint).then_some(Made {
+        member,
+        op,
+        count: coll.count,
+        datatype: coll.datatype,
+        nranks: coll.nranks,
+    })
+}
+
+impl Partial {
+    fn made(&mut self, thread: Thread, made: Made) {
         let stretch = self.threads.entry(thread).or_default();
         if stretch.open.is_over() {
             let burst = std::mem::take(&mut stretch.open);
@@ -65,14 +81,35 @@ impl Visit for Partial {
                 count(&mut self.matches, &burst, &self.names);
             }
         }
-        let made = Made {
-            member: call.member,
-            op,
-            count: call.coll.count,
-            datatype: call.coll.datatype,
-            nranks: call.coll.nranks,
-        };
         *stretch.open.calls.entry(made).or_default() += 1;
+    }
+}
+
+impl Visit for Partial {
+    const MESSAGES: bool = true;
+
+    #[inline]
+    fn call(&mut self, call: &Call<'_>) {
+        let Some(made) = made(&mut self.names, call.member, &call.coll) else {
+            return;
+        };
+        if TUNED.contains(&call.coll.op) {
+            *self.calls.entry(call.member).or_default() += 1;
+        }
+        let thread = (call.process, call.tid);
+        if self.late.is_empty() {
+            self.made(thread, made);
+        } else {
+            self.late.push(Late::Call(thread, made));
+        }
+    }
+
+    fn slot_of(&mut self, piece: &Piece) {
+        // A step line joins nothing.
+        if !matches!(piece, Piece::Close) {
+            self.late.push(Late::Slot(self.slots));
+        }
+        self.slots += 1;
     }
 
     fn message(&mut self, said: &Said<'_>) {
@@ -106,8 +143,16 @@ impl Visit for Partial {
             },
         };
         let thread = (said.process, said.tid);
-        let stretch = self.threads.entry(thread).or_default();
-        *stretch.open.lines.entry(line).or_default() += 1;
+        if said.tid.is_none() {
+            // Who printed it is not known, nor therefore which calls are its own.
+            let (lines, fit) = (1, Vec::new());
+            *self.matches.entry(Match { line, lines, fit }).or_default() += 1;
+        } else if self.late.is_empty() {
+            let stretch = self.threads.entry(thread).or_default();
+            *stretch.open.lines.entry(line).or_default() += 1;
+        } else {
+            self.late.push(Late::Line(thread, line));
+        }
     }
 }
 
@@ -145,7 +190,9 @@ impl Key {
 pub struct Counts {
     /// TUNING lines.
     pub lines: u64,
-    /// Calls that were found for them.
+    /// Those whose calls were found.
+    pub joined: u64,
+    /// These calls: up to 2.23 a line may serve several.
     pub calls: u64,
     /// Lines that fit calls of several operations or sizes of communicator.
     pub ambiguous: u64,
@@ -157,6 +204,7 @@ impl Counts {
     /// Adds others.
     pub fn add(&mut self, other: Counts) {
         self.lines += other.lines;
+        self.joined += other.joined;
         self.calls += other.calls;
         self.ambiguous += other.ambiguous;
         self.alone += other.alone;
@@ -180,13 +228,19 @@ impl All {
     /// Adds a chunk that follows what was added before.
     pub fn add(&mut self, part: Part<'_, Partial>) {
         let Part {
-            visit, to, merged, ..
+            visit,
+            to,
+            merged,
+            joined,
+            ..
         } = part;
         let Partial {
             names,
             threads,
             matches,
             calls,
+            late,
+            ..
         } = visit;
         for (member, calls) in calls {
             if is_first(merged, to.members[member as usize]) == Some(true) {
@@ -198,8 +252,10 @@ impl All {
             .into_iter()
             .map(|(found, times)| {
                 let line = renamed(found.line, &mut numbered);
-                let fit = found.fit.into_iter();
-                let fit = fit.map(|(made, n)| (remade(made, &to.members, &mut numbered), n));
+                let fit = found.fit.into_iter().map(|fit| Fit {
+                    made: remade(fit.made, &to.members, &mut numbered),
+                    ..fit
+                });
                 let (fit, lines) = (fit.collect(), found.lines);
                 (Match { line, lines, fit }, times)
             })
@@ -223,6 +279,17 @@ impl All {
                 (thread, stretch.lead.map(&mut bursts), bursts(stretch.open))
             })
             .collect();
+        let thread = |(process, tid): Thread| (to.processes[process as usize], tid);
+        let late: Vec<Late> = late
+            .into_iter()
+            .map(|late| match late {
+                Late::Call(of, made) => {
+                    Late::Call(thread(of), remade(made, &to.members, &mut numbered))
+                }
+                Late::Line(of, line) => Late::Line(thread(of), renamed(line, &mut numbered)),
+                Late::Slot(slot) => Late::Slot(slot),
+            })
+            .collect();
         for (found, times) in matches {
             self.take(&found, times, merged);
         }
@@ -231,6 +298,47 @@ impl All {
                 self.follow(thread, burst, merged);
             }
         }
+        let mut joined = joined.iter().peekable();
+        for late in late {
+            match late {
+                Late::Call(thread, made) => self.made(thread, made, merged),
+                Late::Line(thread, line) => {
+                    let burst = self.open.entry(thread).or_default();
+                    *burst.lines.entry(line).or_default() += 1;
+                }
+                Late::Slot(slot) => {
+                    while let Some(call) = joined.next_if(|call| call.slot <= slot) {
+                        self.joined(call, merged);
+                    }
+                }
+            }
+        }
+        joined.for_each(|call| self.joined(call, merged));
+    }
+
+    /// A call whose line was torn.
+    fn joined(&mut self, call: &Joined, merged: &Merged) {
+        let coll = call.coll();
+        let Some(made) = made(&mut self.names, call.member, &coll) else {
+            return;
+        };
+        if TUNED.contains(&coll.op) && is_first(merged, call.member) == Some(true) {
+            self.calls += 1;
+        }
+        let origins = &merged.origins;
+        let place = origins.members.get(call.member).place;
+        let (tid, _) = call.header();
+        self.made((origins.places.get(place).process, tid), made, merged);
+    }
+
+    fn made(&mut self, thread: Thread, made: Made, merged: &Merged) {
+        let burst = self.open.entry(thread).or_default();
+        if burst.is_over() {
+            let over = std::mem::take(burst);
+            self.close(&over, merged);
+        }
+        let burst = self.open.entry(thread).or_default();
+        *burst.calls.entry(made).or_default() += 1;
     }
 
     /// A thread's next burst, or the rest of the one before.
@@ -269,22 +377,24 @@ impl All {
     fn take(&mut self, found: &Match, times: u64, merged: &Merged) {
         let by = |first: Option<bool>| {
             let fit = found.fit.iter();
-            fit.filter(move |(made, _)| is_first(merged, made.member) == first)
+            fit.filter(move |fit| is_first(merged, fit.made.member) == first)
         };
         let sure = by(Some(true)).next().is_some();
         let fit: Vec<_> = if sure { by(Some(true)) } else { by(None) }.collect();
         // What all of them share.
         let same = |of: fn(&Made) -> Option<u32>| {
-            let first = of(&fit.first()?.0);
+            let first = of(&fit.first()?.made);
             fit.iter()
-                .all(|(made, _)| of(made) == first)
+                .all(|fit| of(&fit.made) == first)
                 .then_some(first)
         };
         let op = same(|made| Some(made.op));
         let nranks = same(|made| made.nranks);
-        let calls: u64 = fit.iter().map(|(_, n)| n).sum();
-        let joined = calls.min(found.lines);
-        let ambiguous = !fit.is_empty() && (op.is_none() || nranks.is_none());
+        let fitting: u64 = fit.iter().map(|fit| fit.times).sum();
+        let joined = fitting.min(found.lines);
+        let each = fit.first().map_or(1, |fit| fit.each);
+        let unsure = op.is_none() || nranks.is_none() || fit.iter().any(|fit| fit.each != each);
+        let ambiguous = !fit.is_empty() && unsure;
         let line = found.line;
         let key = Key {
             op: line.op.or(op.flatten()),
@@ -297,11 +407,12 @@ impl All {
             lines: joined * times,
             ..Counts::default()
         };
-        *if ambiguous {
-            &mut counts.ambiguous
+        if ambiguous {
+            counts.ambiguous = counts.lines;
         } else {
-            &mut counts.calls
-        } = joined * times;
+            counts.joined = counts.lines;
+            counts.calls = counts.lines.saturating_mul(each);
+        }
         if joined > 0 {
             self.found.entry(key).or_default().add(counts);
         }

@@ -69,7 +69,7 @@ fn said(all: &All, report: &Report) {
     }
     report.note(&format!(
         "{} TUNING lines = {} with their call + {} ambiguous + {} without a call",
-        sum.lines, sum.calls, sum.ambiguous, sum.alone
+        sum.lines, sum.joined, sum.ambiguous, sum.alone
     ));
     let joined = sum.calls + sum.ambiguous;
     if all.calls > joined {
