@@ -1,12 +1,14 @@
 //! How a run ends: closed pipes, full disks, wrong words, missing and strange files.
 
-use crate::support::{ALL, READERS, Work, arg, bins, feed, job, long_job, run, run_in, sh};
+use crate::support::{
+    ALL, READERS, Work, arg, bins, feed, job, long_job, run, run_in, sh, tuned_job,
+};
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A run of each program that writes a lot, or as much as it has to say.
-const WRITERS: [&str; 9] = [
+const WRITERS: [&str; 13] = [
     "nccl-steps long.log",
     "nccl-steps long.log --list",
     "nccl-timing long.log --per-step",
@@ -15,12 +17,17 @@ const WRITERS: [&str; 9] = [
     "nccl-ops long.log",
     "nccl-hist long.log --by step,comm",
     "nccl-agg long.log --by step,comm",
+    "nccl-communicators -q long.log --members",
+    "nccl-net -q tuned.log --hosts",
+    "nccl-net -q tuned.log --dot",
+    "nccl-tuning -q tuned.log --sizes",
     "nccl-synth --ranks 8 --steps 200",
 ];
 
 fn long() -> Work {
     let work = Work::new();
     work.file("long.log", long_job());
+    tuned_job(&work);
     work
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 /// The programs that read logs.
-pub(crate) const READERS: [&str; 7] = [
+pub(crate) const READERS: [&str; 9] = [
     "nccl-steps",
     "nccl-timing",
     "nccl-comms",
@@ -17,7 +17,12 @@ pub(crate) const READERS: [&str; 7] = [
     "nccl-hist",
     "nccl-agg",
     "nccl-communicators",
+    "nccl-net",
+    "nccl-tuning",
 ];
+
+/// Those of them that know no steps: what they read is said once.
+pub(crate) const STEPLESS: [&str; 2] = ["nccl-net", "nccl-tuning"];
 
 /// All programs.
 pub(crate) const ALL: [&str; 11] = [
@@ -456,6 +461,16 @@ pub(crate) fn job(ranks: u32, steps: u64, rounds: u64) -> String {
 pub(crate) fn long_job() -> &'static str {
     static LOG: OnceLock<String> = OnceLock::new();
     LOG.get_or_init(|| job(8, 60, 26))
+}
+
+/// A made log of all that nccl-net and nccl-tuning read, of more than two chunks of a mapped file.
+pub(crate) fn tuned_job(work: &Work) -> PathBuf {
+    let path = work.dir().join("tuned.log");
+    let job = "--ranks 16 --nodes 2 --tp 2 --pp 2 --net ib --nvls --tuning --size 10M";
+    let mut args: Vec<&str> = job.split(' ').collect();
+    args.extend(["-o", arg(&path)]);
+    run("nccl-synth", &args).ends(0);
+    path
 }
 
 /// A pattern of a whole COLL body, independent of the grammar under test.
