@@ -49,9 +49,12 @@ struct Cli {
     /// Pipeline-parallel size
     #[arg(long, value_name = "N", default_value_t = 1)]
     pp: usize,
-    /// Expert-parallel size; divides ranks / (tp * pp)
+    /// Expert-parallel size; divides ranks / (tp * cp * pp)
     #[arg(long, value_name = "N", default_value_t = 1)]
     ep: usize,
+    /// Context-parallel size: keys and values go round a ring; divides ranks / (tp * pp)
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    cp: usize,
     /// Transformer layers of the whole model
     #[arg(long, value_name = "N", default_value_t = 4)]
     layers: usize,
@@ -174,6 +177,7 @@ impl Cli {
             tp: self.tp,
             pp: self.pp,
             ep: self.ep,
+            cp: self.cp,
             layers: self.layers,
             steps: self.steps,
             first_step: self.first_step,

@@ -11,9 +11,14 @@ fn refuse(text: String) -> Result<()> {
 }
 
 impl Options {
+    /// Ranks that share a shard of the model, and sum its gradients: data times context.
+    pub fn copies(&self) -> usize {
+        self.ranks / (self.tp * self.pp).max(1)
+    }
+
     /// Data-parallel size.
     pub fn dp(&self) -> usize {
-        self.ranks / (self.tp * self.pp).max(1)
+        self.copies() / self.cp.max(1)
     }
 
     /// The number of the first step.
@@ -69,6 +74,7 @@ impl Options {
             tp,
             pp,
             ep,
+            cp,
             layers,
             ..
         } = *self;
@@ -78,6 +84,7 @@ impl Options {
             ("tp", tp, ranks.max(1)),
             ("pp", pp, ranks.max(1)),
             ("ep", ep, ranks.max(1)),
+            ("cp", cp, ranks.max(1)),
             ("layers", layers, 10_000),
         ] {
             if value == 0 || value > most {
@@ -96,9 +103,15 @@ impl Options {
                 "--tp {tp} times --pp {pp} does not divide --ranks {ranks}"
             ));
         }
+        if !self.copies().is_multiple_of(cp) {
+            return refuse(format!(
+                "--cp {cp} does not divide the {} copies of the model (ranks / (tp * pp))",
+                self.copies()
+            ));
+        }
         if !self.dp().is_multiple_of(ep) {
             return refuse(format!(
-                "--ep {ep} does not divide the data-parallel size {} (ranks / (tp * pp))",
+                "--ep {ep} does not divide the data-parallel size {} (ranks / (tp * cp * pp))",
                 self.dp()
             ));
         }
@@ -107,9 +120,9 @@ impl Options {
                 "--pp {pp} stages need at least as many --layers, not {layers}"
             ));
         }
-        if !self.nccl.since(Nccl::V2_7) && (pp > 1 || ep > 1 || self.zero_counts) {
+        if !self.nccl.since(Nccl::V2_7) && (pp > 1 || ep > 1 || cp > 1 || self.zero_counts) {
             return refuse(
-                "NCCL 2.4 has no Send and Recv: --pp, --ep and --zero-counts need --nccl 2.7"
+                "NCCL 2.4 has no Send and Recv: --pp, --ep, --cp and --zero-counts need --nccl 2.7"
                     .into(),
             );
         }
@@ -257,6 +270,8 @@ mod tests {
         assert!(said(|o| o.nodes = 9).contains("--nodes"));
         assert!(said(|o| o.tp = 3).contains("--tp 3"));
         assert!(said(|o| o.ep = 3).contains("--ep 3"));
+        assert!(said(|o| o.cp = 3).contains("--cp 3"));
+        assert!(said(|o| (o.cp, o.ep) = (4, 2)).contains("--ep 2"));
         assert!(said(|o| o.damage = vec![(Damage::Cut, 1.5)]).contains("0 to 1"));
         assert!(said(|o| o.damage = vec![(Damage::Cut, f64::NAN)]).contains("0 to 1"));
         assert!(said(|o| (o.nccl, o.pp) = (Nccl::V2_4, 2)).contains("2.7"));

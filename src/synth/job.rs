@@ -16,6 +16,8 @@ pub enum Kind {
     Pp,
     /// The ranks among which experts are spread.
     Ep,
+    /// The ranks among which a sequence is spread.
+    Cp,
 }
 
 impl Kind {
@@ -27,6 +29,7 @@ impl Kind {
             Kind::Dp => "dp",
             Kind::Pp => "pp",
             Kind::Ep => "ep",
+            Kind::Cp => "cp",
         }
     }
 }
@@ -86,6 +89,8 @@ pub struct Proc {
     pub dp: Option<usize>,
     /// See `dp`.
     pub ep: Option<usize>,
+    /// See `dp`.
+    pub cp: Option<usize>,
     /// The pair with the stage before.
     pub before: Option<usize>,
     /// The pair with the stage behind.
@@ -118,8 +123,9 @@ fn host(options: &Options, node: usize) -> String {
 }
 
 impl Job {
-    /// Lays out the ranks as Megatron does by default (tp fastest, then dp, then pp; experts
-    /// within dp) and makes the communicators in the order Megatron makes its groups.
+    /// Lays out the ranks as Megatron does by default (tp fastest, then cp, dp, pp; experts within
+    /// dp) and makes the communicators in the order Megatron makes its groups. Gradients are summed
+    /// over dp and cp.
     pub fn new(options: &Options, segment: u64) -> Self {
         let Options {
             seed,
@@ -128,9 +134,10 @@ impl Job {
             tp,
             pp,
             ep,
+            cp,
             ..
         } = *options;
-        let dp = options.dp();
+        let (dp, copies) = (options.dp(), options.copies());
         let per_node = ranks / nodes;
         let procs = (0..ranks).map(|rank| {
             let (node, dev) = (rank / per_node, rank % per_node);
@@ -150,9 +157,10 @@ impl Job {
                 tp: 0,
                 dp: None,
                 ep: None,
+                cp: None,
                 before: None,
                 behind: None,
-                stage: rank / (tp * dp),
+                stage: rank / (tp * copies),
             }
         });
         let mut job = Job {
@@ -160,25 +168,33 @@ impl Job {
             procs: procs.collect(),
             comms: Vec::new(),
         };
-        let at = |t: usize, d: usize, p: usize| t + tp * (d + dp * p);
+        // Copies of the model: the ranks of a context side by side.
+        let at = |t: usize, copy: usize, p: usize| t + tp * (copy + copies * p);
         job.add(seed, Kind::World, (0..ranks).collect(), |proc, slot| {
             proc.world = slot;
         });
-        for (p, d) in pairs(pp, dp) {
+        for (p, d) in pairs(pp, copies) {
             let members = (0..tp).map(|t| at(t, d, p)).collect();
             job.add(seed, Kind::Tp, members, |proc, slot| proc.tp = slot);
         }
-        for (p, t) in pairs(pp, tp).filter(|_| dp > 1) {
-            let members = (0..dp).map(|d| at(t, d, p)).collect();
+        for (p, t) in pairs(pp, tp).filter(|_| copies > 1) {
+            let members = (0..copies).map(|copy| at(t, copy, p)).collect();
             job.add(seed, Kind::Dp, members, |proc, slot| proc.dp = Some(slot));
         }
+        for (p, t) in pairs(pp, tp).filter(|_| cp > 1) {
+            for d in 0..dp {
+                let members = (0..cp).map(|c| at(t, c + cp * d, p)).collect();
+                job.add(seed, Kind::Cp, members, |proc, slot| proc.cp = Some(slot));
+            }
+        }
         for (p, t) in pairs(pp, tp).filter(|_| ep > 1) {
-            for block in 0..dp / ep {
-                let members = (0..ep).map(|e| at(t, block * ep + e, p)).collect();
+            for (block, c) in pairs(dp / ep, cp) {
+                let copy = |e| c + cp * (block * ep + e);
+                let members = (0..ep).map(|e| at(t, copy(e), p)).collect();
                 job.add(seed, Kind::Ep, members, |proc, slot| proc.ep = Some(slot));
             }
         }
-        for (d, t) in pairs(dp, tp) {
+        for (d, t) in pairs(copies, tp) {
             for p in 1..pp {
                 let stage = p;
                 job.add(
@@ -268,6 +284,28 @@ mod tests {
             seen.sort_unstable();
             assert_eq!(seen, (0..16).collect::<Vec<_>>(), "{kind:?}");
         }
+    }
+
+    #[test]
+    fn a_context_is_side_by_side_inside_the_ranks_that_sum_gradients() {
+        let options = Options {
+            ranks: 16,
+            tp: 2,
+            cp: 2,
+            ep: 2,
+            pp: 2,
+            ..Options::default()
+        };
+        options.check().unwrap();
+        let job = Job::new(&options, 0);
+        let of = |kind: Kind| -> Vec<Vec<usize>> {
+            let comms = job.comms.iter().filter(|c| c.kind == kind);
+            comms.map(|c| c.ranks.clone()).collect()
+        };
+        assert_eq!(of(Kind::Dp)[..2], [[0, 2, 4, 6], [1, 3, 5, 7]]);
+        assert_eq!(of(Kind::Cp)[..3], [[0, 2], [4, 6], [1, 3]]);
+        assert_eq!(of(Kind::Ep)[..2], [[0, 4], [2, 6]]);
+        assert_eq!(of(Kind::Pp)[0], [0, 8]);
     }
 
     #[test]

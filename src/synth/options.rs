@@ -260,6 +260,8 @@ pub struct Options {
     pub pp: usize,
     /// Expert-parallel size. Default 1.
     pub ep: usize,
+    /// Context-parallel size. Default 1.
+    pub cp: usize,
     /// Transformer layers of the whole model. Default 4.
     pub layers: usize,
     /// Steps to train. Default 20; ignored with [`Options::size`].
@@ -321,6 +323,7 @@ impl Default for Options {
             tp: 2,
             pp: 1,
             ep: 1,
+            cp: 1,
             layers: 4,
             steps: 20,
             first_step: None,

@@ -138,6 +138,7 @@ impl Run<'_> {
             ("pp", o.pp.to_string()),
             ("dp", o.dp().to_string()),
             ("ep", o.ep.to_string()),
+            ("cp", o.cp.to_string()),
             ("nccl", o.nccl.name().to_owned()),
             ("trainer", o.trainer.name().to_owned()),
             ("prefix", o.prefix.name().to_owned()),

@@ -61,7 +61,7 @@ pub fn program(
     let (pp, stage) = (options.pp, proc.stage);
     let layers = options.layers * (stage + 1) / pp - options.layers * stage / pp;
     match stretch {
-        Stretch::Train => p.train(layers, if pp > 1 { 2 } else { 1 }, options.dp() as u64),
+        Stretch::Train => p.train(layers, if pp > 1 { 2 } else { 1 }, options.copies() as u64),
         Stretch::Eval => {
             p.forward(layers.min(2));
             p.coll(Op::AllReduce, proc.world, 2, Dtype::Fp64, 0);
@@ -183,6 +183,21 @@ impl Program<'_> {
         }
     }
 
+    /// Ring attention: keys and values go once round the ranks of a context, on the way back with
+    /// their gradients behind them (Megatron's `cp_comm_type` p2p).
+    fn attention(&mut self) {
+        let Some(slot) = self.proc.cp else { return };
+        let member = &self.proc.members[slot];
+        let (me, ranks) = (member.rank, self.job.comms[member.comm].ranks.len());
+        let (next, previous) = ((me + 1) % ranks, (me + ranks - 1) % ranks);
+        let times = if self.backward { 2 } else { 1 };
+        for _ in 0..times * (ranks - 1) {
+            let count = Count::Fixed(1_048_576);
+            self.push(Op::Send, slot, count, self.half, 0, next, 0, true);
+            self.push(Op::Recv, slot, count, self.half, 0, previous, 1, false);
+        }
+    }
+
     fn layer(&mut self, layer: usize) {
         let tp = self.proc.tp;
         if self.sharded() {
@@ -193,6 +208,7 @@ impl Program<'_> {
                 self.coll(Op::AllReduce, tp, 16_777_216, self.half, 0);
             }
         }
+        self.attention();
         if let Some(ep) = self.proc.ep {
             self.tokens(ep, layer % 2 == 1);
             self.tokens(ep, layer % 2 == 1);
@@ -216,7 +232,7 @@ impl Program<'_> {
         self.neighbour(Op::Send, self.proc.behind);
     }
 
-    fn train(&mut self, layers: usize, micro_batches: usize, dp: u64) {
+    fn train(&mut self, layers: usize, micro_batches: usize, copies: u64) {
         let (world, tp) = (self.proc.world, self.proc.tp);
         self.coll(Op::Broadcast, tp, 30, Dtype::Int64, 0);
         self.coll(Op::Broadcast, tp, 12_289, Dtype::Int64, 0);
@@ -235,7 +251,7 @@ impl Program<'_> {
             // Gradient buckets: equal ones and a smaller last one.
             for bucket in 0..layers.div_ceil(2) {
                 let elements = if bucket == 0 { 6_400_000 } else { 40_000_000 };
-                self.coll(Op::ReduceScatter, slot, elements / dp, Dtype::Fp32, 0);
+                self.coll(Op::ReduceScatter, slot, elements / copies, Dtype::Fp32, 0);
             }
         }
         self.backward = false;
@@ -253,7 +269,7 @@ impl Program<'_> {
                 // fp8 came with NCCL 2.24.
                 let eighth = bucket % 2 == 1 && self.nccl.since(Nccl::V2_24);
                 let dtype = if eighth { Dtype::Fp8E4m3 } else { self.half };
-                self.coll(Op::AllGather, slot, elements / dp, dtype, 0);
+                self.coll(Op::AllGather, slot, elements / copies, dtype, 0);
             }
             // The mean loss; avg came with NCCL 2.10.
             let mean = if self.nccl.since(Nccl::V2_12) { 4 } else { 0 };
@@ -276,8 +292,10 @@ mod tests {
     #[test]
     fn what_one_rank_sends_its_peer_receives() {
         let options = Options {
+            ranks: 16,
             ep: 2,
             pp: 2,
+            cp: 2,
             layers: 4,
             nccl: Nccl::V2_22,
             zero_counts: true,

@@ -29,11 +29,12 @@ impl Split {
     /// What its members' INIT lines have in common, where that is not an id.
     pub(super) fn id(self, nccl: Nccl, job: &Job) -> Option<String> {
         let parent = job.comms.first()?.id;
-        // Without a number it is the first of its color.
+        // Without a number it is known by how many of its color come before.
         let child = if nccl.since(Nccl::V2_24) {
             self.child
         } else {
-            0
+            let (before, own) = (&job.comms[1..self.child], &job.comms[self.child]);
+            before.iter().filter(|c| c.ranks == own.ranks).count()
         };
         nccl.since(Nccl::V2_23)
             .then(|| format!("{parent:#x}/{child}.{}", self.color))

@@ -99,7 +99,7 @@ impl<'a> Printer<'a> {
             // print_rank_last.
             Trainer::Megatron | Trainer::MegatronBridge | Trainer::MegatronDeepspeed => o.ranks - 1,
             // First of the last stage.
-            Trainer::Nanotron => o.tp * o.dp() * (o.pp - 1),
+            Trainer::Nanotron => o.tp * o.copies() * (o.pp - 1),
             _ => 0,
         }
     }

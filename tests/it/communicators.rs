@@ -96,6 +96,7 @@ fn held(log: &Path, truth: &Value, what: &str) -> (Vec<String>, usize, usize) {
             "pp" => "pipeline",
             "dp" => "data",
             "ep" => "expert",
+            "cp" => "context",
             other => other,
         };
         let (label, sure) = (rows.get(row, "label"), rows.get(row, "confidence"));
@@ -127,12 +128,21 @@ fn made_jobs_come_back_with_their_members_and_labels() {
         "--ranks 16 --nodes 2 --tp 2 --pp 2 --ep 2 --split --nccl 2.23",
         "--ranks 16 --nodes 2 --tp 2 --pp 2 --ep 2 --split --nccl 2.27",
         "--ranks 64 --nodes 8 --tp 4 --pp 2 --ep 2 --split --nccl 2.30",
+        "--ranks 8 --tp 2 --cp 2",
+        "--ranks 8 --tp 1 --cp 4",
+        "--ranks 8 --tp 2 --cp 4",
+        "--ranks 16 --nodes 2 --tp 2 --cp 2 --pp 2 --trainer none",
+        "--ranks 16 --nodes 2 --tp 2 --cp 4 --pp 2 --nccl rccl-2.22",
+        "--ranks 32 --nodes 4 --tp 2 --cp 2 --pp 2 --ep 2 --split --nccl 2.23",
+        "--ranks 64 --nodes 8 --tp 2 --cp 4 --pp 2 --ep 4 --nccl 2.22",
+        "--ranks 256 --nodes 32 --tp 4 --cp 8 --pp 4",
+        "--ranks 1024 --nodes 128 --tp 8 --cp 4 --pp 4 --ep 8 --layers 8",
     ];
     let (mut wrong, mut right, mut labelled) = (Vec::new(), 0, 0);
     for job in jobs {
         let work = Work::new();
         let steps = match job {
-            _ if job.contains("1024") => 1,
+            _ if job.contains("1024") || job.contains("256") => 1,
             _ if job.contains("restart") => 12,
             _ => 3,
         };

@@ -100,6 +100,8 @@ struct Job<'c> {
     gpus: Vec<FxHashSet<Gpu>>,
     /// For each those that share a GPU with it and have other members.
     beside: Vec<Vec<usize>>,
+    /// For each those that have the same members.
+    same: Vec<Vec<usize>>,
     /// Those that sum the gradients of layers that both ends of a pipeline have: no dimension of
     /// their own.
     ends: Vec<bool>,
@@ -123,24 +125,25 @@ impl<'c> Job<'c> {
                 }
             }
         }
-        let beside = gpus.iter().enumerate().map(|(at, own)| {
-            let mut beside: Vec<usize> = own
+        let near = gpus.iter().enumerate().map(|(at, own)| {
+            let mut near: Vec<usize> = own
                 .iter()
                 .filter_map(|gpu| of.get(gpu))
                 .flatten()
                 .copied()
-                .filter(|&other| other != at && gpus[other] != *own)
+                .filter(|&other| other != at)
                 .collect();
-            beside.sort_unstable();
-            beside.dedup();
-            beside
+            near.sort_unstable();
+            near.dedup();
+            near.into_iter().partition(|&other| gpus[other] != *own)
         });
-        let beside = beside.collect();
+        let (beside, same) = near.unzip();
         let ends = ends(&gpus, traffic);
         Job {
             all,
             traffic,
             beside,
+            same,
             gpus,
             ends,
         }
@@ -247,7 +250,9 @@ impl<'c> Job<'c> {
             };
             let data = |&other: &usize| labels[other].of == Of::Data;
             let beside = || self.beside[at].iter().copied().filter(data);
-            let inside = beside().any(|other| self.shared(at, other) > 1);
+            // Ranks that sum gradients together have the same layers: they are no pipeline.
+            let inside =
+                beside().any(|other| self.shared(at, other) > 1) || self.same[at].iter().any(data);
             // The pipeline is the outermost dimension: its neighbours are further apart than a
             // whole communicator of gradients is wide.
             let outside = beside().any(|other| {
