@@ -545,8 +545,10 @@ impl<'a, V: Visit> Scan<'a, V> {
         v.class = Class::Other;
         if let Some(version) = version::headerless(line).filter(|_| V::MESSAGES) {
             let nobody = self.nobody();
-            v.things
-                .push((0, Thing::Message(Message::Version(version), line, nobody, b"")));
+            v.things.push((
+                0,
+                Thing::Message(Message::Version(version), line, nobody, b""),
+            ));
         }
     }
 
@@ -573,7 +575,8 @@ impl<'a, V: Visit> Scan<'a, V> {
             ) => {}
             Some(message) => {
                 let nobody = self.nobody();
-                v.things.push((at, Thing::Message(message, line, nobody, b"")));
+                v.things
+                    .push((at, Thing::Message(message, line, nobody, b"")));
             }
         }
     }

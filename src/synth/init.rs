@@ -79,19 +79,6 @@ pub fn lines(options: &Options, job: &Job, rank: usize) -> Vec<Said> {
         ));
         info("Using network IB".into());
     }
-    if proc.dev == 0 {
-        // The harmless warning of hosts with a device the job may not open.
-        let function = if nccl.since(Nccl::V2_30) {
-            " (wrap_ibv_open_device)"
-        } else {
-            ""
-        };
-        out.push(Said::Warn {
-            place: "misc/ibvwrap.cc:213",
-            function,
-            body: "Call to ibv_open_device failed",
-        });
-    }
     for member in &proc.members {
         comm_lines(options, job, proc, member, &mut out);
     }

@@ -1,8 +1,8 @@
 //! Whether the network's connections reach the GPUs' memory (GPUDirect RDMA).
 
 use super::finding::{Finding, Severity, Sure};
-use super::transport::{Hosts, is_fast_network, is_socket, lines, names, saying};
 use super::said::{about, count, evidence, listed};
+use super::transport::{Hosts, is_fast_network, is_socket, lines, names, saying};
 use crate::stages::net::Net;
 use crate::stages::net::fact::{Fact, Kind};
 use crate::stages::net::fold::First;

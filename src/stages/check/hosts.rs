@@ -5,8 +5,8 @@
 //! held against anything.
 
 use super::finding::{Finding, Severity, Sure};
-use super::transport::{is_fast_card, is_over_sockets};
 use super::said::{about, count, evidence, hosts, listed, split, text};
+use super::transport::{is_fast_card, is_over_sockets};
 use crate::stages::net::Net;
 use crate::stages::net::fact::Kind;
 use crate::stages::net::fold::First;

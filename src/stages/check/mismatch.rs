@@ -43,10 +43,8 @@ struct Calls<'a> {
 
 impl<'a> Calls<'a> {
     fn at(&self, seq: u64) -> Option<&'a Detail> {
-        let first = self.list.first()?.seq;
-        let at = usize::try_from(seq.checked_sub(first)?).ok()?;
-        // The last call of all may stand behind a gap.
-        self.list.get(at).filter(|call| call.seq == seq)
+        let at = self.list.binary_search_by_key(&seq, |call| call.seq);
+        self.list.get(at.ok()?)
     }
 
     /// The same call at two places.
@@ -264,7 +262,10 @@ pub(crate) fn left_out(
     };
     let calls = details.get(&(caller(member.caller?), way))?;
     let made = sent.min(received);
-    let before: Vec<&Detail> = calls.iter().filter(|call| call.seq < made).collect();
+    let mut before: Vec<&Detail> = calls.iter().filter(|call| call.seq < made).collect();
+    // Only what was read without a gap has distances.
+    let gap = before.windows(2).rposition(|w| w[1].seq != w[0].seq + 1);
+    before.drain(..gap.map_or(0, |gap| gap + 1));
     let places: Vec<u64> = before.iter().map(|call| call.nth).collect();
     Some(before.first()?.seq + gap_at(&places, last)?)
 }

@@ -8,6 +8,10 @@
 //! | `streams`, `compare` | the ranks' calls as hashes, and where they differ |
 //! | `again`, `evidence` | calls and lines that are read again where something is wrong |
 //! | `ranks`, `mismatch`, `behind` | ranks that call different things, or fewer |
+//! | [`warnings`], [`triage`], [`known`] | WARN lines by their first cause |
+//! | [`watchdog`], `waited`, `waiting` | PyTorch's watchdog, and the calls it waited for |
+//! | [`transport`], [`hosts`], [`settings`], [`channels`], [`initialisation`] | what hosts show |
+//! | [`expect`], [`coverage`] | what must hold, and what the log can answer |
 //! | `steps` | steps that are not like the others |
 //! | `hygiene` | how the log was written, where that spoils it |
 //! | [`table`] | findings as text and as rows |
@@ -45,6 +49,7 @@ pub mod table;
 pub mod transport;
 pub mod triage;
 mod waited;
+mod waiting;
 pub(crate) mod walk;
 pub mod warnings;
 #[cfg(test)]
@@ -116,7 +121,9 @@ pub fn check(
             || findings.iter().any(|f| f.severity == Severity::Error),
         over: ended.destroyed > 0,
     };
-    let ranks = ranks::ranks(&seen.found, &seen.streams, &inputs, end)?;
+    let watched = seen.warnings.watchdog();
+    let ranks = ranks::ranks(&seen.found, &seen.streams, watched, &inputs, end)?;
+    fold_watchdog(&mut findings, &ranks.findings);
     findings.extend(ranks.findings);
     findings.extend(transport::findings(&seen.net));
     findings.extend(hosts::findings(&seen.net));
@@ -142,6 +149,17 @@ pub fn check(
         findings,
         inputs: seen.inputs.into_iter().map(|input| input.name).collect(),
     })
+}
+
+/// Where the ranks' calls say what is wrong, that PyTorch waited in vain only follows from it.
+fn fold_watchdog(findings: &mut [Finding], ranks: &[Finding]) {
+    let Some(cause) = ranks.iter().find(|f| f.severity == Severity::Error) else {
+        return;
+    };
+    for finding in findings.iter_mut().filter(|f| f.id == "watchdog_timeout") {
+        finding.severity = Severity::Note;
+        finding.why += &format!("; it follows from {}", cause.id);
+    }
 }
 
 fn ended(seen: &Seen) -> Ended {

@@ -1,8 +1,8 @@
 //! Whether the NVLink switches that are there are used, and by all hosts.
 
 use super::finding::{Finding, Severity, Sure};
-use super::transport::{Hosts, by_host, lines, names, saying};
 use super::said::{about, count, evidence, listed};
+use super::transport::{Hosts, by_host, lines, names, saying};
 use crate::stages::net::Net;
 use crate::stages::net::fact::{Fact, Kind};
 use crate::stages::net::table::Facts;

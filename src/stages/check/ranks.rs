@@ -9,7 +9,9 @@ use super::finding::{About, Evidence, Finding, Severity, Spot, Sure};
 use super::mismatch::{self, AHEAD, Details, Parting};
 use super::names::{self, Names, counted, listed};
 use super::streams::{BLOCK, Caller, Streams, Way};
+use super::waiting;
 use super::walk::Walked;
+use super::watchdog::{Watched, What};
 use crate::account::Account;
 use crate::calls::Options;
 use crate::error::Result;
@@ -48,11 +50,14 @@ pub(crate) struct Inputs<'a, F: Fn(u32) -> Result<Input>> {
 pub(crate) fn ranks<F: Fn(u32) -> Result<Input>>(
     found: &Found,
     streams: &Streams,
+    watched: &[Watched],
     inputs: &Inputs<'_, F>,
     end: End,
 ) -> Result<Ranks> {
     let mut compared = compare(found, streams, inputs.accounts);
-    if compared.apart.is_empty() && compared.unpaired.is_empty() {
+    let late = |w: &Watched| matches!(w.what, What::Timeout(_));
+    let hung = watched.iter().any(late);
+    if compared.apart.is_empty() && compared.unpaired.is_empty() && !hung {
         return Ok(Ranks {
             compared,
             findings: Vec::new(),
@@ -102,6 +107,13 @@ pub(crate) fn ranks<F: Fn(u32) -> Result<Input>>(
     if !findings.is_empty() {
         findings.extend(stopped(&last, found));
     }
+    let collectives = streams
+        .at
+        .iter()
+        .filter(|((_, way), _)| *way == Way::Collective);
+    let made = collectives.map(|((number, _), &at)| (caller(*number), streams.calls(at)));
+    let made: FxHashMap<Caller, u64> = made.collect();
+    findings.extend(waiting::findings(watched, &details, &made, &whose, names));
     Ok(Ranks { compared, findings })
 }
 
@@ -175,7 +187,7 @@ fn read_again<F: Fn(u32) -> Result<Input>>(
     for ((caller, way), &at) in &streams.at {
         let calls = streams.calls(at);
         let key = (*streams.callers.get(*caller), *way);
-        wanted.insert(key, vec![calls.saturating_sub(1)..calls]);
+        wanted.insert(key, vec![calls.saturating_sub(waiting::BACK)..calls]);
     }
     let mut want = |caller: Option<u32>, way: Way, block: u64| {
         let Some(caller) = caller else { return };

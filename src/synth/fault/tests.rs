@@ -57,7 +57,7 @@ fn what_makes_no_sense_is_named() {
     assert!(said("recv,comm=tensor", |o| o.pp = 2).contains("comm=pipeline"));
     assert!(said("sockets", one).contains("--nodes 2"));
     assert!(said("sockets", |o| (o.nodes, o.net) = (2, Some(Net::Efa))).contains("--net ib"));
-    assert!(said("gpudirect", |o| (o.nodes, o.net) = (2, Some(Net::Roce))).contains("GPUDirect"));
+    assert!(said("gpudirect", |o| (o.nodes, o.net) = (2, Some(Net::Socket))).contains("GPUDirect"));
     assert!(said("nvls", two).contains("--nvls"));
     assert!(said("channels", |o| (o.nodes, o.tp) = (4, 4)).contains("two hosts"));
     assert!(
