@@ -5,7 +5,7 @@
 //! first four GPUs of a host may well be better connected than the last four.
 
 use super::finding::{About, Finding, Severity, Sure};
-use super::said::{about, count, evidence, listed};
+use super::said::{LINES, about, count, evidence, listed};
 use crate::stages::communicators::Found;
 use crate::stages::net::fold::First;
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,10 +44,19 @@ pub fn findings(found: &Found) -> Vec<Finding> {
             *most = (n, at, view.comm_id);
         }
     }
-    kinds
-        .iter()
-        .filter_map(|(kind, of)| fewer(kind, of))
-        .collect()
+    let mut all: Vec<Finding> = Vec::new();
+    for finding in kinds.iter().filter_map(|(kind, of)| fewer(kind, of)) {
+        // The first four GPUs of a host and the last four: one cause.
+        match all.iter_mut().find(|known| known.says == finding.says) {
+            Some(known) => {
+                known.about.comm_id = None;
+                known.evidence.extend(finding.evidence);
+                known.evidence.truncate(LINES);
+            }
+            None => all.push(finding),
+        }
+    }
+    all
 }
 
 fn fewer(kind: &Kind, of: &BTreeMap<Hosts<'_>, Most>) -> Option<Finding> {

@@ -5,8 +5,8 @@
 //! held against anything.
 
 use super::finding::{Finding, Severity, Sure};
-use super::said::{about, count, evidence, hosts, listed, split, text};
 use super::transport::{is_fast_card, is_over_sockets};
+use super::said::{about, count, evidence, hosts, listed, split, text};
 use crate::stages::net::Net;
 use crate::stages::net::fact::Kind;
 use crate::stages::net::fold::First;
@@ -225,10 +225,9 @@ fn cards(facts: &Facts, all: &mut Vec<Finding>) {
 }
 
 /// Variables that are a host's or a rank's own, or only say what is printed where.
-const OWN: [&str; 16] = [
+const OWN: [&str; 15] = [
     "NCCL_SOCKET_IFNAME",
     "NCCL_OOB_NET_IFNAME",
-    "NCCL_IB_HCA",
     "NCCL_IB_ADDR_RANGE",
     "NCCL_COMM_ID",
     "NCCL_HOSTID",
@@ -360,7 +359,7 @@ fn only_some(
             );
             (
                 saying,
-                format!("only {on} {print} {names}; the other {others} that print settings do not"),
+                format!("only {on} {print} {names}, and {others} with other settings not"),
             )
         }
     };
@@ -405,7 +404,8 @@ fn differs(subject: &Subject<'_>, all: &mut Vec<Finding>) {
     let whole = odd.iter().any(|host| !usual.contains(host));
     all.push(Finding {
         id: "setting_differs",
-        severity: if whole {
+        // Cards are not called the same everywhere.
+        severity: if whole && subject.name != b"NCCL_IB_HCA" {
             Severity::Warning
         } else {
             Severity::Note

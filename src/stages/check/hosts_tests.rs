@@ -55,12 +55,7 @@ fn of(log: &str) -> Vec<Finding> {
         // What it points at is there, and it says something.
         let lines = log.lines().count() as u64;
         assert!(!finding.evidence.is_empty(), "{finding:?}");
-        assert!(
-            finding
-                .evidence
-                .iter()
-                .all(|e| e.at.line().unwrap() < lines)
-        );
+        assert!(finding.evidence.iter().all(|e| e.at.line().unwrap() < lines));
         assert!(!finding.says.ends_with('.') && !finding.advice.is_empty());
         assert!(
             !finding.says.contains("  ") && !finding.advice.contains("  "),
@@ -218,8 +213,7 @@ fn alone(log: &str, severity: Severity, id: &str, host: &str, says: &str) {
     assert!(found.says.contains(says), "{}", found.says);
     // Both sides are shown: a line of the host, and one of another.
     let lines: Vec<&str> = log.lines().collect();
-    let own =
-        |e: &&super::finding::Evidence| lines[e.at.line().unwrap() as usize].starts_with(host);
+    let own = |e: &&super::finding::Evidence| lines[e.at.line().unwrap() as usize].starts_with(host);
     assert!(own(&&found.evidence[0]), "{found:?}");
     assert!(!found.evidence.iter().all(|e| own(&e)), "{found:?}");
 }
@@ -291,6 +285,24 @@ fn the_host_that_is_not_as_the_others_is_named() {
 
     let log_of = is("Using network IB", "Using network Socket");
     let log_of = on(&log_of, odd, "via NET/IB/", "via NET/Socket/");
+    // Every process of one host is told its cards, and no other.
+    let told: String = log
+        .lines()
+        .map(|line| match line.split_once("NCCL_IB_TIMEOUT set") {
+            Some((head, _)) if line.starts_with(odd) => {
+                format!("{line}\n{head}NCCL_IB_HCA set by environment to mlx5_0\n")
+            }
+            _ => format!("{line}\n"),
+        })
+        .collect();
+    let says = "only node03 prints NCCL_IB_HCA, and 3 hosts with other settings not";
+    alone(&told, warning, "setting_differs", odd, says);
+
+    // Two communicators of a host with fewer channels are one finding.
+    let two = job(&JOB.replace("--ranks 16", "--ranks 32"));
+    let two = on(&two, odd, "2 coll channels", "1 coll channels");
+    assert_eq!(ids(&of(&two)), ["warning channels_fewer"]);
+
     // What it does not read for that is no finding of its own.
     let log_of = on(&log_of, odd, "NCCL_IB_TIMEOUT", "NCCL_SOCKET_IFNAME");
     let all = of(&log_of);

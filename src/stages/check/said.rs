@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 const SHOWN: usize = 4;
 
 /// Lines of a finding.
-const LINES: usize = 6;
+pub(super) const LINES: usize = 6;
 
 /// Log text in a sentence.
 pub(super) fn text(bytes: &[u8]) -> String {

@@ -171,9 +171,12 @@ fn pxn(net: &Net) -> Option<Finding> {
         let (Some(host), Some(comm)) = (net.process(*process), shared(*process, owner)) else {
             continue;
         };
-        let Some(card) = way.via.card().filter(|_| way.receives == Some(false)) else {
-            continue;
-        };
+        let sent = way.receives == Some(false);
+        let card = way
+            .via
+            .card()
+            .filter(|card| sent && !is_socket(&card.plugin));
+        let Some(card) = card else { continue };
         let of = sends.entry(comm).or_default();
         let of = of.entry(&host.host).or_insert((0, 0, *first));
         of.0 += card.proxy.map_or(0, |_| channels.len());
