@@ -7,7 +7,7 @@
 use super::finding::{About, Finding, Severity, Sure};
 use super::said::{LINES, about, count, evidence, listed};
 use crate::stages::communicators::Found;
-use crate::stages::net::fold::First;
+use crate::stages::net::all::First;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What communicators of one kind have in common: ranks, nodes, and the GPUs of the members.

@@ -4,7 +4,7 @@ use super::finding::{Evidence, Finding, Spot};
 use super::walk::Walked;
 use crate::error::{Error, Result};
 use crate::source::Input;
-use crate::stages::net::fold::First;
+use crate::stages::net::all::First;
 use memchr::memchr;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;

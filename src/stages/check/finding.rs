@@ -1,6 +1,6 @@
 //! What nccl-check says: one finding, with its evidence.
 
-use crate::stages::net::fold::First;
+use crate::stages::net::all::First;
 
 /// How bad a finding is. The worst comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

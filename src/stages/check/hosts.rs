@@ -9,7 +9,7 @@ use super::transport::{is_fast_card, is_over_sockets};
 use super::said::{about, count, evidence, hosts, listed, split, text};
 use crate::stages::net::Net;
 use crate::stages::net::fact::Kind;
-use crate::stages::net::fold::First;
+use crate::stages::net::all::First;
 use crate::stages::net::table::{self, Facts, Subject};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -4,7 +4,7 @@ use super::finding::{About, Evidence, Finding, Severity, Sure};
 use super::names::counted;
 use super::walk::Walked;
 use crate::account::Account;
-use crate::stages::net::fold::First;
+use crate::stages::net::all::First;
 
 /// The findings on how `input`, the `number`th, was written.
 pub(crate) fn findings(number: u32, input: &Walked, account: &Account) -> Vec<Finding> {

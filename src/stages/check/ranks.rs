@@ -17,7 +17,7 @@ use crate::calls::Options;
 use crate::error::Result;
 use crate::source::Input;
 use crate::stages::communicators::Found;
-use crate::stages::net::fold::First;
+use crate::stages::net::all::First;
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 

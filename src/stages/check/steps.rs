@@ -3,7 +3,7 @@
 use super::finding::{About, Evidence, Finding, Severity, Spot, Sure};
 use super::names::{counted, listed};
 use super::walk::Walked;
-use crate::stages::net::fold::First;
+use crate::stages::net::all::First;
 use crate::stages::survey::Sum;
 use crate::timeline::{Gap, Step};
 

@@ -9,7 +9,7 @@ use super::said::{about, count, evidence, hosts, listed, who};
 use super::{gpudirect, nvls};
 use crate::stages::net::Net;
 use crate::stages::net::fact::{Fact, Kind};
-use crate::stages::net::fold::{First, Owner};
+use crate::stages::net::all::{First, Owner};
 use crate::stages::net::pairs::{Shared, shared};
 use crate::stages::net::table::{self, Facts};
 use std::collections::{BTreeMap, BTreeSet};

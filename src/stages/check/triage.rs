@@ -10,7 +10,7 @@ use super::words::{
     Folded, NAMED, folded as folded_words, lines, most, named, of_processes, on_hosts, text, times,
 };
 use crate::origin::Process;
-use crate::stages::net::fold::First;
+use crate::stages::net::all::First;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How many kinds of unknown bodies have a finding of their own.

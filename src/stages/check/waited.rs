@@ -4,7 +4,7 @@
 use super::finding::{About, Evidence, Finding, Severity, Sure};
 use super::watchdog::{TimedOut, Watched, What};
 use super::words::{ranks as ranks_named, text};
-use crate::stages::net::fold::First;
+use crate::stages::net::all::First;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How far a rank is.

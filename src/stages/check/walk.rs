@@ -173,7 +173,7 @@ pub(crate) fn walk(
     let tally = communicators::tally_options(false);
     let mut merged = Merged::default();
     let mut gathered = Gathered::new(&tally);
-    let mut all = net::fold::All::default();
+    let mut all = net::all::All::default();
     let mut streams = Streams::default();
     let mut inputs: Vec<Walked> = Vec::new();
     let (mut accounts, mut processes) = (Vec::new(), Vec::new());

@@ -16,7 +16,7 @@ use crate::grammar::message::trace::Return;
 use crate::grammar::message::warn::Warn;
 use crate::origin::Interner;
 use crate::scan::Said;
-use crate::stages::net::fold::First;
+use crate::stages::net::all::First;
 use memchr::memmem::Finder;
 use memchr::memrchr;
 use rustc_hash::FxHashMap;

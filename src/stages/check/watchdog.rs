@@ -3,7 +3,7 @@
 
 use super::warnings::TEXT;
 use crate::grammar::message::c10d::C10d;
-use crate::stages::net::fold::First;
+use crate::stages::net::all::First;
 use rustc_hash::FxHashSet;
 use std::collections::BTreeMap;
 

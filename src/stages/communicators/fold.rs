@@ -6,7 +6,7 @@ use crate::grammar::message::timing::Of;
 use crate::grammar::message::{Message, timing};
 use crate::origin::Renumbered;
 use crate::scan::{Call, Said, Visit};
-use crate::stages::net::fold::First;
+use crate::stages::net::all::First;
 use crate::tally;
 use rustc_hash::FxHashMap;
 

@@ -24,7 +24,7 @@ use crate::origin::{Identity, Member, Merged, Process, Renumbered};
 use crate::records::Basis;
 use crate::report::Report;
 use crate::source::Origin;
-use crate::stages::net::fold::First;
+use crate::stages::net::all::First;
 use crate::tally::{self, Bag, Key, Ops, Sizing, Tally};
 use crate::timeline::{self, Present, Timeline, Window};
 use rustc_hash::FxHashMap;

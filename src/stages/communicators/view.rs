@@ -4,7 +4,7 @@ use super::Found;
 use super::facts::Facts;
 use super::fold::Side;
 use crate::grammar::message::graph::Channels;
-use crate::stages::net::fold::First;
+use crate::stages::net::all::First;
 
 /// A communicator.
 pub struct View<'f> {

@@ -11,9 +11,9 @@ use crate::report::Report;
 use crate::source::{Input, Origin};
 use crate::stages::communicators::{self, Found, Sides};
 use crate::stages::hist;
-use crate::stages::net::fold::First;
+use crate::stages::net::all::First;
 use crate::stages::net::{self, Net};
-use crate::stages::tuning::fold::All as Tuning;
+use crate::stages::tuning::all::All as Tuning;
 use crate::tally::{self, Bag, Key, Tally, UNKNOWN};
 use crate::timeline::{self, Present, Timeline, Window};
 use std::collections::{BTreeMap, BTreeSet};
@@ -58,7 +58,7 @@ pub fn run(
         merged: Merged::default(),
         sides: Sides::default(),
         calls: Bag::default(),
-        net: net::fold::All::default(),
+        net: net::all::All::default(),
         inputs: Vec::new(),
         tuning: Tuning::default(),
         counts: Counts::default(),
@@ -89,7 +89,7 @@ struct Gather<'o> {
     sides: Sides,
     /// By merged member.
     calls: Bag<(), Key>,
-    net: net::fold::All,
+    net: net::all::All,
     inputs: Vec<String>,
     tuning: Tuning,
     counts: Counts,

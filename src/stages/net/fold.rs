@@ -1,16 +1,14 @@
-//! What a chunk says, and all chunks together.
+//! What a chunk says.
 
-use super::fact::{Fact, Kind, facts};
+use super::fact::{Fact, facts};
 use super::link::{Channels, Link, Way};
-use super::waiting::{self, Event, Held, Waiting};
+use super::waiting::{Event, Held, Waiting};
 use super::whose::{Thread, Threads, Whose};
-use crate::formats::log::Part;
 use crate::grammar::message::Message;
 use crate::grammar::message::channel::Connection;
 use crate::grammar::message::graph::Graph;
 use crate::grammar::message::init::{self, Init, Stage};
 use crate::grammar::message::tuning::{Algorithm, Tuning};
-use crate::origin::{Identity, Interner, Merged};
 use crate::scan::{Call, Said, Visit};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
@@ -19,17 +17,17 @@ use std::collections::BTreeSet;
 #[derive(Debug, Default)]
 pub struct Partial {
     /// By process and fact: the first line that says so.
-    facts: FxHashMap<(u32, Fact), u64>,
-    links: FxHashMap<Link, (Channels, u64)>,
-    threads: Threads,
+    pub(super) facts: FxHashMap<(u32, Fact), u64>,
+    pub(super) links: FxHashMap<Link, (Channels, u64)>,
+    pub(super) threads: Threads,
     /// Connections that wait for an INIT line.
-    waiting: FxHashMap<Thread, Waiting<Whose>>,
+    pub(super) waiting: FxHashMap<Thread, Waiting<Whose>>,
     /// Communicators that INIT lines name.
-    comms: BTreeSet<(u32, Comm)>,
-    tuned: bool,
+    pub(super) comms: BTreeSet<(u32, Comm)>,
+    pub(super) tuned: bool,
     /// Processes whose calls the NVLink switches served, with the first line.
-    nvls: FxHashMap<(u32, Algorithm), u64>,
-    coverage: Coverage,
+    pub(super) nvls: FxHashMap<(u32, Algorithm), u64>,
+    pub(super) coverage: Coverage,
 }
 
 /// How many of NCCL's lines that are no calls were understood.
@@ -56,7 +54,7 @@ pub struct Comm {
 
 impl Comm {
     /// The communicator of an INIT line.
-    fn of(init: &Init) -> Comm {
+    pub(super) fn of(init: &Init) -> Comm {
         Comm {
             comm_id: init.comm_id,
             comm: init.comm,
@@ -108,7 +106,7 @@ impl Partial {
     }
 
     /// The chunk is over.
-    fn end(&mut self) {
+    pub(super) fn end(&mut self) {
         let called: BTreeSet<Thread> = self
             .threads
             .calls()
@@ -202,327 +200,5 @@ impl Visit for Partial {
             _ => {}
         }
         facts(&said.message, |fact| self.fact(process, fact, line));
-    }
-}
-
-/// Where something is said first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct First {
-    /// The input's number.
-    pub input: u32,
-    /// The line, from 0.
-    pub line: u64,
-}
-
-/// Everything that was said, by merged process.
-#[derive(Debug, Default)]
-pub struct All {
-    /// The facts, in the order they came.
-    pub facts: Interner<Fact>,
-    /// Who says which fact, and where first.
-    pub said: FxHashMap<(u32, u32), First>,
-    /// Connections, with what is known of whose they are.
-    pub links: FxHashMap<(u32, Owner, Way), (Channels, First)>,
-    /// Communicators by process.
-    pub comms: BTreeSet<(u32, Comm)>,
-    /// There are TUNING lines.
-    pub tuned: bool,
-    /// Lines understood.
-    pub coverage: Coverage,
-    /// The input in hand.
-    pub input: u32,
-    // What threads were doing when the chunk added last ended.
-    calls: FxHashMap<Thread, u32>,
-    last: FxHashMap<u32, u32>,
-    inits: FxHashMap<Thread, Init>,
-    waiting: FxHashMap<Thread, Open>,
-}
-
-/// A thread's connections that wait at the end of the chunks added.
-#[derive(Debug, Default)]
-struct Open {
-    state: waiting::State,
-    held: Held<Owner, First>,
-}
-
-/// Whose a connection is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Owner {
-    /// This communicator's.
-    Comm(Comm),
-    /// The one at this address.
-    Address(u64),
-    /// Not known yet.
-    Unknown,
-}
-
-impl All {
-    /// Adds a chunk that follows what was added before.
-    pub fn add(&mut self, part: Part<'_, Partial>) {
-        let Part {
-            mut visit,
-            to,
-            line: before,
-            merged,
-            ..
-        } = part;
-        visit.end();
-        let Partial {
-            facts,
-            links,
-            threads,
-            comms,
-            tuned,
-            coverage,
-            nvls,
-            waiting,
-        } = visit;
-        let input = self.input;
-        let first = |line| First {
-            input,
-            line: before + line,
-        };
-        self.tuned |= tuned;
-        self.coverage.read += coverage.read;
-        self.coverage.known += coverage.known;
-        let used = nvls.into_iter().map(|((process, algorithm), line)| {
-            let fact = Fact::new(Kind::Nvls, "used", algorithm.name());
-            ((process, fact), line)
-        });
-        for ((process, fact), line) in facts.into_iter().chain(used) {
-            let key = (to.processes[process as usize], self.facts.intern(fact));
-            let first = first(line);
-            let said = self.said.entry(key).or_insert(first);
-            *said = first.min(*said);
-        }
-        for (process, comm) in comms {
-            self.comms.insert((to.processes[process as usize], comm));
-        }
-        let mut found = Vec::with_capacity(links.len());
-        for (link, (channels, line)) in links {
-            let process = to.processes[link.process as usize];
-            let owner = self.owner(process, link.whose, &link.way, merged, &to.members);
-            found.push(((process, owner, link.way), channels, first(line)));
-        }
-        for (key, channels, first) in found {
-            self.link(key, channels, first);
-        }
-        for ((process, tid), mut of) in waiting {
-            let thread = (to.processes[process as usize], tid);
-            let wait = |all: &mut Self, held: &mut Held<Whose, u64>| {
-                for (whose, way, channels, line) in held.take() {
-                    let owner = all.owner(thread.0, whose, &way, merged, &to.members);
-                    all.wait(thread, owner, way, channels, first(line));
-                }
-            };
-            wait(self, &mut of.lead);
-            if let Some(event) = of.first {
-                self.free(thread, event);
-            }
-            if let Some(state) = of.state {
-                self.waiting.entry(thread).or_default().state = state;
-            }
-            wait(self, &mut of.open);
-        }
-        self.keep(&threads, &to.processes, &to.members);
-    }
-
-    /// A connection waits for what its thread says next, unless the thread calls.
-    fn wait(&mut self, thread: Thread, owner: Owner, way: Way, channels: Channels, first: First) {
-        let open = self.waiting.entry(thread).or_default();
-        match open.state {
-            waiting::State::Waits => open.held.add(owner, way, channels, first),
-            waiting::State::Calls => self.link((thread.0, owner, way), channels, first),
-        }
-    }
-
-    /// What waited belongs to the communicator that is named now, if one is and it fits.
-    fn free(&mut self, thread: Thread, event: Event) {
-        let Some(open) = self.waiting.get_mut(&thread) else {
-            return;
-        };
-        for (owner, way, channels, first) in open.held.take() {
-            let owner = match event {
-                Event::Complete(init) if Comm::of(&init).fits(&way) => Owner::Comm(Comm::of(&init)),
-                _ => owner,
-            };
-            self.link((thread.0, owner, way), channels, first);
-        }
-    }
-
-    fn link(&mut self, key: (u32, Owner, Way), channels: Channels, first: First) {
-        let known = self.links.entry(key).or_insert((Channels::new(), first));
-        known.0.extend(channels);
-        known.1 = first.min(known.1);
-    }
-
-    /// Whose a chunk's connection is.
-    fn owner(
-        &self,
-        process: u32,
-        whose: Whose,
-        way: &Way,
-        merged: &Merged,
-        members: &[u32],
-    ) -> Owner {
-        let of_member = |member: u32| {
-            let member = merged.origins.members.get(member);
-            let Identity {
-                rank,
-                nranks,
-                comm_id,
-            } = merged.identity_of(member)?;
-            Some(Comm {
-                comm_id,
-                comm: member.comm,
-                rank,
-                nranks,
-            })
-        };
-        let comm = match whose {
-            Whose::Init {
-                comm,
-                rank,
-                nranks,
-                comm_id,
-            } => Some(Comm {
-                comm_id,
-                comm,
-                rank,
-                nranks,
-            }),
-            Whose::Call(member) => of_member(members[member as usize]),
-            Whose::Before { tid, init, call } => {
-                let thread = (process, tid);
-                let begun = self.inits.get(&thread).filter(|_| init);
-                begun.map(Comm::of).or_else(|| {
-                    let own = self.calls.get(&thread).copied();
-                    let any = call.map(|member| members[member as usize]);
-                    own.or(any)
-                        .or_else(|| self.last.get(&process).copied())
-                        .and_then(of_member)
-                })
-            }
-            Whose::Address(comm) => return Owner::Address(comm),
-        };
-        match comm {
-            Some(comm) if comm.fits(way) => Owner::Comm(comm),
-            _ => Owner::Unknown,
-        }
-    }
-
-    /// Keeps what threads were doing at the end of a chunk.
-    fn keep(&mut self, threads: &Threads, processes: &[u32], members: &[u32]) {
-        let mut last: FxHashMap<u32, (u64, u32)> = FxHashMap::default();
-        let mut own: FxHashMap<Thread, (u64, u32)> = FxHashMap::default();
-        for (process, tid, at, member) in threads.calls() {
-            let process = processes[process as usize];
-            let call = (at, members[member as usize]);
-            let newest = last.entry(process).or_insert(call);
-            *newest = call.max(*newest);
-            let newest = own.entry((process, tid)).or_insert(call);
-            *newest = call.max(*newest);
-        }
-        for &thread in own.keys() {
-            self.inits.remove(&thread);
-        }
-        for ((process, tid), at, init) in threads.inits() {
-            let thread = (processes[process as usize], tid);
-            let called = own.get(&thread).map_or(0, |call| call.0);
-            match init {
-                Some(init) if at > called => {
-                    self.inits.insert(thread, init);
-                }
-                _ => {
-                    self.inits.remove(&thread);
-                }
-            }
-        }
-        let newest = |(key, call): (Thread, (u64, u32))| (key, call.1);
-        self.calls.extend(own.into_iter().map(newest));
-        self.last
-            .extend(last.into_iter().map(|(p, call)| (p, call.1)));
-    }
-
-    /// The next input begins.
-    pub fn next_input(&mut self) {
-        self.input += 1;
-    }
-
-    /// Decides what only the whole can: a connection whose owner is not known belongs to the one
-    /// communicator of the process that it fits. `aliases` says which process each really is.
-    pub fn settle(&mut self, aliases: &[u32]) {
-        let waiting: Vec<Thread> = self.waiting.keys().copied().collect();
-        for thread in waiting {
-            self.free(thread, Event::Other);
-        }
-        let real = |process: u32| aliases.get(process as usize).copied().unwrap_or(process);
-        for ((process, fact), first) in std::mem::take(&mut self.said) {
-            let said = self.said.entry((real(process), fact)).or_insert(first);
-            *said = first.min(*said);
-        }
-        let comms = std::mem::take(&mut self.comms);
-        self.comms = comms.into_iter().map(|(p, comm)| (real(p), comm)).collect();
-        let mut of: FxHashMap<u32, Vec<Comm>> = FxHashMap::default();
-        for &(process, comm) in &self.comms {
-            of.entry(process).or_default().push(comm);
-        }
-        let links = std::mem::take(&mut self.links);
-        for ((process, owner, way), (channels, first)) in links {
-            let process = real(process);
-            let comms = of.get(&process).into_iter().flatten();
-            let mut fit = comms.filter(|comm| match owner {
-                Owner::Address(at) => comm.comm == at && comm.fits(&way),
-                Owner::Comm(_) => false,
-                Owner::Unknown => comm.fits(&way),
-            });
-            let owner = match (owner, fit.next(), fit.next()) {
-                (Owner::Comm(comm), ..) | (_, Some(&comm), None) => Owner::Comm(comm),
-                (owner, ..) => owner,
-            };
-            let known = self
-                .links
-                .entry((process, owner, way))
-                .or_insert((Channels::new(), first));
-            known.0.extend(channels);
-            known.1 = first.min(known.1);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::stages::net::{Net, pairs, table};
-    use crate::stages::pieces::{made, walk};
-
-    #[test]
-    fn pieces_of_any_size_give_the_same_rows() {
-        for nccl in ["2.28", "2.16", "rccl-2.22"] {
-            let log = made(nccl);
-            let rows = |size: usize| {
-                let mut all = All::default();
-                let merged = walk(&log, size, Partial::default, |part| all.add(part));
-                let aliases = merged.aliases();
-                all.settle(&aliases);
-                let net = Net {
-                    all,
-                    processes: merged.origins.processes.items().to_vec(),
-                    real: aliases.into_iter().collect(),
-                    inputs: vec!["a".to_owned()],
-                };
-                let mut dot = Vec::new();
-                pairs::dot(&net, &mut dot).unwrap();
-                let hosts = table::Options { hosts: true };
-                let job = table::Options { hosts: false };
-                let tables = (table::grid(&net, &job), table::grid(&net, &hosts));
-                (tables, pairs::grid(&net), dot)
-            };
-            let whole = rows(log.len());
-            assert!(whole.1.rows.len() > 20);
-            for size in [1, 500, 3000, 40_000] {
-                assert_eq!(rows(size), whole, "{nccl} {size}");
-            }
-        }
     }
 }

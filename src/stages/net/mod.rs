@@ -7,10 +7,12 @@
 //! | [`whose`] | which communicator a connection belongs to |
 //! | [`waiting`] | connections whose communicator is named behind them |
 //! | [`link`] | connections |
-//! | [`fold`] | a chunk's part, and all of them |
+//! | [`fold`] | a chunk's part |
+//! | [`all`] | all of them |
 //! | [`table`] | the facts by job and host |
 //! | [`pairs`] | the connections by pair of ranks, as rows and for Graphviz |
 
+pub mod all;
 pub mod fact;
 pub mod fold;
 pub mod link;
@@ -24,8 +26,9 @@ use crate::error::Result;
 use crate::origin::{Merged, Process};
 use crate::report::Report;
 use crate::source::Origin;
+use all::All;
 use fact::Kind;
-use fold::{All, Coverage, Partial};
+use fold::{Coverage, Partial};
 use std::collections::BTreeSet;
 
 /// What NCCL must be told to print all of it.

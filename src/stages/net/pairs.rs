@@ -1,7 +1,8 @@
 //! Who reaches whom over what: a row for each pair of ranks and way, and the same for Graphviz.
 
 use super::Net;
-use super::fold::{Comm, Owner};
+use super::all::Owner;
+use super::fold::Comm;
 use super::link::{Channels, Way};
 use crate::render::{Cell, Grid};
 use std::collections::{BTreeMap, BTreeSet};

@@ -6,8 +6,8 @@
 //! settings those that list any, for who lists some and not this one lacks it.
 
 use super::Net;
+use super::all::First;
 use super::fact::{Fact, Kind};
-use super::fold::First;
 use crate::render::{Cell, Grid};
 use std::collections::{BTreeMap, BTreeSet};
 

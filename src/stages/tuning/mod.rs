@@ -1,9 +1,10 @@
 //! nccl-tuning: which algorithm and protocol, on how many channels, served which operation and
 //! size.
 //!
-//! [`burst`] joins TUNING lines to calls, [`fold`] does so for chunks and all of them, [`table`]
-//! makes ranges of sizes with the same choice.
+//! [`burst`] joins TUNING lines to calls, [`fold`] does so for a chunk, [`all`] for all of them;
+//! [`table`] makes ranges of sizes with the same choice.
 
+pub mod all;
 pub mod burst;
 pub mod fold;
 pub mod table;
@@ -13,7 +14,8 @@ use crate::error::Result;
 use crate::origin::Merged;
 use crate::report::Report;
 use crate::source::Origin;
-use fold::{All, Counts, Partial};
+use all::{All, Counts};
+use fold::Partial;
 
 /// Reads all `origins`, which must be logs.
 ///

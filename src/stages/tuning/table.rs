@@ -1,8 +1,8 @@
 //! The crossover table: of each operation and size of communicator the ranges of bytes with the
 //! same choice.
 
+use super::all::{All, Counts};
 use super::burst::How;
-use super::fold::{All, Counts};
 use crate::render::{Cell, Grid};
 use std::collections::BTreeMap;
 

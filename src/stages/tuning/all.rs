@@ -1,0 +1,376 @@
+//! All chunks together.
+
+use super::burst::{Burst, Fit, How, Line, Made, Match};
+use super::fold::{Late, Partial, TUNED, Thread, made};
+use crate::formats::log::Part;
+use crate::join::Joined;
+use crate::origin::Merged;
+use crate::records::kind;
+use crate::tally::Ops;
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+
+/// Which calls a line serves, as far as it is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key {
+    /// The operation's number.
+    pub op: Option<u32>,
+    /// The communicator's size.
+    pub nranks: Option<u32>,
+    /// The bytes, as printed.
+    pub bytes: u64,
+    /// How the call is served.
+    pub how: How,
+    /// How many channels.
+    pub channels: Option<u32>,
+}
+
+impl Key {
+    /// True where the bytes are what the caller passed, as since NCCL 2.24, whose lines name the
+    /// channels; before they are those of all ranks for AllGather and ReduceScatter.
+    pub fn is_api(&self) -> bool {
+        self.channels.is_some() || !matches!(self.how, How::By(..))
+    }
+}
+
+/// How often.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// TUNING lines.
+    pub lines: u64,
+    /// Those whose calls were found.
+    pub joined: u64,
+    /// These calls: up to 2.23 a line may serve several.
+    pub calls: u64,
+    /// Lines that fit calls of several operations or sizes of communicator.
+    pub ambiguous: u64,
+    /// Lines without a call.
+    pub alone: u64,
+}
+
+impl Counts {
+    /// Adds others.
+    pub fn add(&mut self, other: Counts) {
+        self.lines += other.lines;
+        self.joined += other.joined;
+        self.calls += other.calls;
+        self.ambiguous += other.ambiguous;
+        self.alone += other.alone;
+    }
+}
+
+/// All TUNING lines, with their calls.
+#[derive(Debug, Default)]
+pub struct All {
+    /// Names of operations and kernels.
+    pub names: Ops,
+    /// The lines by what they say and serve.
+    pub found: BTreeMap<Key, Counts>,
+    /// Collective calls by ranks 0, which print TUNING lines; those of one rank alone are not
+    /// tuned.
+    pub calls: u64,
+    open: FxHashMap<Thread, Burst>,
+}
+
+impl All {
+    /// Adds a chunk that follows what was added before.
+    pub fn add(&mut self, part: Part<'_, Partial>) {
+        let Part {
+            visit,
+            to,
+            merged,
+            joined,
+            ..
+        } = part;
+        let Partial {
+            names,
+            threads,
+            matches,
+            calls,
+            late,
+            ..
+        } = visit;
+        for (member, calls) in calls {
+            if is_first(merged, to.members[member as usize]) == Some(true) {
+                self.calls += calls;
+            }
+        }
+        let mut numbered = |number: u32| self.names.intern(names.name(number)).0;
+        let matches: Vec<_> = matches
+            .into_iter()
+            .map(|(found, times)| {
+                let line = renamed(found.line, &mut numbered);
+                let fit = found.fit.into_iter().map(|fit| Fit {
+                    made: remade(fit.made, &to.members, &mut numbered),
+                    ..fit
+                });
+                let (fit, lines) = (fit.collect(), found.lines);
+                (Match { line, lines, fit }, times)
+            })
+            .collect();
+        let mut bursts = |burst: Burst| Burst {
+            calls: burst
+                .calls
+                .into_iter()
+                .map(|(made, n)| (remade(made, &to.members, &mut numbered), n))
+                .collect(),
+            lines: burst
+                .lines
+                .into_iter()
+                .map(|(line, n)| (renamed(line, &mut numbered), n))
+                .collect(),
+        };
+        let threads: Vec<_> = threads
+            .into_iter()
+            .map(|((process, tid), stretch)| {
+                let thread = (to.processes[process as usize], tid);
+                (thread, stretch.lead.map(&mut bursts), bursts(stretch.open))
+            })
+            .collect();
+        let thread = |(process, tid): Thread| (to.processes[process as usize], tid);
+        let late: Vec<Late> = late
+            .into_iter()
+            .map(|late| match late {
+                Late::Call(of, made) => {
+                    Late::Call(thread(of), remade(made, &to.members, &mut numbered))
+                }
+                Late::Line(of, line) => Late::Line(thread(of), renamed(line, &mut numbered)),
+                Late::Slot(slot) => Late::Slot(slot),
+            })
+            .collect();
+        for (found, times) in matches {
+            self.take(&found, times, merged);
+        }
+        for (thread, lead, open) in threads {
+            for burst in lead.into_iter().chain([open]) {
+                self.follow(thread, burst, merged);
+            }
+        }
+        let mut joined = joined.iter().peekable();
+        for late in late {
+            match late {
+                Late::Call(thread, made) => self.made(thread, made, merged),
+                Late::Line(thread, line) => {
+                    let burst = self.open.entry(thread).or_default();
+                    *burst.lines.entry(line).or_default() += 1;
+                }
+                Late::Slot(slot) => {
+                    while let Some(call) = joined.next_if(|call| call.slot <= slot) {
+                        self.joined(call, merged);
+                    }
+                }
+            }
+        }
+        joined.for_each(|call| self.joined(call, merged));
+    }
+
+    /// A call whose line was torn.
+    fn joined(&mut self, call: &Joined, merged: &Merged) {
+        let coll = call.coll();
+        let Some(made) = made(&mut self.names, call.member, &coll) else {
+            return;
+        };
+        if TUNED.contains(&coll.op) && is_first(merged, call.member) == Some(true) {
+            self.calls += 1;
+        }
+        let origins = &merged.origins;
+        let place = origins.members.get(call.member).place;
+        let (tid, _) = call.header();
+        self.made((origins.places.get(place).process, tid), made, merged);
+    }
+
+    fn made(&mut self, thread: Thread, made: Made, merged: &Merged) {
+        let burst = self.open.entry(thread).or_default();
+        if burst.is_over() {
+            let over = std::mem::take(burst);
+            self.close(&over, merged);
+        }
+        let burst = self.open.entry(thread).or_default();
+        *burst.calls.entry(made).or_default() += 1;
+    }
+
+    /// A thread's next burst, or the rest of the one before.
+    fn follow(&mut self, thread: Thread, burst: Burst, merged: &Merged) {
+        let before = self.open.entry(thread).or_default();
+        if before.is_over() && !burst.calls.is_empty() {
+            let over = std::mem::replace(before, burst);
+            self.close(&over, merged);
+            return;
+        }
+        for (made, n) in burst.calls {
+            *before.calls.entry(made).or_default() += n;
+        }
+        for (line, n) in burst.lines {
+            *before.lines.entry(line).or_default() += n;
+        }
+    }
+
+    /// No more lines come.
+    pub fn end(&mut self, merged: &Merged) {
+        for (_, burst) in std::mem::take(&mut self.open) {
+            self.close(&burst, merged);
+        }
+    }
+
+    fn close(&mut self, burst: &Burst, merged: &Merged) {
+        let names = &self.names;
+        let matches: Vec<Match> = burst.matches(|op| kind(names.name(op))).collect();
+        for found in matches {
+            self.take(&found, 1, merged);
+        }
+    }
+
+    /// Counts a line for the calls it serves: those by a rank 0 if ranks are known, for no other
+    /// prints it.
+    fn take(&mut self, found: &Match, times: u64, merged: &Merged) {
+        let by = |first: Option<bool>| {
+            let fit = found.fit.iter();
+            fit.filter(move |fit| is_first(merged, fit.made.member) == first)
+        };
+        let sure = by(Some(true)).next().is_some();
+        let fit: Vec<_> = if sure { by(Some(true)) } else { by(None) }.collect();
+        // What all of them share.
+        let same = |of: fn(&Made) -> Option<u32>| {
+            let first = of(&fit.first()?.made);
+            fit.iter()
+                .all(|fit| of(&fit.made) == first)
+                .then_some(first)
+        };
+        let op = same(|made| Some(made.op));
+        let nranks = same(|made| made.nranks);
+        let fitting: u64 = fit.iter().map(|fit| fit.times).sum();
+        let joined = fitting.min(found.lines);
+        let each = fit.first().map_or(1, |fit| fit.each);
+        let unsure = op.is_none() || nranks.is_none() || fit.iter().any(|fit| fit.each != each);
+        let ambiguous = !fit.is_empty() && unsure;
+        let line = found.line;
+        let key = Key {
+            op: line.op.or(op.flatten()),
+            nranks: nranks.flatten(),
+            bytes: line.bytes,
+            how: line.how,
+            channels: line.channels,
+        };
+        let mut counts = Counts {
+            lines: joined * times,
+            ..Counts::default()
+        };
+        if ambiguous {
+            counts.ambiguous = counts.lines;
+        } else {
+            counts.joined = counts.lines;
+            counts.calls = counts.lines.saturating_mul(each);
+        }
+        if joined > 0 {
+            self.found.entry(key).or_default().add(counts);
+        }
+        let alone = (found.lines - joined) * times;
+        if alone > 0 {
+            let key = Key {
+                op: line.op,
+                nranks: None,
+                ..key
+            };
+            self.found.entry(key).or_default().add(Counts {
+                lines: alone,
+                alone,
+                ..Counts::default()
+            });
+        }
+    }
+}
+
+/// Whether a member is rank 0 of more than one, if its rank is known.
+fn is_first(merged: &Merged, member: u32) -> Option<bool> {
+    let identity = merged.identity_of(merged.origins.members.get(member))?;
+    Some(identity.rank == 0 && identity.nranks > 1)
+}
+
+fn renamed(line: Line, number: &mut impl FnMut(u32) -> u32) -> Line {
+    Line {
+        op: line.op.map(&mut *number),
+        how: match line.how {
+            How::Kernel(kernel) => How::Kernel(number(kernel)),
+            how => how,
+        },
+        ..line
+    }
+}
+
+fn remade(made: Made, members: &[u32], number: &mut impl FnMut(u32) -> u32) -> Made {
+    Made {
+        member: members[made.member as usize],
+        op: number(made.op),
+        ..made
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stages::pieces::{made, walk};
+    use crate::stages::tuning::table::{self, Options};
+
+    /// The log with some of its calls torn at byte 128, behind which another process's line stands.
+    fn torn(log: &[u8]) -> (Vec<u8>, usize) {
+        let speaker = |line: &[u8]| line.split(|&b| b == b' ').next().map(<[u8]>::to_vec);
+        let is_call = |line: &[u8]| memchr::memmem::find(line, b": opCount ").is_some();
+        let mut lines = log.split_inclusive(|&b| b == b'\n').peekable();
+        let (mut out, mut tears) = (Vec::new(), 0);
+        while let Some(line) = lines.next() {
+            let may = is_call(line) && out.len() % 5 == 0;
+            let other = |next: &&[u8]| may && next.len() > 40 && speaker(line) != speaker(next);
+            let (head, tail) = line.split_at(line.len().min(128));
+            out.extend_from_slice(head);
+            if let Some(next) = lines.next_if(other) {
+                tears += 1;
+                out.extend_from_slice(next);
+            }
+            out.extend_from_slice(tail);
+        }
+        (out, tears)
+    }
+
+    #[test]
+    fn a_torn_call_serves_its_line_wherever_it_is_joined() {
+        let log = made("2.30");
+        let (torn, tears) = torn(&log);
+        assert!(tears > 20, "{tears}");
+        let read = |log: &[u8]| {
+            let mut all = All::default();
+            let merged = walk(log, log.len(), Partial::default, |part| all.add(part));
+            all.end(&merged);
+            let mut sum = Counts::default();
+            all.found.values().for_each(|counts| sum.add(*counts));
+            (sum, all.calls)
+        };
+        let ((whole, calls), (sum, left)) = (read(&log), read(&torn));
+        assert_eq!((whole.alone, whole.lines), (0, sum.lines));
+        // Only the lines of calls that cannot be joined with certainty stay alone.
+        let lost = calls - left;
+        assert!(lost < 4, "{lost}");
+        assert_eq!((sum.joined, sum.alone), (whole.joined - lost, lost));
+    }
+
+    #[test]
+    fn pieces_of_any_size_give_the_same_rows() {
+        for nccl in ["2.28", "2.22"] {
+            let log = made(nccl);
+            let rows = |size: usize| {
+                let mut all = All::default();
+                let merged = walk(&log, size, Partial::default, |part| all.add(part));
+                all.end(&merged);
+                let options = Options {
+                    channels: true,
+                    sizes: true,
+                };
+                (table::grid(&all, &options), all.calls)
+            };
+            let whole = rows(log.len());
+            assert!(whole.0.rows.len() > 5 && whole.1 > 50);
+            for size in [1, 500, 3000, 40_000] {
+                assert_eq!(rows(size), whole, "{nccl} {size}");
+            }
+        }
+    }
+}
