@@ -40,7 +40,7 @@ struct Cli {
 const AFTER: &str = "\
 Whose a connection is: between Init START and Init COMPLETE of a thread that communicator's; up to
 NCCL 2.17, which prints no START, that of the thread's next COMPLETE; later that of the call the thread (or, if it makes none, its process) made last, if the ranks fit; else
-the only one of the process that they fit. Otherwise comm_id is empty.
+the only one of the process that they fit and that lived then. Otherwise comm_id is empty.
 
 Examples:
   nccl-net nccl.log

@@ -1,7 +1,8 @@
 //! All chunks together.
 
 use super::fact::{Fact, Kind};
-use super::fold::{Comm, Coverage, Partial};
+use super::fold::{Claim, Comm, Coverage, Partial};
+use super::life::{Lives, Moment};
 use super::link::{Channels, Way};
 use super::waiting::{self, Event, Held};
 use super::whose::{Thread, Threads, Whose};
@@ -31,6 +32,7 @@ pub struct All {
     pub links: FxHashMap<(u32, Owner, Way), (Channels, First)>,
     /// Communicators by process.
     pub comms: BTreeSet<(u32, Comm)>,
+    lives: Lives,
     /// There are TUNING lines.
     pub tuned: bool,
     /// Lines understood.
@@ -58,8 +60,8 @@ pub enum Owner {
     Comm(Comm),
     /// The one at this address.
     Address(u64),
-    /// Not known yet.
-    Unknown,
+    /// Not known: one that lived then; when all is settled, the beginning.
+    Unknown(Moment),
 }
 
 impl All {
@@ -82,6 +84,7 @@ impl All {
             coverage,
             nvls,
             waiting,
+            inits,
         } = visit;
         let input = self.input;
         let first = |line| First {
@@ -107,7 +110,8 @@ impl All {
         let mut found = Vec::with_capacity(links.len());
         for (link, (channels, line)) in links {
             let process = to.processes[link.process as usize];
-            let owner = self.owner(process, link.whose, &link.way, merged, &to.members);
+            let claim = (link.whose, link.inits);
+            let owner = self.owner(process, claim, &link.way, merged, &to.members);
             found.push(((process, owner, link.way), channels, first(line)));
         }
         for (key, channels, first) in found {
@@ -115,9 +119,9 @@ impl All {
         }
         for ((process, tid), mut of) in waiting {
             let thread = (to.processes[process as usize], tid);
-            let wait = |all: &mut Self, held: &mut Held<Whose, u64>| {
-                for (whose, way, channels, line) in held.take() {
-                    let owner = all.owner(thread.0, whose, &way, merged, &to.members);
+            let wait = |all: &mut Self, held: &mut Held<Claim, u64>| {
+                for (claim, way, channels, line) in held.take() {
+                    let owner = all.owner(thread.0, claim, &way, merged, &to.members);
                     all.wait(thread, owner, way, channels, first(line));
                 }
             };
@@ -131,6 +135,12 @@ impl All {
             wait(self, &mut of.open);
         }
         self.keep(&threads, &to.processes, &to.members);
+        for (process, inits) in inits {
+            let process = to.processes[process as usize];
+            for (stage, init) in inits {
+                self.lives.add(process, input, stage, &init);
+            }
+        }
     }
 
     /// A connection waits for what its thread says next, unless the thread calls.
@@ -166,7 +176,7 @@ impl All {
     fn owner(
         &self,
         process: u32,
-        whose: Whose,
+        (whose, inits): Claim,
         way: &Way,
         merged: &Merged,
         members: &[u32],
@@ -213,7 +223,7 @@ impl All {
         };
         match comm {
             Some(comm) if comm.fits(way) => Owner::Comm(comm),
-            _ => Owner::Unknown,
+            _ => Owner::Unknown(self.lives.moment(process, self.input, inits)),
         }
     }
 
@@ -256,7 +266,8 @@ impl All {
     }
 
     /// Decides what only the whole can: a connection whose owner is not known belongs to the one
-    /// communicator of the process that it fits. `aliases` says which process each really is.
+    /// communicator of the process that it fits and that may have lived when it was made. `aliases`
+    /// says which process each really is.
     pub fn settle(&mut self, aliases: &[u32]) {
         let waiting: Vec<Thread> = self.waiting.keys().copied().collect();
         for thread in waiting {
@@ -273,6 +284,12 @@ impl All {
         for &(process, comm) in &self.comms {
             of.entry(process).or_default().push(comm);
         }
+        // Of a process that goes by two names it is not known how its lines follow each other.
+        let glued: BTreeSet<u32> = (0..)
+            .zip(aliases)
+            .filter(|(p, real)| p != *real)
+            .map(|(_, &real)| real)
+            .collect();
         let links = std::mem::take(&mut self.links);
         for ((process, owner, way), (channels, first)) in links {
             let process = real(process);
@@ -280,10 +297,14 @@ impl All {
             let mut fit = comms.filter(|comm| match owner {
                 Owner::Address(at) => comm.comm == at && comm.fits(&way),
                 Owner::Comm(_) => false,
-                Owner::Unknown => comm.fits(&way),
+                Owner::Unknown(at) => {
+                    let lived = glued.contains(&process) || self.lives.may(process, comm, at);
+                    comm.fits(&way) && lived
+                }
             });
             let owner = match (owner, fit.next(), fit.next()) {
                 (Owner::Comm(comm), ..) | (_, Some(&comm), None) => Owner::Comm(comm),
+                (Owner::Unknown(_), ..) => Owner::Unknown(Moment::default()),
                 (owner, ..) => owner,
             };
             let known = self

@@ -13,6 +13,9 @@ use crate::scan::{Call, Said, Visit};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 
+/// Whose a connection may be, and after how many INIT lines of its process in the chunk.
+pub(super) type Claim = (Whose, u32);
+
 /// One chunk's facts and connections.
 #[derive(Debug, Default)]
 pub struct Partial {
@@ -21,7 +24,9 @@ pub struct Partial {
     pub(super) links: FxHashMap<Link, (Channels, u64)>,
     pub(super) threads: Threads,
     /// Connections that wait for an INIT line.
-    pub(super) waiting: FxHashMap<Thread, Waiting<Whose>>,
+    pub(super) waiting: FxHashMap<Thread, Waiting<Claim>>,
+    /// INIT lines of each process.
+    pub(super) inits: FxHashMap<u32, Vec<(Stage, Init)>>,
     /// Communicators that INIT lines name.
     pub(super) comms: BTreeSet<(u32, Comm)>,
     pub(super) tuned: bool,
@@ -82,19 +87,24 @@ impl Partial {
             Some(tail) => Whose::Address(tail.comm),
             None => self.threads.whose(thread),
         };
-        if !matches!(whose, Whose::Address(_) | Whose::Init { .. }) {
-            self.calls_of(thread);
-            if let Some(held) = self.waiting.entry(thread).or_default().place() {
-                return held.add(whose, way, channels, line);
-            }
+        if matches!(whose, Whose::Address(_) | Whose::Init { .. }) {
+            return self.link(process, (whose, 0), way, channels, line);
         }
-        self.link(process, whose, way, channels, line);
+        let inits = self.inits.get(&process).map_or(0, Vec::len);
+        let claim = (whose, u32::try_from(inits).unwrap_or(u32::MAX));
+        self.calls_of(thread);
+        match self.waiting.entry(thread).or_default().place() {
+            Some(held) => held.add(claim, way, channels, line),
+            None => self.link(process, claim, way, channels, line),
+        }
     }
 
-    fn link(&mut self, process: u32, whose: Whose, way: Way, channels: Channels, line: u64) {
+    fn link(&mut self, process: u32, claim: Claim, way: Way, channels: Channels, line: u64) {
+        let (whose, inits) = claim;
         let link = Link {
             process,
             whose,
+            inits,
             way,
         };
         let (known, first) = self
@@ -127,23 +137,28 @@ impl Partial {
     }
 
     /// What waited belongs to the communicator that is named now, if one is and it fits.
-    fn free(&mut self, (process, _): Thread, held: &mut Held<Whose, u64>, event: Event) {
-        for (whose, way, channels, line) in held.take() {
-            let whose = match event {
-                Event::Complete(init) if Comm::of(&init).fits(&way) => Whose::Init {
-                    comm: init.comm,
-                    rank: init.rank,
-                    nranks: init.nranks,
-                    comm_id: init.comm_id,
-                },
-                _ => whose,
+    fn free(&mut self, (process, _): Thread, held: &mut Held<Claim, u64>, event: Event) {
+        for (claim, way, channels, line) in held.take() {
+            let claim = match event {
+                Event::Complete(init) if Comm::of(&init).fits(&way) => {
+                    let whose = Whose::Init {
+                        comm: init.comm,
+                        rank: init.rank,
+                        nranks: init.nranks,
+                        comm_id: init.comm_id,
+                    };
+                    (whose, 0)
+                }
+                _ => claim,
             };
-            self.link(process, whose, way, channels, line);
+            self.link(process, claim, way, channels, line);
         }
     }
 
     fn init(&mut self, thread: Thread, line: &init::Line<'_>) {
         let (process, _) = thread;
+        let inits = self.inits.entry(process).or_default();
+        inits.push((line.stage, line.init));
         if line.init.event == init::Event::Init {
             self.comms.insert((process, Comm::of(&line.init)));
         }

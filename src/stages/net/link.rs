@@ -141,6 +141,8 @@ pub struct Link {
     pub process: u32,
     /// Whose connection it is.
     pub whose: Whose,
+    /// How many INIT lines the process had printed in the chunk, where that decides.
+    pub inits: u32,
     /// From where to where, over what.
     pub way: Way,
 }

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`fact`] | what a message says, as subject and value |
 //! | [`whose`] | which communicator a connection belongs to |
+//! | [`life`] | which communicators a process had when it connected |
 //! | [`waiting`] | connections whose communicator is named behind them |
 //! | [`link`] | connections |
 //! | [`fold`] | a chunk's part |
@@ -15,6 +16,7 @@
 pub mod all;
 pub mod fact;
 pub mod fold;
+pub mod life;
 pub mod link;
 pub mod pairs;
 pub mod table;

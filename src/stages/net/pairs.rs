@@ -25,7 +25,7 @@ pub fn shared(process: u32, owner: &Owner) -> Option<Shared> {
             Some(id) => Shared::Id(id, comm.nranks),
             None => Shared::Own(process, comm.comm, comm.nranks),
         }),
-        Owner::Address(_) | Owner::Unknown => None,
+        Owner::Address(_) | Owner::Unknown(_) => None,
     }
 }
 

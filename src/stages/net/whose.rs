@@ -8,7 +8,8 @@
 //! 3. Later ones (since 2.22 ranks connect when first needed) belong to the communicator of the
 //!    call that the thread made last; of a thread that makes no calls, of the process.
 //! 4. The rank that prints the line must be this process's rank there, and both ends must fit in
-//!    it. Else the connection belongs to the one communicator of the process where that holds.
+//!    it. Else the connection belongs to the one communicator of the process where that holds and
+//!    that had begun and not ended ([`super::life`]).
 //!
 //! What is left is not known. A chunk knows only its own lines: what began before it is
 //! [`Whose::Before`], which the merge knows.
