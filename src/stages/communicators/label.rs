@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | expert | every rank sends to every rank, itself too | any |
 //! | pipeline | Send and Recv with the next and the previous rank | outside a communicator of gradients |
-//! | context | Send to the next rank, Recv from the previous, round in a ring | inside one of gradients |
+//! | context | Send to the next rank, Recv from the previous, round in a ring | inside one of gradients, or all of it |
 //! | data | sums of gradients: averages, fp32 where the gathers are halves, buckets once a step | all ranks, or ranks apart |
 //! | tensor | sums of activations: the same size many times a step | ranks side by side on a node |
 //! | world | nothing but small calls | all ranks |
