@@ -373,9 +373,12 @@ pub fn print<'s>(
 ///
 /// # Errors
 /// Those of `write`; the output cannot be flushed.
-pub fn with_stdout(write: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>) -> anyhow::Result<()> {
-    let stdout = io::stdout().lock();
-    let mut out: Box<dyn Write> = if stdout.is_terminal() {
+pub fn with_stdout(
+    write: impl FnOnce(&mut (dyn Write + Send)) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    // Not locked: whichever thread has the next rows writes them.
+    let stdout = io::stdout();
+    let mut out: Box<dyn Write + Send> = if stdout.is_terminal() {
         Box::new(BufWriter::new(Escaped(stdout)))
     } else {
         Box::new(BufWriter::with_capacity(1 << 16, stdout))

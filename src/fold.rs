@@ -1,6 +1,6 @@
 //! Tasks in, results out in the same order, with the work between on all cores.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use std::collections::BTreeMap;
 use std::sync::mpsc::sync_channel;
 use std::sync::{Condvar, Mutex};
@@ -20,7 +20,7 @@ pub fn ordered<T: Send, R: Send>(
     jobs: usize,
     mut tasks: impl Iterator<Item = T> + Send,
     map: impl Fn(T) -> R + Sync,
-    sink: impl FnMut(R) -> Result<()>,
+    mut sink: impl FnMut(R) -> Result<()>,
 ) -> Result<()> {
     // One task needs no threads: a small file among thousands.
     let (first, second) = if jobs > 1 {
@@ -28,27 +28,9 @@ pub fn ordered<T: Send, R: Send>(
     } else {
         (None, None)
     };
-    let jobs = if second.is_some() { jobs } else { 1 };
-    fed(
-        jobs,
-        first.into_iter().chain(second).chain(tasks),
-        map,
-        sink,
-    )
-}
-
-/// As [`ordered`], but no task is taken before a thread is there to do it: for tasks that `sink`
-/// makes of results, where the iterator may wait for it.
-///
-/// # Errors
-/// As [`ordered`].
-pub fn fed<T: Send, R: Send>(
-    jobs: usize,
-    tasks: impl Iterator<Item = T> + Send,
-    map: impl Fn(T) -> R + Sync,
-    mut sink: impl FnMut(R) -> Result<()>,
-) -> Result<()> {
-    if jobs <= 1 {
+    let alone = second.is_none();
+    let tasks = first.into_iter().chain(second).chain(tasks);
+    if jobs <= 1 || alone {
         return tasks.map(map).try_for_each(sink);
     }
     let ahead = 4 * jobs;
@@ -98,6 +80,93 @@ pub fn fed<T: Send, R: Send>(
     })
 }
 
+/// Runs `map` over `tasks` on `jobs` threads and gives the results to `sink` in the order of the
+/// tasks. No thread is there for the sink: who has the next result hands it over, so that what it
+/// made is still in its core's cache, and no core has more threads than it can run. No task is
+/// taken before a thread is there to do it, so the iterator may wait for what `sink` makes. The
+/// sink must not share out work itself: a thread that waits for that may be given the work of one
+/// that waits for the sink.
+///
+/// # Errors
+/// The first error of `sink`; no further task is begun then.
+pub fn in_turn<T: Send, R: Send>(
+    jobs: usize,
+    tasks: impl Iterator<Item = T> + Send,
+    map: impl Fn(T) -> R + Sync,
+    sink: impl FnMut(R) -> Result<()> + Send,
+) -> Result<()> {
+    if jobs <= 1 {
+        return tasks.map(map).try_for_each(sink);
+    }
+    let ahead = 4 * jobs;
+    let tasks = Mutex::new(tasks.enumerate());
+    let turn = Turn {
+        next: 0,
+        waiting: BTreeMap::new(),
+        busy: false,
+        failed: None,
+    };
+    let (turn, moved) = (Mutex::new(turn), Condvar::new());
+    let sink = Mutex::new(sink);
+    let work = || {
+        loop {
+            let next = lock(&tasks).next();
+            let Some((index, task)) = next else { break };
+            let mut now = lock(&turn);
+            while now.failed.is_none() && index >= now.next + ahead {
+                now = moved.wait(now).unwrap_or_else(|e| e.into_inner());
+            }
+            if now.failed.is_some() {
+                break;
+            }
+            drop(now);
+            let result = map(task);
+            let mut now = lock(&turn);
+            now.waiting.insert(index, result);
+            // Who is at the sink takes this one too.
+            if now.busy {
+                continue;
+            }
+            now.busy = true;
+            while let Some(result) = now.take() {
+                drop(now);
+                let outcome = lock(&sink)(result);
+                now = lock(&turn);
+                now.next += 1;
+                now.failed = outcome.err();
+                moved.notify_all();
+            }
+            now.busy = false;
+        }
+    };
+    with_pool(jobs, |pool| {
+        pool.in_place_scope(|scope| (0..jobs).for_each(|_| scope.spawn(|_| work())));
+    });
+    let turn = turn.into_inner().unwrap_or_else(|e| e.into_inner());
+    turn.failed.map_or(Ok(()), Err)
+}
+
+/// Whose turn it is at the sink of [`in_turn`].
+struct Turn<R> {
+    /// How many results the sink has had.
+    next: usize,
+    /// Those that came too early.
+    waiting: BTreeMap<usize, R>,
+    /// Someone is at the sink.
+    busy: bool,
+    failed: Option<Error>,
+}
+
+impl<R> Turn<R> {
+    /// The next result, if it is there and still wanted.
+    fn take(&mut self) -> Option<R> {
+        match self.failed {
+            None => self.waiting.remove(&self.next),
+            Some(_) => None,
+        }
+    }
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     // A worker that panicked has already ended the program (panic = abort) or the test.
     mutex.lock().unwrap_or_else(|e| e.into_inner())
@@ -135,26 +204,27 @@ fn rayon_pool(jobs: usize) -> rayon::ThreadPool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Error;
 
     #[test]
     fn results_come_in_the_order_of_the_tasks_whatever_their_time() {
+        let slow = |i: u64| {
+            std::thread::sleep(std::time::Duration::from_micros((i * 7919) % 300));
+            i * i
+        };
         for jobs in [1, 2, 5] {
-            let mut got = Vec::new();
-            ordered(
-                jobs,
-                0..200_u64,
-                |i| {
-                    std::thread::sleep(std::time::Duration::from_micros((i * 7919) % 300));
-                    i * i
-                },
-                |r| {
-                    got.push(r);
-                    Ok(())
-                },
-            )
+            let (mut got, mut in_turns) = (Vec::new(), Vec::new());
+            ordered(jobs, 0..200, slow, |r| {
+                got.push(r);
+                Ok(())
+            })
+            .unwrap();
+            in_turn(jobs, 0..200, slow, |r| {
+                in_turns.push(r);
+                Ok(())
+            })
             .unwrap();
             assert_eq!(got, (0..200).map(|i| i * i).collect::<Vec<_>>());
+            assert_eq!(got, in_turns);
         }
     }
 
@@ -162,20 +232,17 @@ mod tests {
     fn the_first_error_of_the_sink_ends_the_run() {
         for jobs in [1, 3] {
             let mut seen = 0;
-            let r = ordered(
-                jobs,
-                0..100_000,
-                |i| i,
-                |i| {
-                    seen += 1;
-                    if i == 10 {
-                        Err(Error::Usage("stop".into()))
-                    } else {
-                        Ok(())
-                    }
-                },
-            );
-            assert!(r.is_err() && seen == 11);
+            let mut stop = |i| {
+                seen += 1;
+                if i % 100 == 10 {
+                    Err(Error::Usage("stop".into()))
+                } else {
+                    Ok(())
+                }
+            };
+            assert!(ordered(jobs, 0..100_000, |i| i, &mut stop).is_err());
+            assert!(in_turn(jobs, 0..100_000, |i| i, &mut stop).is_err());
+            assert_eq!(seen, 22);
         }
     }
 }

@@ -51,7 +51,7 @@ impl Run<'_> {
         input: &Input,
         timeline: &Timeline,
         aliases: &[u32],
-        out: &mut dyn Write,
+        out: &mut (dyn Write + Send),
     ) -> Result<()> {
         self.merged.next_input();
         let (options, read) = (self.options, self.read);
@@ -62,9 +62,13 @@ impl Run<'_> {
         // Texts that were written, whose memory is used again.
         let spare = Mutex::new(Vec::<Vec<u8>>::new());
         let spare = || spare.lock().unwrap_or_else(PoisonError::into_inner);
+        // The same of chunks' calls: else each chunk's would be new pages to the kernel.
+        let lists = Mutex::new(Vec::new());
+        let lists = || lists.lock().unwrap_or_else(PoisonError::into_inner);
         let make = |task: Task<Result<Chunk>, Block>| match task {
             Task::Walk(chunk) => Done::Walked(Box::new(chunk.map(|chunk| {
-                let scanned = log::scan(&chunk, &read.log, Records::new(chunk.bytes()));
+                let list = lists().pop().unwrap_or_default();
+                let scanned = log::scan(&chunk, &read.log, Records::new(chunk.bytes(), list));
                 (chunk, scanned)
             }))),
             Task::Make((part, range)) => {
@@ -82,6 +86,9 @@ impl Run<'_> {
                         text.row(&row, speaker);
                     }
                 }
+                if let Some(part) = Arc::into_inner(part) {
+                    lists().push(part.records.into_list());
+                }
                 Done::Made(text.out)
             }
         };
@@ -94,7 +101,7 @@ impl Run<'_> {
             seqs: &mut self.seqs,
             speakers: Vec::new(),
         };
-        fold::fed(read.log.jobs, &work, make, |done| {
+        fold::in_turn(read.log.jobs, &work, make, |done| {
             let result = match done {
                 Done::Walked(walked) => walked.map(|(chunk, scanned)| {
                     let part = Arc::new(numbering.number(&mut log, chunk, scanned));

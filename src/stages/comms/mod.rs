@@ -122,7 +122,7 @@ pub fn unique(
     options: &Options,
     report: &mut Report,
     progress: &dyn Progress,
-    out: &mut dyn Write,
+    out: &mut (dyn Write + Send),
 ) -> Result<()> {
     let calls = calls::count(
         origins,
@@ -194,7 +194,7 @@ pub fn rows(
     options: &Options,
     report: &mut Report,
     progress: &dyn Progress,
-    out: &mut dyn Write,
+    out: &mut (dyn Write + Send),
 ) -> Result<()> {
     let mut run = Run {
         read,
@@ -297,7 +297,7 @@ impl Run<'_> {
         input: &Input,
         format: Format,
         report: &mut Report,
-        out: &mut dyn Write,
+        out: &mut (dyn Write + Send),
     ) -> Result<()> {
         let mut text = Vec::new();
         let strict = self.read.log.strict;

@@ -28,7 +28,7 @@ pub(super) type SeqKey = (u32, u64, u32, Peer);
 
 /// A call of a chunk, small.
 #[derive(Debug, Clone, Copy)]
-struct Record {
+pub(super) struct Record {
     member: u32,
     op: u32,
     gap: u32,
@@ -87,12 +87,14 @@ impl Visit for Records {
 }
 
 impl Records {
-    pub(super) fn new(bytes: &[u8]) -> Records {
+    /// No calls of a chunk yet; `list` is memory to use again.
+    pub(super) fn new(bytes: &[u8], mut list: Vec<Record>) -> Records {
+        list.clear();
         Records {
             base: bytes.as_ptr() as usize,
             ops: Ops::default(),
             gap: 0,
-            list: Vec::with_capacity(bytes.len() / 256),
+            list,
             sequences: Vec::new(),
             sequence_of: FxHashMap::default(),
             collectives: Vec::new(),
@@ -261,6 +263,11 @@ impl Records {
         }
         list.extend_from_slice(&self.list[from..]);
         self.list = list;
+    }
+
+    /// The memory of the calls, which are forgotten.
+    pub(super) fn into_list(self) -> Vec<Record> {
+        self.list
     }
 
     /// How many calls.
