@@ -1,6 +1,7 @@
 //! All inputs as one tally: logs, call tables and chain lines together, steps resolved, members
 //! named. What nccl-ops, nccl-hist and nccl-agg finish into rows.
 
+use crate::cells::{Cells, Gathering};
 use crate::error::{Error, Result};
 use crate::fold;
 use crate::formats::{self, Format, log, rows};
@@ -9,7 +10,7 @@ use crate::report::Report;
 use crate::scan::Visit;
 use crate::source::{self, Input, Origin, Small};
 use crate::table::Row;
-use crate::tally::{self, Bag, Counted, Key, Ops, Partial, Tally, Value};
+use crate::tally::{self, Counted, Key, Ops, Partial, Tally, Value};
 use crate::timeline::{self, Present, Timeline, Window};
 use rustc_hash::{FxHashMap, FxHasher};
 use std::hash::{Hash, Hasher};
@@ -52,8 +53,7 @@ pub struct Calls {
     /// Who made calls, by the number in [`Key::member`].
     pub who: Vec<Who>,
     /// The counts by step (`None` where steps are not told apart or not known) and key.
-    /// Sorted, each key once.
-    pub cells: Vec<((Option<u64>, Key), Value)>,
+    pub cells: Cells,
 }
 
 /// Progress of a run: told of bytes read.
@@ -154,7 +154,7 @@ struct Collector<'o> {
     tally_options: &'o tally::Options,
     merged: Merged,
     /// By merged member.
-    logged: Bag<Option<u64>, Key>,
+    logged: Gathering,
     /// By `who`.
     rows: FxHashMap<(Option<u64>, Key), Value>,
     who: Interner<Who>,
@@ -170,7 +170,7 @@ impl<'o> Collector<'o> {
             tally: Tally::new(tally.clone()),
             tally_options: tally,
             merged: Merged::default(),
-            logged: Bag::default(),
+            logged: Gathering::default(),
             rows: FxHashMap::default(),
             who: Interner::default(),
             rows_by: FxHashMap::default(),
@@ -278,9 +278,13 @@ impl<'o> Collector<'o> {
             None => true,
         };
         let logged = &mut self.logged;
-        self.tally.drain(wanted, |gap, key, value| {
+        logged.next_input();
+        let chunks = self.tally.gaps(wanted, |gap, key, value| {
             logged.push(step_of(gap), key, value);
         });
+        for pieces in chunks {
+            logged.pieces(pieces.renamed(|gap| wanted(gap).then(|| step_of(gap))));
+        }
     }
 
     fn table(
@@ -386,7 +390,7 @@ impl<'o> Collector<'o> {
         Calls {
             ops: self.tally.ops,
             who,
-            cells: cells.into_sorted(),
+            cells: cells.into_cells(),
         }
     }
 }

@@ -8,6 +8,7 @@ use crate::table::csv_text;
 use std::borrow::Cow;
 use std::io::Write;
 use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
 
 /// One value of a row.
 #[derive(Debug, Clone, PartialEq)]
@@ -114,19 +115,23 @@ impl From<Grid> for Sheet<'_> {
         let Grid { columns, rows } = grid;
         Sheet {
             columns,
+            group: 0,
             parts: std::iter::once(0..rows.len()).collect(),
-            rows: Box::new(move |part, sink| rows[part].iter().for_each(|row| sink(row))),
+            rows: Box::new(move |part, sink| rows[part].iter().for_each(|row| sink(row, false))),
         }
     }
 }
 
-/// Gives each row of a part to what it is handed.
-type Rows<'a> = dyn Fn(Range<usize>, &mut dyn FnMut(&[Cell<'_>])) + Sync + 'a;
+/// Gives each row of a part to what it is handed, and whether its group is that of the row before
+/// in the part.
+type Rows<'a> = dyn Fn(Range<usize>, &mut dyn FnMut(&[Cell<'_>], bool)) + Sync + 'a;
 
 /// Rows under named columns, made a part at a time when they are written: there may be millions.
 pub struct Sheet<'a> {
     /// The columns' names.
     pub columns: Vec<String>,
+    /// How many columns in front say which group a row is of.
+    pub group: usize,
     /// The parts, in order.
     pub parts: Vec<Range<usize>>,
     /// The rows of a part.
@@ -138,7 +143,7 @@ impl Sheet<'_> {
     pub fn grid(&self) -> Grid {
         let mut rows = Vec::new();
         for part in &self.parts {
-            (self.rows)(part.clone(), &mut |row| {
+            (self.rows)(part.clone(), &mut |row, _| {
                 rows.push(row.iter().cloned().map(Cell::into_owned).collect());
             });
         }
@@ -152,17 +157,33 @@ impl Sheet<'_> {
     ///
     /// # Errors
     /// The output cannot be written.
-    pub fn csv(&self, jobs: usize, out: &mut dyn Write) -> Result<()> {
+    pub fn csv(&self, jobs: usize, out: &mut (dyn Write + Send)) -> Result<()> {
         let header = self.columns.join(",") + "\n";
         out.write_all(header.as_bytes()).map_err(Error::Output)?;
-        self.write(jobs, out, |row, numbers, text| {
-            for cell in row {
-                match cell {
-                    Cell::Text(t) => csv_text(t, text),
-                    cell => numbers.show(cell, text),
+        self.write(jobs, out, |row, again, shown| {
+            let Shown {
+                text,
+                numbers,
+                group,
+            } = shown;
+            let from = text.len();
+            let (groups, own) = row.split_at(self.group.min(row.len()));
+            let mut show = |cells: &[Cell<'_>], text: &mut Vec<u8>| {
+                for cell in cells {
+                    match cell {
+                        Cell::Text(t) => csv_text(t, text),
+                        cell => numbers.show(cell, text),
+                    }
+                    text.push(b',');
                 }
-                text.push(b',');
+            };
+            if again {
+                text.extend_from_within(group.clone());
+            } else {
+                show(groups, text);
             }
+            *group = from..text.len();
+            show(own, text);
             text.pop();
             text.push(b'\n');
         })
@@ -172,8 +193,9 @@ impl Sheet<'_> {
     ///
     /// # Errors
     /// The output cannot be written.
-    pub fn jsonl(&self, jobs: usize, out: &mut dyn Write) -> Result<()> {
-        self.write(jobs, out, |row, numbers, line| {
+    pub fn jsonl(&self, jobs: usize, out: &mut (dyn Write + Send)) -> Result<()> {
+        self.write(jobs, out, |row, _, shown| {
+            let (line, numbers) = (&mut shown.text, &mut shown.numbers);
             line.push(b'{');
             let mut first = true;
             for (name, cell) in self.columns.iter().zip(row) {
@@ -203,16 +225,26 @@ impl Sheet<'_> {
     fn write(
         &self,
         jobs: usize,
-        out: &mut dyn Write,
-        show: impl Fn(&[Cell<'_>], &mut Numbers, &mut Vec<u8>) + Sync,
+        out: &mut (dyn Write + Send),
+        show: impl Fn(&[Cell<'_>], bool, &mut Shown) + Sync,
     ) -> Result<()> {
+        // One part needs no threads.
+        let jobs = jobs.min(self.parts.len());
+        // What is written leaves its memory and the fractions it met to the next part.
+        let spare = Mutex::new(Vec::<Shown>::new());
+        let spare = || spare.lock().unwrap_or_else(PoisonError::into_inner);
         let text = |part: Range<usize>| {
-            let (mut numbers, mut text) = (Numbers::new(), Vec::new());
-            (self.rows)(part, &mut |row| show(row, &mut numbers, &mut text));
-            text
+            let found = spare().pop();
+            let mut shown = found.unwrap_or_else(Shown::new);
+            (self.rows)(part, &mut |row, again| show(row, again, &mut shown));
+            shown
         };
-        fold::ordered(jobs, self.parts.iter().cloned(), text, |text| {
-            out.write_all(&text).map_err(Error::Output)
+        let parts = self.parts.iter().cloned();
+        fold::in_turn(jobs, parts, text, |mut shown| {
+            out.write_all(&shown.text).map_err(Error::Output)?;
+            shown.text.clear();
+            spare().push(shown);
+            Ok(())
         })
     }
 
@@ -225,7 +257,7 @@ impl Sheet<'_> {
         table.load_style(comfy_table::presets::NOTHING);
         table.set_header(&self.columns);
         for part in &self.parts {
-            (self.rows)(part.clone(), &mut |row| {
+            (self.rows)(part.clone(), &mut |row, _| {
                 table.add_row(row.iter().map(|cell| match cell {
                     Cell::Int(n) => right(grouped(*n)),
                     Cell::Float(x) => right(short(*x)),
@@ -238,6 +270,24 @@ impl Sheet<'_> {
             });
         }
         writeln!(out, "{table}").map_err(Error::Output)
+    }
+}
+
+/// Rows of a part as text.
+struct Shown {
+    text: Vec<u8>,
+    numbers: Numbers,
+    /// Where the text of the last row's group is.
+    group: Range<usize>,
+}
+
+impl Shown {
+    fn new() -> Shown {
+        Shown {
+            text: Vec::new(),
+            numbers: Numbers::new(),
+            group: 0..0,
+        }
     }
 }
 
@@ -386,7 +436,7 @@ mod tests {
             columns: vec!["op".into(), "calls".into(), "rank".into()],
             rows: vec![vec!["a,b".into(), 1_234_567_u64.into(), Cell::Empty]],
         });
-        let text = |f: &dyn Fn(&mut dyn Write) -> Result<()>| {
+        let text = |f: &dyn Fn(&mut (dyn Write + Send)) -> Result<()>| {
             let mut out = Vec::new();
             f(&mut out).unwrap();
             String::from_utf8(out).unwrap()

@@ -2,7 +2,7 @@
 
 use super::group_columns;
 use crate::calls::Calls;
-use crate::groups::{By, Groups};
+use crate::groups::{By, Entry, Groups, Part};
 use crate::records::{Basis, Datatype, kind};
 use crate::render::{Cell, Sheet};
 use crate::tally::{self, Sizing};
@@ -51,15 +51,15 @@ fn groups<'c>(calls: &'c Calls, options: &Options) -> Groups<'c> {
     })
 }
 
-/// The rows of a group's cells.
+/// The rows of a group.
 fn rows<'g>(
-    groups: &'g Groups<'_>,
-    group: &'g [u32],
+    part: &'g Part<'_>,
+    group: &'g [Entry],
     basis: Basis,
 ) -> impl Iterator<Item = Equal<'g>> {
-    let row = move |at: u32| {
-        let (key, value) = groups.cell(at);
-        let op = groups.op(at);
+    let row = move |entry: &Entry| {
+        let key = part.key(entry);
+        let op = part.op(entry);
         let size = Datatype::from_code(key.datatype).and_then(Datatype::size);
         let api = size.map(|size| u128::from(key.size) * u128::from(size));
         let nranks = (key.nranks > 0).then_some(key.nranks);
@@ -68,17 +68,17 @@ fn rows<'g>(
             count: key.size,
             datatype: key.datatype,
             bytes: api.and_then(|api| basis.of(kind(op), api, nranks)),
-            calls: value.calls,
+            calls: entry.value.calls,
         }
     };
-    let same = move |a: &u32, b: &u32| {
+    let same = move |a: &Entry, b: &Entry| {
         let key = |e: &Equal<'g>| (e.count, e.datatype, e.bytes);
-        let (a, b) = (row(*a), row(*b));
+        let (a, b) = (row(a), row(b));
         a.op == b.op && key(&a) == key(&b)
     };
-    group.chunk_by(same).map(move |cells| {
-        let more = cells[1..].iter().map(|&at| groups.cell(at).1.calls);
-        let first = row(cells[0]);
+    group.chunk_by(same).map(move |entries| {
+        let more = entries[1..].iter().map(|entry| entry.value.calls);
+        let first = row(&entries[0]);
         let calls = more.fold(first.calls, u64::saturating_add);
         Equal { calls, ..first }
     })
@@ -87,20 +87,24 @@ fn rows<'g>(
 /// The rows of the table.
 pub fn sheet<'c>(calls: &'c Calls, options: &'c Options) -> Sheet<'c> {
     let mut columns = group_columns(&options.by);
+    let in_front = columns.len();
     let own = ["op", "count", "datatype", "bytes", "calls", "total_bytes"];
     columns.extend(own.map(str::to_owned));
     let groups = groups(calls, options);
     Sheet {
         columns,
+        group: in_front,
         parts: groups.parts(),
         rows: Box::new(move |part, sink| {
+            let part = groups.part(part);
             let mut row = Vec::new();
-            for group in groups.of(part) {
-                for equal in rows(&groups, group, options.basis) {
+            for group in part.groups() {
+                row.clear();
+                part.row(&group[0], &mut row);
+                for (at, equal) in rows(&part, group, options.basis).enumerate() {
                     let total = |b: u128| b.saturating_mul(u128::from(equal.calls));
                     let datatype = Datatype::from_code(equal.datatype);
-                    row.clear();
-                    groups.row(group[0], &mut row);
+                    row.truncate(in_front);
                     row.extend([
                         equal.op.into(),
                         equal.count.into(),
@@ -109,7 +113,7 @@ pub fn sheet<'c>(calls: &'c Calls, options: &'c Options) -> Sheet<'c> {
                         equal.calls.into(),
                         equal.bytes.map(total).into(),
                     ]);
-                    sink(&row);
+                    sink(&row, at > 0);
                 }
             }
         }),
@@ -130,11 +134,13 @@ pub fn chain(calls: &Calls, options: &Options) -> Vec<u8> {
         format!("{calls:<10} {op:<15} {count:<12} {datatype:<10} {bytes:<12}\n")
     };
     let groups = groups(calls, options);
-    let parts = groups.parts();
-    let all = parts.into_iter().flat_map(|part| groups.of(part));
-    let mut lines: Vec<(String, String)> = all
-        .flat_map(|group| rows(&groups, group, options.basis))
-        .map(|row| {
+    let mut lines: Vec<(String, String)> = Vec::new();
+    for part in groups.parts() {
+        let part = groups.part(part);
+        let rows = part
+            .groups()
+            .flat_map(|group| rows(&part, group, options.basis));
+        lines.extend(rows.map(|row| {
             let op = String::from_utf8_lossy(row.op);
             let (n, count) = (row.calls.to_string(), row.count.to_string());
             let datatype = Datatype::from_code(row.datatype);
@@ -142,8 +148,8 @@ pub fn chain(calls: &Calls, options: &Options) -> Vec<u8> {
             let bytes = row.bytes.map_or(String::new(), |b| b.to_string());
             let key = format!("{op} {count} {datatype} {bytes}");
             (key, line(&n, &op, &count, &datatype, &bytes))
-        })
-        .collect();
+        }));
+    }
     lines.sort();
     let mut out = line("calls", "op", "count", "dtype", "bytes_per_call").into_bytes();
     out.extend(lines.into_iter().flat_map(|(_, line)| line.into_bytes()));

@@ -2,7 +2,7 @@
 
 use super::group_columns;
 use crate::calls::{Calls, Who};
-use crate::groups::{By, Groups};
+use crate::groups::{By, Entry, Groups, Part};
 use crate::records::Basis;
 use crate::render::{Cell, Sheet, bar};
 use crate::tally::{self, Sizing, UNKNOWN, Value};
@@ -83,25 +83,25 @@ impl<'c> Buckets<'c> {
         }
     }
 
-    /// The buckets of a group's cells; `gpus` is memory to use again.
+    /// The buckets of a group; `gpus` is memory to use again.
     fn of<'b>(
-        &'b self,
-        group: &'b [u32],
-        gpus: &'b mut Vec<u32>,
-    ) -> impl Iterator<Item = Bucket<'c>> {
-        let key = |at: u32| self.groups.cell(at).0;
-        let same = move |a: &u32, b: &u32| {
-            let (a, b) = (key(*a), key(*b));
+        &self,
+        part: &'b Part<'_>,
+        group: &[Entry],
+        gpus: &mut Vec<u32>,
+    ) -> impl Iterator<Item = Bucket<'b>> {
+        let same = move |a: &Entry, b: &Entry| {
+            let (a, b) = (part.key(a), part.key(b));
             (a.op, a.size) == (b.op, b.size)
         };
-        group.chunk_by(same).map(move |cells| {
+        group.chunk_by(same).map(move |entries| {
             let mut value = Value::default();
             let mut nobody = false;
             gpus.clear();
-            for &cell in cells {
-                let (key, more) = self.groups.cell(cell);
-                value.merge(more);
-                match self.gpus.get(key.member as usize).copied().flatten() {
+            for entry in entries {
+                value.merge(&entry.value);
+                let member = part.key(entry).member;
+                match self.gpus.get(member as usize).copied().flatten() {
                     Some(gpu) => gpus.push(gpu),
                     None => nobody = true,
                 }
@@ -109,8 +109,8 @@ impl<'c> Buckets<'c> {
             gpus.sort_unstable();
             gpus.dedup();
             Bucket {
-                op: self.groups.op(cells[0]),
-                size: key(cells[0]).size,
+                op: part.op(&entries[0]),
+                size: part.key(&entries[0]).size,
                 value,
                 gpus: (!nobody).then_some(gpus.len() as u64),
             }
@@ -121,6 +121,7 @@ impl<'c> Buckets<'c> {
 /// The rows of the table; with `bars` a column of bars that shows each row's share of the calls.
 pub fn sheet<'c>(calls: &'c Calls, options: &'c Options, bars: bool) -> Sheet<'c> {
     let mut columns = group_columns(&options.by);
+    let in_front = columns.len();
     let own = [
         "op",
         "bucket",
@@ -143,27 +144,30 @@ pub fn sheet<'c>(calls: &'c Calls, options: &'c Options, bars: bool) -> Sheet<'c
         .collect();
     Sheet {
         columns,
+        group: in_front,
         parts: buckets.groups.parts(),
         rows: Box::new(move |part, sink| {
+            let part = buckets.groups.part(part);
             let (mut gpus, mut list, mut row) = (Vec::new(), Vec::new(), Vec::new());
-            for group in buckets.groups.of(part) {
+            for group in part.groups() {
                 list.clear();
-                list.extend(buckets.of(group, &mut gpus));
+                list.extend(buckets.of(&part, group, &mut gpus));
                 // A share is of all calls of the group, so that a group's shares add up to 1.
                 let (mut calls, mut bytes) = (0_u64, 0_u128);
                 for Bucket { value, .. } in &list {
                     calls = calls.saturating_add(value.calls);
                     bytes = bytes.saturating_add(value.bytes);
                 }
-                for bucket in &list {
+                row.clear();
+                part.row(&group[0], &mut row);
+                for (at, bucket) in list.iter().enumerate() {
                     let (value, known) = (&bucket.value, bucket.size != UNKNOWN);
                     let share = value.calls as f64 / calls as f64;
                     let gpus = bucket.gpus;
                     let (from, to) = bounds(&options.edges, bucket.size);
                     let label = usize::try_from(bucket.size).ok();
                     let label = label.and_then(|at| labels.get(at));
-                    row.clear();
-                    buckets.groups.row(group[0], &mut row);
+                    row.truncate(in_front);
                     row.extend([
                         bucket.op.into(),
                         label.map_or("unknown", String::as_str).into(),
@@ -185,7 +189,7 @@ pub fn sheet<'c>(calls: &'c Calls, options: &'c Options, bars: bool) -> Sheet<'c
                     if bars {
                         row.push(bar(share, 24).into());
                     }
-                    sink(&row);
+                    sink(&row, at > 0);
                 }
             }
         }),
@@ -198,8 +202,9 @@ pub fn chain(calls: &Calls, options: &Options) -> Vec<u8> {
     let mut lines: Vec<Vec<u8>> = Vec::new();
     let mut gpus = Vec::new();
     for part in buckets.groups.parts() {
-        for group in buckets.groups.of(part) {
-            lines.extend(buckets.of(group, &mut gpus).map(|bucket| {
+        let part = buckets.groups.part(part);
+        for group in part.groups() {
+            lines.extend(buckets.of(&part, group, &mut gpus).map(|bucket| {
                 let label = label(&options.edges, bucket.size).replace(">=", ">");
                 [
                     bucket.op,

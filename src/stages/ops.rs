@@ -2,7 +2,7 @@
 
 use super::group_columns;
 use crate::calls::Calls;
-use crate::groups::{By, Groups};
+use crate::groups::{By, Entry, Groups, Part};
 use crate::records::Basis;
 use crate::render::{Sheet, awk};
 use crate::tally::{self, Key, Sizing, UNKNOWN, Value};
@@ -88,6 +88,7 @@ impl Op {
 /// The rows of the table.
 pub fn sheet<'c>(calls: &'c Calls, options: &Options) -> Sheet<'c> {
     let mut columns = group_columns(&options.by);
+    let in_front = columns.len();
     let own = [
         "op",
         "calls",
@@ -103,16 +104,18 @@ pub fn sheet<'c>(calls: &'c Calls, options: &Options) -> Sheet<'c> {
     let groups = Groups::new(calls, &options.by, |key| (key.size, 0, 0));
     Sheet {
         columns,
+        group: in_front,
         parts: groups.parts(),
         rows: Box::new(move |part, sink| {
             let (mut op, mut row) = (Op::default(), Vec::new());
-            for cells in groups.of(part).flat_map(|group| by_op(&groups, group)) {
-                op.take(cells.iter().map(|&at| groups.cell(at)));
+            let part = groups.part(part);
+            for entries in part.groups().flat_map(|group| by_op(&part, group)) {
+                op.take(entries.iter().map(|e| (part.key(e), &e.value)));
                 let known = |value: u128| (op.known > 0).then_some(value).into();
                 row.clear();
-                groups.row(cells[0], &mut row);
+                part.row(&entries[0], &mut row);
                 row.extend([
-                    groups.op(cells[0]).into(),
+                    part.op(&entries[0]).into(),
                     op.value.calls.into(),
                     known(op.value.min),
                     op.mean().into(),
@@ -122,37 +125,37 @@ pub fn sheet<'c>(calls: &'c Calls, options: &Options) -> Sheet<'c> {
                     known(op.value.max),
                     known(op.value.bytes),
                 ]);
-                sink(&row);
+                sink(&row, false);
             }
         }),
     }
 }
 
-/// The cells of a group, operation by operation.
-fn by_op<'g>(groups: &'g Groups<'_>, group: &'g [u32]) -> impl Iterator<Item = &'g [u32]> {
-    let op = move |at: u32| groups.cell(at).0.op;
-    group.chunk_by(move |a, b| op(*a) == op(*b))
+/// The calls of a group, operation by operation.
+fn by_op<'g>(part: &'g Part<'_>, group: &'g [Entry]) -> impl Iterator<Item = &'g [Entry]> {
+    group.chunk_by(move |a, b| part.key(a).op == part.key(b).op)
 }
 
 /// The rows as the AWK chain's third script prints them.
 pub fn chain(calls: &Calls, options: &Options) -> Vec<u8> {
     let mut out = Vec::new();
     let groups = Groups::new(calls, &options.by, |key| (key.size, 0, 0));
-    let parts = groups.parts();
-    let all = parts.into_iter().flat_map(|part| groups.of(part));
     let mut op = Op::default();
-    for cells in all.flat_map(|group| by_op(&groups, group)) {
-        op.take(cells.iter().map(|&at| groups.cell(at)));
-        out.extend_from_slice(groups.op(cells[0]));
-        let Value {
-            calls,
-            min,
-            max,
-            bytes,
-        } = op.value;
-        let mean = awk(op.mean().unwrap_or(0.0));
-        let text = format!(" calls={calls} min={min} avg={mean} max={max} total={bytes}\n");
-        out.extend_from_slice(text.as_bytes());
+    for part in groups.parts() {
+        let part = groups.part(part);
+        for entries in part.groups().flat_map(|group| by_op(&part, group)) {
+            op.take(entries.iter().map(|e| (part.key(e), &e.value)));
+            out.extend_from_slice(part.op(&entries[0]));
+            let Value {
+                calls,
+                min,
+                max,
+                bytes,
+            } = op.value;
+            let mean = awk(op.mean().unwrap_or(0.0));
+            let text = format!(" calls={calls} min={min} avg={mean} max={max} total={bytes}\n");
+            out.extend_from_slice(text.as_bytes());
+        }
     }
     out
 }

@@ -53,6 +53,21 @@ impl<S: Ord + Copy, K: Ord> Bag<S, K> {
         self.distinct = self.list.len();
     }
 
+    /// Forgets all; the memory is used again.
+    pub fn clear(&mut self) {
+        self.list.clear();
+        self.distinct = 0;
+    }
+
+    /// Gives each key once, in order, and forgets it.
+    pub fn drain(&mut self, mut sink: impl FnMut(S, K, Value)) {
+        self.sort();
+        for ((stretch, key), value) in self.list.drain(..) {
+            sink(stretch, key, value);
+        }
+        self.distinct = 0;
+    }
+
     /// Each key once, in order.
     pub fn into_sorted(mut self) -> Vec<((S, K), Value)> {
         self.sort();

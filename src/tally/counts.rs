@@ -7,24 +7,43 @@ use rustc_hash::FxHashMap;
 /// few, and clearing places costs more than using them.
 const RECENT: std::ops::RangeInclusive<usize> = 256..=4096;
 
-/// Calls by key, for many calls of few keys. A call touches two short records: the place of its
-/// key, and the key's sums while they fit 64 bits.
+/// Calls by key, for many calls of few keys, one stretch after another. A call touches two short
+/// records: the place of its key, and the key's sums while they fit 64 bits. A key keeps its
+/// number from stretch to stretch: the steps of a job are alike, and to forget what was met would
+/// cost as much as to count a short one.
 #[derive(Debug)]
 pub(super) struct Counts {
-    cells: Vec<(Key, Value)>,
-    /// What is not yet in `cells`, by the same index.
+    /// What was met, by number.
+    keys: Vec<Key>,
+    /// The stretch in hand, by the same number.
     sums: Vec<Sums>,
+    /// Those of them that are not empty.
+    touched: Vec<u32>,
+    /// What does not fit them.
+    wide: FxHashMap<u32, Value>,
     index: FxHashMap<Key, u32>,
     /// The key met last at each place; a power of two of them.
     recent: Vec<Recent>,
 }
 
+/// A [`Value`] that fits 64 bits.
 #[derive(Debug, Clone, Copy, Default)]
-struct Sums {
+pub(super) struct Sums {
     calls: u64,
     bytes: u64,
     min: u64,
     max: u64,
+}
+
+impl From<Sums> for Value {
+    fn from(sums: Sums) -> Value {
+        Value {
+            calls: sums.calls,
+            bytes: sums.bytes.into(),
+            min: sums.min.into(),
+            max: sums.max.into(),
+        }
+    }
 }
 
 /// A key's words and its index; two words tell keys apart where only members, operations and
@@ -46,8 +65,10 @@ const NOT_MET: Recent = Recent {
 impl Counts {
     pub(super) fn new() -> Counts {
         Counts {
-            cells: Vec::new(),
+            keys: Vec::new(),
             sums: Vec::new(),
+            touched: Vec::new(),
+            wide: FxHashMap::default(),
             index: FxHashMap::default(),
             recent: vec![NOT_MET; *RECENT.start()],
         }
@@ -63,8 +84,8 @@ impl Counts {
         let recent = &self.recent[place];
         let known = recent.who == who
             && recent.size == key.size
-            && match self.cells.get(recent.at as usize) {
-                Some((known, _)) => short || *known == key,
+            && match self.keys.get(recent.at as usize) {
+                Some(known) => short || *known == key,
                 None => false,
             };
         let at = if known {
@@ -73,30 +94,28 @@ impl Counts {
             self.find(key, place, who)
         };
         let sums = &mut self.sums[at];
+        let first = sums.calls == 0;
         match bytes.map(u64::try_from) {
             Some(Ok(bytes)) if sums.bytes.checked_add(bytes).is_some() => {
-                sums.min = if sums.calls == 0 {
-                    bytes
-                } else {
-                    sums.min.min(bytes)
-                };
+                sums.min = if first { bytes } else { sums.min.min(bytes) };
                 sums.max = sums.max.max(bytes);
                 sums.bytes += bytes;
                 sums.calls += 1;
             }
-            _ => {
-                self.settle(at);
-                self.cells[at].1.add(1, bytes);
-            }
+            None => sums.calls += 1,
+            _ => return self.wide.entry(at as u32).or_default().add(1, bytes),
+        }
+        if first {
+            self.touched.push(at as u32);
         }
     }
 
     #[cold]
     fn find(&mut self, key: Key, place: usize, who: u64) -> usize {
-        let next = self.cells.len() as u32;
+        let next = self.keys.len() as u32;
         let at = *self.index.entry(key).or_insert(next);
         if at == next {
-            self.cells.push((key, Value::default()));
+            self.keys.push(key);
             self.sums.push(Sums::default());
         }
         self.recent[place] = Recent {
@@ -105,40 +124,25 @@ impl Counts {
             at,
         };
         // Keys find their new places as they come again.
-        if self.cells.len() > self.recent.len() / 4 && self.recent.len() < *RECENT.end() {
+        if self.keys.len() > self.recent.len() / 4 && self.recent.len() < *RECENT.end() {
             self.recent = vec![NOT_MET; 4 * self.recent.len()];
         }
         at as usize
     }
 
-    /// Moves a key's sums to where they are exact.
-    fn settle(&mut self, at: usize) {
-        let Sums {
-            calls,
-            bytes,
-            min,
-            max,
-        } = std::mem::take(&mut self.sums[at]);
-        let (bytes, min, max) = (bytes.into(), min.into(), max.into());
-        self.cells[at].1.merge(&Value {
-            calls,
-            bytes,
-            min,
-            max,
-        });
+    /// What was met, by number.
+    pub(super) fn keys(&self) -> &[Key] {
+        &self.keys
     }
 
-    /// Nothing was counted.
-    pub(super) fn is_empty(&self) -> bool {
-        self.cells.is_empty()
-    }
-
-    /// The counts, which begin anew.
-    pub(super) fn take(&mut self) -> Vec<(Key, Value)> {
-        (0..self.cells.len()).for_each(|at| self.settle(at));
-        self.sums.clear();
-        self.index.clear();
-        self.recent.fill(NOT_MET);
-        std::mem::take(&mut self.cells)
+    /// Ends the stretch: its counts go behind `cells`, by their keys' numbers, those that need
+    /// more than 64 bits to `wide`.
+    pub(super) fn take(&mut self, cells: &mut Vec<(u32, Sums)>, mut wide: impl FnMut(u32, Value)) {
+        for at in self.touched.drain(..) {
+            cells.push((at, std::mem::take(&mut self.sums[at as usize])));
+        }
+        if !self.wide.is_empty() {
+            self.wide.drain().for_each(|(at, value)| wide(at, value));
+        }
     }
 }

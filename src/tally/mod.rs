@@ -5,11 +5,13 @@ use crate::grammar::coll::Coll;
 use crate::origin::Renumbered;
 use crate::records::{Basis, Datatype, Kind};
 use crate::scan::{Call, Visit};
-use counts::Counts;
+use counts::{Counts, Sums};
+pub(crate) use pieces::Pieces;
 
 mod bag;
 mod counts;
 mod ops;
+mod pieces;
 
 pub use bag::Bag;
 pub use ops::Ops;
@@ -165,8 +167,12 @@ pub struct Partial<'o> {
     short: bool,
     /// Number of the gap in the chunk.
     gap: u32,
-    /// Finished gaps that had calls.
-    pieces: Vec<(u32, Vec<(Key, Value)>)>,
+    /// The finished gaps' counts, one gap's behind the other's.
+    cells: Vec<(u32, Sums)>,
+    /// Those gaps that had some, and where their counts end.
+    ends: Vec<(u32, usize)>,
+    /// Counts that need more than 64 bits, by gap.
+    wide: Vec<(u32, u32, Value)>,
     /// The gap of each slot.
     slots: Vec<u32>,
 }
@@ -180,8 +186,20 @@ impl<'o> Partial<'o> {
             counts: Counts::new(),
             short: !options.exact && !options.datatypes && options.sizing != Sizing::Count,
             gap: 0,
-            pieces: Vec::new(),
+            cells: Vec::new(),
+            ends: Vec::new(),
+            wide: Vec::new(),
             slots: Vec::new(),
+        }
+    }
+
+    /// Ends the gap in hand.
+    fn close(&mut self) {
+        let (gap, wide) = (self.gap, &mut self.wide);
+        self.counts
+            .take(&mut self.cells, |key, value| wide.push((gap, key, value)));
+        if self.ends.last().map_or(0, |end| end.1) < self.cells.len() {
+            self.ends.push((gap, self.cells.len()));
         }
     }
 }
@@ -195,8 +213,8 @@ impl Visit for Partial<'_> {
     }
 
     fn mark(&mut self) {
-        if self.options.steps && !self.counts.is_empty() {
-            self.pieces.push((self.gap, self.counts.take()));
+        if self.options.steps {
+            self.close();
         }
         self.gap += 1;
     }
@@ -269,36 +287,9 @@ pub struct Tally {
     pub ops: Ops,
     /// Where steps are not told apart, by gap 0 and key; else the calls that were joined.
     calls: Bag<usize, Key>,
-    /// Where steps are told apart: what each gap of a chunk holds, in the chunk's own numbers.
-    /// Most gaps of a window are never looked at again.
-    pieces: Vec<Piece>,
-    /// What the chunks' numbers mean.
-    meanings: Vec<Meaning>,
-}
-
-#[derive(Debug)]
-struct Piece {
-    gap: usize,
-    meaning: usize,
-    cells: Vec<(Key, Value)>,
-}
-
-/// A chunk's members and operations as merged.
-#[derive(Debug)]
-struct Meaning {
-    members: Vec<u32>,
-    ops: Vec<u32>,
-}
-
-impl Meaning {
-    fn of(&self, key: Key) -> Key {
-        let member = self.members.get(key.member as usize).copied().unwrap_or(0);
-        Key {
-            member,
-            op: self.ops[key.op as usize],
-            ..key
-        }
-    }
+    /// Where steps are told apart: the gaps of each chunk, by their numbers in the input. Most
+    /// gaps of a window are never looked at again.
+    pieces: Vec<Pieces<usize>>,
 }
 
 impl Tally {
@@ -309,15 +300,13 @@ impl Tally {
             ops: Ops::default(),
             calls: Bag::default(),
             pieces: Vec::new(),
-            meanings: Vec::new(),
         }
     }
 
     /// Begins the next input.
     pub fn clear(&mut self) {
-        self.calls = Bag::default();
+        self.calls.clear();
         self.pieces.clear();
-        self.meanings.clear();
     }
 
     /// Gives the input's calls to `sink`, those of the gaps that are wanted.
@@ -326,17 +315,27 @@ impl Tally {
         wanted: impl Fn(usize) -> bool,
         mut sink: impl FnMut(usize, Key, Value),
     ) {
-        for ((gap, key), value) in std::mem::take(&mut self.calls).into_sorted() {
+        for pieces in self.gaps(&wanted, &mut sink) {
+            pieces.each(|gap, key, value| {
+                if wanted(gap) {
+                    sink(gap, key, value);
+                }
+            });
+        }
+    }
+
+    /// As [`Tally::drain`], but the gaps of whole chunks are given as they are, wanted or not.
+    pub(crate) fn gaps(
+        &mut self,
+        wanted: impl Fn(usize) -> bool,
+        mut sink: impl FnMut(usize, Key, Value),
+    ) -> Vec<Pieces<usize>> {
+        self.calls.drain(|gap, key, value| {
             if wanted(gap) {
                 sink(gap, key, value);
             }
-        }
-        for piece in self.pieces.drain(..).filter(|piece| wanted(piece.gap)) {
-            for (key, value) in piece.cells {
-                sink(piece.gap, self.meanings[piece.meaning].of(key), value);
-            }
-        }
-        self.meanings.clear();
+        });
+        std::mem::take(&mut self.pieces)
     }
 
     /// Adds a chunk whose first gap is `gap` of the input, with the calls that were joined.
@@ -347,47 +346,37 @@ impl Tally {
         to: &Renumbered,
         joined: &[crate::join::Joined],
     ) {
-        let Partial {
-            ops,
-            mut counts,
-            gap: last,
-            mut pieces,
-            slots,
-            ..
-        } = partial;
-        pieces.push((last, counts.take()));
-        let ops = ops.names().map(|n| self.ops.intern(n).0).collect();
-        let meaning = Meaning {
-            members: to.members.clone(),
-            ops,
+        let mut partial = partial;
+        partial.close();
+        let ops: Vec<u32> = partial.ops.names().map(|n| self.ops.intern(n).0).collect();
+        let merged = |key: &Key| Key {
+            member: to.members.get(key.member as usize).copied().unwrap_or(0),
+            op: ops[key.op as usize],
+            ..*key
         };
+        let keys: Vec<Key> = partial.counts.keys().iter().map(merged).collect();
         let steps = self.options.steps;
         let at = |local: u32| if steps { gap + local as usize } else { 0 };
-        if steps {
-            let meaning = self.meanings.len();
-            let piece = |(local, cells)| Piece {
-                gap: at(local),
-                meaning,
-                cells,
-            };
-            pieces.retain(|(_, cells)| !cells.is_empty());
-            self.pieces.extend(pieces.into_iter().map(piece));
-        } else {
-            for (key, value) in pieces.into_iter().flat_map(|(_, cells)| cells) {
-                self.calls.push(0, meaning.of(key), value);
-            }
+        for (local, key, value) in partial.wide {
+            self.calls.push(at(local), keys[key as usize], value);
         }
         if steps {
-            self.meanings.push(meaning);
+            let ends = partial.ends.iter().map(|&(local, end)| (at(local), end));
+            let ends: Vec<_> = ends.collect();
+            self.pieces.push(Pieces::new(keys, partial.cells, &ends));
+        } else {
+            for (key, sums) in partial.cells {
+                self.calls.push(0, keys[key as usize], sums.into());
+            }
         }
         for call in joined {
             let coll = call.coll();
             let (op, kind) = self.ops.intern(coll.op);
             let (key, bytes) = self.options.key(op, kind, call.member, &coll);
-            let gap = at(slots.get(call.slot as usize).copied().unwrap_or(last));
+            let slot = partial.slots.get(call.slot as usize).copied();
             let mut value = Value::default();
             value.add(1, bytes);
-            self.calls.push(gap, key, value);
+            self.calls.push(at(slot.unwrap_or(partial.gap)), key, value);
         }
     }
 }

@@ -131,8 +131,8 @@ pub fn unique(
         report,
         progress,
     )?;
-    let mut rows: Vec<(Row<'_>, &Who)> = calls
-        .cells
+    let cells = calls.cells.list();
+    let mut rows: Vec<(Row<'_>, &Who)> = cells
         .iter()
         .map(|((step, key), value)| (unique_row(&calls, *step, key, value), key))
         .filter(|(row, _)| options.filter.passes(row))
