@@ -149,7 +149,7 @@ impl Write for Sink {
     }
 }
 
-fn rows(origins: &[Origin], jobs: usize, unique: bool, out: &mut dyn Write) {
+fn rows(origins: &[Origin], jobs: usize, unique: bool, out: &mut (dyn Write + Send)) {
     let (read, asked, mut report) = (options(jobs), comms::Options::default(), report());
     let write = if unique { comms::unique } else { comms::rows };
     write(origins, &read, &asked, &mut report, &Unwatched, out).expect("rows");
