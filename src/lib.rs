@@ -213,12 +213,18 @@
 //! begin a step costs nothing, and leaves short records ([`tally`]); only the keys, a few hundred,
 //! are sorted; a few steps at a time are then gathered, put in the keys' order and made into text on
 //! all cores, in memory that is used again ([`cells`], [`groups`]). What is left is the text of the
-//! rows (100 MB): a group's columns and fractions that come again are copied. The
-//! percentiles of nccl-ops are counted off the sorted sizes: an hdrhistogram for each row took
+//! rows (100 MB): a group's columns and fractions that come again are copied. Of the processors'
+//! time the plain run takes 1, to count every step and to gather it 0.09 more, the rows 0.27 (170 ns
+//! each). To read a step's counts in place, and not to copy them before they are sorted, gave
+//! nothing. The percentiles of nccl-ops are counted off the sorted sizes: an hdrhistogram for each row took
 //! 24 GB and, emptied and used again, 15 times as long as the walk.
 //!
 //! A call table is read a line at a time on one core: commas are found eight bytes at a time, and
 //! no line is searched for quotes where the megabyte around it has none.
+//!
+//! 10,000 files of 100 kB take 1.6 times what their bytes take in one file. Half of that is the
+//! kernel's copy of what is read (0.15 s for a GB; to open and map each file costs more), the rest
+//! each file's own tables and the opening.
 //!
 //! On a damaged log (NCCL 2.29, 2 % torn) a line behind a torn one is what it looks like where its
 //! process was seen to use the communicator, in the same chunk and for certain; else it is left
