@@ -4,8 +4,8 @@ use super::finding::{Finding, Severity, Sure};
 use super::said::{about, count, evidence, listed};
 use super::transport::{Hosts, is_fast_network, is_socket, lines, names, saying};
 use crate::stages::net::Net;
-use crate::stages::net::fact::{Fact, Kind};
 use crate::stages::net::all::First;
+use crate::stages::net::fact::{Fact, Kind};
 use crate::stages::net::table::Facts;
 use std::collections::BTreeMap;
 

@@ -5,11 +5,11 @@
 //! held against anything.
 
 use super::finding::{Finding, Severity, Sure};
-use super::transport::{is_fast_card, is_over_sockets};
 use super::said::{about, count, evidence, hosts, listed, split, text};
+use super::transport::{is_fast_card, is_over_sockets};
 use crate::stages::net::Net;
-use crate::stages::net::fact::Kind;
 use crate::stages::net::all::First;
+use crate::stages::net::fact::Kind;
 use crate::stages::net::table::{self, Facts, Subject};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -55,7 +55,12 @@ fn of(log: &str) -> Vec<Finding> {
         // What it points at is there, and it says something.
         let lines = log.lines().count() as u64;
         assert!(!finding.evidence.is_empty(), "{finding:?}");
-        assert!(finding.evidence.iter().all(|e| e.at.line().unwrap() < lines));
+        assert!(
+            finding
+                .evidence
+                .iter()
+                .all(|e| e.at.line().unwrap() < lines)
+        );
         assert!(!finding.says.ends_with('.') && !finding.advice.is_empty());
         assert!(
             !finding.says.contains("  ") && !finding.advice.contains("  "),
@@ -213,7 +218,8 @@ fn alone(log: &str, severity: Severity, id: &str, host: &str, says: &str) {
     assert!(found.says.contains(says), "{}", found.says);
     // Both sides are shown: a line of the host, and one of another.
     let lines: Vec<&str> = log.lines().collect();
-    let own = |e: &&super::finding::Evidence| lines[e.at.line().unwrap() as usize].starts_with(host);
+    let own =
+        |e: &&super::finding::Evidence| lines[e.at.line().unwrap() as usize].starts_with(host);
     assert!(own(&&found.evidence[0]), "{found:?}");
     assert!(!found.evidence.iter().all(|e| own(&e)), "{found:?}");
 }

@@ -2,8 +2,8 @@
 
 use super::finding::{About, Evidence};
 use crate::report::printable;
-use crate::stages::net::fact::{Fact, Kind};
 use crate::stages::net::all::First;
+use crate::stages::net::fact::{Fact, Kind};
 use crate::stages::net::table::{Facts, Said, Subject};
 use std::collections::BTreeSet;
 
