@@ -216,8 +216,8 @@
 //! rows (100 MB): a group's columns and fractions that come again are copied. Of the processors'
 //! time the plain run takes 1, to count every step and to gather it 0.09 more, the rows 0.27 (170 ns
 //! each). To read a step's counts in place, and not to copy them before they are sorted, gave
-//! nothing. The percentiles of nccl-ops are counted off the sorted sizes: an hdrhistogram for each row took
-//! 24 GB and, emptied and used again, 15 times as long as the walk.
+//! nothing. The percentiles of nccl-ops are counted off the sorted sizes: an hdrhistogram for each
+//! row took 24 GB and, emptied and used again, 15 times as long as the walk.
 //!
 //! A call table is read a line at a time on one core: commas are found eight bytes at a time, and
 //! no line is searched for quotes where the megabyte around it has none.
