@@ -101,7 +101,7 @@ fn healthy_jobs_have_no_findings() {
     let more = [
         "",
         " --nccl 2.12",
-        " --nccl 2.22 --tuning --nvls",
+        " --net ib --tuning --nvls",
         " --trainer megatron --eval-every 3",
         " --nccl 2.29 --damage torn=0.02",
         " --timestamps iso --prefix torchrun",
