@@ -76,6 +76,13 @@
 //! $ nccl-diff before.log after.log --tolerance 1%
 //! ```
 //!
+//! **nccl-check** ([`stages::check`]) says what is wrong with a job, with the lines that show it.
+//!
+//! ```console
+//! $ nccl-check nccl.log
+//! $ nccl-check logs/ --expect net=ib,gdr=on,mismatch=0
+//! ```
+//!
 //! **nccl-synth** ([`synth`]) writes the log of a job that never ran, and the truth about it. The
 //! tests and the benches hold every other program against that truth.
 //!
@@ -133,6 +140,8 @@
 //! | a column | [`table`], where it goes last |
 //! | a grouping | [`groups::By`] and its flag in [`cli`] |
 //! | something that [`stages::diff`] compares | its file there, and [`stages::diff::row::Aspect`] |
+//! | a WARN body | `stages/check/known/table.rs` |
+//! | a finding | a file in [`stages::check`] that gives [`stages::check::finding::Finding`]s |
 //! | a stage | a file in [`stages`], a program in `src/bin`, its goldens in `tests/it` |
 //! | what a person is told | [`report`] |
 //!
@@ -166,6 +175,17 @@
 //! - **An evaluation** of Megatron-LM is half as many calls as a step's; it belongs to no step.
 //! - Hugging Face's Trainer gathers the loss after its bar has moved on, so these calls count to the
 //!   next step; its version 5 prints the values of its dictionary as strings.
+//!
+//! # How ranks are held against each other
+//!
+//! Members of a communicator make the same collectives in the same order. So of each member's
+//! calls only a running hash is kept, and what it was behind every 256 calls: 8 bytes for 256 calls.
+//! Equal hashes are equal calls, and the log is done. Else the first block that differs is read
+//! again, with the lines. Who is to blame, of ranks that stopped: the one that is behind somebody
+//! and ahead of nobody. A rank that left out a Send is told from one that stopped by its own
+//! rhythm: the distances between its calls to that peer come again and again, and where one is
+//! missing two of them are one. In real hung jobs (`testdata/captured/ddp-*`) ranks go on after
+//! PyTorch's watchdog spoke; what they do then is left out.
 //!
 //! # Where the time goes
 //!

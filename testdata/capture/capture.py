@@ -52,6 +52,8 @@ def matrix():
             add(f"{how}-{way}", "job.py", ranks, way, ["--parallel", how, "--line", line])
     for fault in ["die", "stall", "skip", "count", "datatype"]:
         add(f"ddp-{fault}", "job.py", 4, "stamps", ["--parallel", "ddp", "--line", "nemo", "--fault", fault])
+    for how, fault, ranks in [("pp", "recv", 4), ("tp", "count", 4), ("3d", "die", 8), ("3d", "stall", 8), ("3d", "skip", 8)]:
+        add(f"{how}-{fault}", "job.py", ranks, "stamps", ["--parallel", how, "--line", "nemo", "--fault", fault])
     add("3d-u", "job.py", 8, "u", ["--parallel", "3d", "--line", "megatron"])
     add("3d-files", "job.py", 8, "files", ["--parallel", "3d", "--line", "nemo"])
     add("3d-more", "job.py", 8, "more", ["--parallel", "3d", "--line", "nemo"])

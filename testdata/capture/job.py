@@ -200,19 +200,23 @@ class Pipeline:
     def buffer(self):
         return torch.empty(self.shape, device=self.device, dtype=self.dtype)
 
-    def step(self, ids):
+    def step(self, ids, leaves_out=None):
+        """`leaves_out`: the micro-batch whose Recv, or on the first stage Send, is not made."""
         runs, total = [], torch.zeros((), device=self.device)
-        for part in ids.chunk(MICRO, 1):
+        for at, part in enumerate(ids.chunk(MICRO, 1)):
             x = part
             if not self.first:
                 x = self.buffer()
-                dist.recv(x, self.peer(-1), group=self.group)
+                if at == leaves_out:
+                    x.zero_()
+                else:
+                    dist.recv(x, self.peer(-1), group=self.group)
                 x.requires_grad_()
             y = self.model(x)
             if self.last:
                 y = loss_of(y, part) / MICRO
                 total += y.detach()
-            else:
+            elif at != leaves_out:
                 dist.send(y.detach().contiguous(), self.peer(1), group=self.group)
             runs.append((x, y))
         for x, y in runs:
@@ -257,7 +261,7 @@ def main():
     args = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     args.add_argument("--parallel", choices=["ddp", "fsdp", "tp", "pp", "3d", "ep", "graph"], default="ddp")
     args.add_argument("--line", choices=["nemo", "megatron", "titan"], default="nemo")
-    args.add_argument("--fault", choices=["die", "stall", "skip", "count", "datatype"], help="what rank 1 does wrong in step 20")
+    args.add_argument("--fault", choices=["die", "stall", "skip", "count", "datatype", "recv"], help="what rank 1 does wrong in step 20")
     args.add_argument("--steps", type=int, default=int(os.environ.get("STEPS", "40")))
     args = args.parse_args()
 
@@ -299,7 +303,7 @@ def main():
         if fault == "stall":
             time.sleep(60)
         if pipeline:
-            loss = pipeline.step(ids)
+            loss = pipeline.step(ids, 1 if fault == "recv" else None)
         else:
             loss = loss_of(model(ids), ids)
             loss.backward()

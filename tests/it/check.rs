@@ -132,15 +132,24 @@ fn a_large_healthy_job_has_none_either() {
     assert_eq!(findings(&job.log).column("says"), Vec::<String>::new());
 }
 
-/// What real jobs did wrong (testdata/captured): the finding, the rank, and words of it.
-const REAL: [(&str, &str, &str, &str, &str); 5] = [
+/// What real jobs did wrong (testdata/captured; always rank 1 of the job): the finding, the rank in
+/// the communicator, the step by its line, words of it.
+const REAL: [(&str, &str, &str, &str, &str); 10] = [
     (
-        "ddp-skip",
+        "3d-die",
+        "rank_behind",
+        "1",
+        "18",
+        "its call 37; others went on",
+    ),
+    (
+        "3d-skip",
         "redop_mismatch",
         "1",
         "19",
         "as if it left this call out",
     ),
+    ("3d-stall", "rank_behind", "1", "18", "7 ranks wait"),
     (
         "ddp-count",
         "count_mismatch",
@@ -156,7 +165,28 @@ const REAL: [(&str, &str, &str, &str, &str); 5] = [
         "AllReduce of 1 fp16 sum where",
     ),
     ("ddp-die", "rank_behind", "1", "18", "3 ranks wait"),
+    (
+        "ddp-skip",
+        "redop_mismatch",
+        "1",
+        "19",
+        "as if it left this call out",
+    ),
     ("ddp-stall", "rank_behind", "1", "18", "3 ranks wait"),
+    (
+        "pp-recv",
+        "p2p_missing_counterpart",
+        "0",
+        "19",
+        "a Send of rank 0 (vm:448) is missing",
+    ),
+    (
+        "tp-count",
+        "count_mismatch",
+        "1",
+        "",
+        "AllReduce of 4 fp32 sum where",
+    ),
 ];
 
 #[test]
@@ -187,5 +217,7 @@ fn real_faults_are_found_and_real_healthy_jobs_have_none() {
         assert_eq!(csv.get(first, "rank"), *rank, "{name}: {first:?}");
         assert_eq!(csv.get(first, "step"), *step, "{name}: {first:?}");
         assert!(csv.get(first, "says").contains(words), "{name}: {first:?}");
+        // What follows from it is no finding of its own.
+        assert_eq!(wrong.len(), 1, "{name}: {wrong:?}");
     }
 }

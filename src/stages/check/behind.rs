@@ -10,6 +10,7 @@ use super::compare::{Apart, Ranked, Unpaired};
 use super::finding::{About, Evidence, Finding, Severity, Sure};
 use super::mismatch::spot;
 use super::names::{self, Names, counted};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What else is known of how the job ended.
@@ -61,6 +62,14 @@ pub(crate) fn behind(
     for &process in &laggards {
         let host = &names.found.processes[process as usize].host;
         hosts.entry(host).or_default().push(process);
+    }
+    // Who is behind most is told of.
+    let by = |process: &u32| {
+        let behind = standings.get(process).into_iter().flat_map(|s| &s.behind);
+        behind.fold(0_u64, |sum, (_, _, by)| sum.saturating_add(*by))
+    };
+    for processes in hosts.values_mut() {
+        processes.sort_by_key(|process| (Reverse(by(process)), *process));
     }
     for processes in hosts.values() {
         let told = Told {

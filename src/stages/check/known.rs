@@ -45,6 +45,12 @@ pub struct Known {
     pub reference: &'static str,
 }
 
+/// True for a kind of WARN that only follows from a failure elsewhere.
+pub(super) fn follows(id: &str) -> bool {
+    let known = all().find(|known| known.id == id);
+    known.is_some_and(|known| matches!(known.role, Role::Consequence | Role::Teardown))
+}
+
 /// What is known of a WARN's text; `header` is what stands in front of it, with the source file.
 pub fn known(header: &[u8], text: &[u8]) -> Option<&'static Known> {
     let Warn { cause, .. } = warn(text);
@@ -83,7 +89,6 @@ fn has_any(text: &[u8], patterns: &[&str]) -> bool {
 }
 
 /// All that is known.
-#[cfg(test)]
 fn all() -> impl Iterator<Item = &'static Known> {
     let of_ib = IB_STATUS.iter().map(|(_, known)| known);
     let of_cuda = CUDA.iter().map(|(_, known)| known);

@@ -233,7 +233,10 @@ fn how(seq: u64, right: &Calls<'_>, wrong: &Calls<'_>) -> Option<&'static str> {
         same && compared > 0
     };
     let swapped = right.same(seq + 1, wrong, seq) && right.same(seq, wrong, seq + 1);
-    if swapped && (equal(2, 2) || right.at(seq + 2).is_none()) {
+    let other_order = swapped && (right.at(seq + 2).is_none() || equal(2, 2));
+    if other_order && equal(1, 0) {
+        Some(", as if it left this call out, or made two in the other order")
+    } else if other_order {
         Some(": two calls in the other order")
     } else if equal(1, 0) {
         Some(", as if it left this call out")

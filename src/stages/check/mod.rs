@@ -123,7 +123,7 @@ pub fn check(
     };
     let watched = seen.warnings.watchdog();
     let ranks = ranks::ranks(&seen.found, &seen.streams, watched, &inputs, end)?;
-    fold_watchdog(&mut findings, &ranks.findings);
+    fold(&mut findings, &ranks.findings);
     findings.extend(ranks.findings);
     findings.extend(transport::findings(&seen.net));
     findings.extend(hosts::findings(&seen.net));
@@ -151,12 +151,16 @@ pub fn check(
     })
 }
 
-/// Where the ranks' calls say what is wrong, that PyTorch waited in vain only follows from it.
-fn fold_watchdog(findings: &mut [Finding], ranks: &[Finding]) {
+/// Where the ranks' calls say what is wrong, that PyTorch waited in vain, and that connections of
+/// processes that were then taken down broke, only follows from it.
+fn fold(findings: &mut [Finding], ranks: &[Finding]) {
     let Some(cause) = ranks.iter().find(|f| f.severity == Severity::Error) else {
         return;
     };
-    for finding in findings.iter_mut().filter(|f| f.id == "watchdog_timeout") {
+    // What C++ says of a watchdog whose process is taken down.
+    let is_end = |f: &Finding| f.id == "watchdog_exception" && f.says.contains("Broken promise");
+    let follows = |f: &Finding| f.id == "watchdog_timeout" || known::follows(f.id) || is_end(f);
+    for finding in findings.iter_mut().filter(|f| follows(f)) {
         finding.severity = Severity::Note;
         finding.why += &format!("; it follows from {}", cause.id);
     }
