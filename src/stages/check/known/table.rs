@@ -423,9 +423,9 @@ pub(super) const BY_WORDS: [(Texts, Known); 43] = [
         &["ibv_open_device", "Unable to open device"],
         row(
             "warn_ib_open_device",
-            Setback,
-            (WARNING, MEDIUM),
-            "a card cannot be opened, so NCCL does without it",
+            Harmless,
+            (NOTE, MEDIUM),
+            "a card cannot be opened, as where a container is given only some; NCCL does without it",
             "give the job (its container) the card's device files, or leave the card out with \
              NCCL_IB_HCA",
             "src/transport/net_ib and src/misc/ibvwrap.cc of NVIDIA/nccl",
