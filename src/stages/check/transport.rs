@@ -314,6 +314,10 @@ fn shm(facts: &Facts) -> Option<Finding> {
     if shm.is_empty() || (!mixed && shm.keys().all(|host| off.contains_key(host))) {
         return None;
     }
+    // Several hosts that are alike: so their machines are.
+    if !mixed && shm.len() > 1 {
+        return None;
+    }
     let says = match mixed {
         true => format!(
             "the GPUs of {} reach each other through the host's memory (SHM), those of {} \
