@@ -105,6 +105,13 @@ pub fn check(
     progress: &dyn Progress,
 ) -> Result<Checked> {
     let seen = walk::walk(origins, options, report, progress)?;
+    let total = report.total();
+    if total.lines > 0 && total.lines == total.foreign {
+        let lines = total.lines;
+        report.warn(&format!(
+            "no line of {lines} is NCCL's: NCCL prints under NCCL_DEBUG=INFO, see the end of this report"
+        ));
+    }
     let open = |number| seen.open(number, options);
     let inputs = Inputs {
         open,
