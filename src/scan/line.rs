@@ -12,6 +12,9 @@ use crate::records::is_known;
 use memchr::{memchr, memmem, memrchr};
 use std::sync::LazyLock;
 
+/// What is missing of a line that NCCL itself cut.
+pub(crate) const TOO_LONG: &str = "the rest of a line that NCCL cut at 1023 bytes";
+
 /// NCCL before 2.29.2 cuts a line here (`char buffer[1024]` in `src/debug.cc`).
 const OWN_CUT: usize = 1023;
 
@@ -469,7 +472,7 @@ impl<'a, V: Visit> Scan<'a, V> {
         }
         let length = of.end - of.start;
         if last && length == OWN_CUT {
-            v.damaged(of.end, "the rest of a line that NCCL cut at 1023 bytes");
+            v.damaged(of.end, TOO_LONG);
         } else if !last && !message.starts_with(b"NCCL version ") && of.header.level != Level::Call
         {
             v.damaged(of.end, "the rest of a NCCL line");

@@ -10,6 +10,7 @@ mod fragment;
 mod line;
 
 pub use fragment::{Fragment, Piece, TEAR};
+pub(crate) use line::TOO_LONG;
 pub use line::quiet;
 
 use crate::account::{Account, Class};

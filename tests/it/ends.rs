@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A run of each program that writes a lot, or as much as it has to say.
-const WRITERS: [&str; 13] = [
+const WRITERS: [&str; 16] = [
     "nccl-steps long.log",
     "nccl-steps long.log --list",
     "nccl-timing long.log --per-step",
@@ -21,6 +21,9 @@ const WRITERS: [&str; 13] = [
     "nccl-net -q tuned.log --hosts",
     "nccl-net -q tuned.log --dot",
     "nccl-tuning -q tuned.log --sizes",
+    "nccl-check -q long.log",
+    "nccl-check -q tuned.log --coverage",
+    "nccl-check -q tuned.log --coverage --format jsonl",
     "nccl-synth --ranks 8 --steps 200",
 ];
 
@@ -77,6 +80,9 @@ fn a_full_disk_is_an_error_with_a_message() {
         "nccl-agg short.log",
         "nccl-agg short.log --format table",
         "nccl-diff short.log short.log",
+        "nccl-check short.log",
+        "nccl-check short.log --format csv",
+        "nccl-check short.log --expect nodes=1",
         "nccl-synth --ranks 2 --steps 1",
         "nccl-synth --ranks 2 --steps 1 -o /dev/full",
         "nccl-synth --ranks 2 --steps 1 -o /dev/null --truth /dev/full",
@@ -170,6 +176,38 @@ fn an_empty_input_is_said_to_be_empty() {
         let out = run_in(work.dir(), program, &["empty.log"]).calm();
         assert_ne!(out.code, Some(0), "{program}");
         assert!(!out.stderr.is_empty(), "{program}");
+    }
+}
+
+#[test]
+fn an_empty_input_answers_nothing() {
+    let work = Work::new();
+    work.file("empty.log", "");
+    work.file("good.log", job(2, 3, 1));
+    for input in ["empty.log", "--no-mmap empty.log", "- < empty.log", ""] {
+        let out = sh(work.dir(), &format!("nccl-check {input} --format csv")).ends(1);
+        assert_eq!(out.lines().len(), 1, "{input}");
+        out.says(&["the input is empty"]);
+        sh(work.dir(), &format!("nccl-check --expect ranks=4 {input}")).ends(3);
+        for sides in ["empty.log good.log", "good.log empty.log"] {
+            let out = sh(work.dir(), &format!("nccl-diff {sides}")).calm();
+            assert_ne!(out.code, Some(0), "{sides}");
+            out.says(&["empty"]);
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_compared_is_named() {
+    let work = Work::new();
+    work.file("good.log", job(2, 3, 1));
+    work.file("noise.log", [0_u8, 1, 2, 3, 4, 5, 6, 7].repeat(500));
+    for other in ["missing.log", "noise.log"] {
+        for sides in [[other, "good.log"], ["good.log", other]] {
+            let out = run_in(work.dir(), "nccl-diff", &sides).ends(2);
+            assert!(out.stdout.is_empty(), "{sides:?}");
+            out.says(&["nccl-diff: error: ", other]);
+        }
     }
 }
 

@@ -167,6 +167,55 @@ fn every_way_in_gives_the_same_bytes() {
 }
 
 #[test]
+fn findings_and_differences_are_the_same_by_every_way_in() {
+    let work = Work::new();
+    let made = "nccl-synth --ranks 8 --tp 2 --pp 2 --steps 12";
+    sh(work.dir(), &format!("{made} --fault skip -o bad.log")).ends(0);
+    sh(
+        work.dir(),
+        &format!("{made} --damage torn=0.02 -o good.log"),
+    )
+    .ends(0);
+    for name in ["bad", "good"] {
+        let text = std::fs::read(work.dir().join(format!("{name}.log"))).unwrap();
+        work.file(&format!("{name}.gz"), gzip(&text));
+        work.file(&format!("{name}.zst"), zstd(&text));
+    }
+    // The input's name aside.
+    let check = |way: &str, code: i32| {
+        let csv = Csv::of(&sh(work.dir(), &format!("{way} --format csv")).ends(code));
+        let columns = csv.columns.iter().map(String::as_str);
+        let columns: Vec<&str> = columns.filter(|&c| c != "input").collect();
+        csv.pick(&columns)
+    };
+    for (name, code, rows) in [("bad", 1, 2), ("good", 0, 0)] {
+        let expect = check(&format!("nccl-check {name}.log"), code);
+        assert_eq!(expect.len(), rows, "{expect:?}");
+        for way in [
+            "nccl-check F.log -j1",
+            "nccl-check F.log --no-mmap",
+            "cat F.log | nccl-check",
+            "cat F.gz | nccl-check - -j3",
+            "nccl-check F.gz",
+            "nccl-check F.zst",
+        ] {
+            let way = way.replace('F', name);
+            assert_eq!(check(&way, code), expect, "{way}");
+        }
+    }
+    let diff = |way: &str| sh(work.dir(), way).ends(1).text();
+    let expect = diff("nccl-diff bad.log good.log");
+    for way in [
+        "nccl-diff bad.log good.log -j1",
+        "nccl-diff bad.log good.log --no-mmap",
+        "cat bad.log | nccl-diff - good.zst",
+        "nccl-diff bad.gz - < good.log",
+    ] {
+        assert_eq!(diff(way), expect, "{way}");
+    }
+}
+
+#[test]
 fn unique_rows_and_rows_count_the_same() {
     let work = Work::new();
     work.file("nccl.log", job(8, 10, 3));

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 /// The programs that read logs.
-pub(crate) const READERS: [&str; 9] = [
+pub(crate) const READERS: [&str; 10] = [
     "nccl-steps",
     "nccl-timing",
     "nccl-comms",
@@ -19,13 +19,14 @@ pub(crate) const READERS: [&str; 9] = [
     "nccl-communicators",
     "nccl-net",
     "nccl-tuning",
+    "nccl-check",
 ];
 
 /// Those of them that know no steps: what they read is said once.
-pub(crate) const STEPLESS: [&str; 2] = ["nccl-net", "nccl-tuning"];
+pub(crate) const STEPLESS: [&str; 3] = ["nccl-net", "nccl-tuning", "nccl-check"];
 
 /// All programs.
-pub(crate) const ALL: [&str; 11] = [
+pub(crate) const ALL: [&str; 12] = [
     "nccl-steps",
     "nccl-timing",
     "nccl-comms",
@@ -35,6 +36,7 @@ pub(crate) const ALL: [&str; 11] = [
     "nccl-communicators",
     "nccl-net",
     "nccl-tuning",
+    "nccl-check",
     "nccl-diff",
     "nccl-synth",
 ];
@@ -68,7 +70,8 @@ impl Out {
     #[track_caller]
     pub(crate) fn ends(self, code: i32) -> Out {
         assert_eq!(self.code, Some(code), "stderr: {}", self.stderr);
-        self.calm()
+        assert!(!self.stderr.contains("panicked"), "{}", self.stderr);
+        self
     }
 
     /// True if the program panicked, a signal ended it or its code is none of ours.

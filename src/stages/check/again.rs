@@ -34,6 +34,11 @@ pub(crate) struct Detail {
     pub(crate) input: u32,
     /// Its line's first byte.
     pub(crate) at: u64,
+    /// The number that NCCL gave it; all 0 in some versions.
+    pub(crate) op_count: u64,
+    /// It was put together from pieces: another call's line stands between them, and which of the
+    /// two was made first is not known.
+    pub(crate) joined: bool,
 }
 
 /// Which calls of which streams; ranges in order.
@@ -83,7 +88,7 @@ pub(crate) fn again(
                 let Calls {
                     ops, list, slots, ..
                 } = &part.visit;
-                let mut push = |member: u32, coll: &Coll<'_>, at: u64| {
+                let mut push = |member: u32, coll: &Coll<'_>, at: u64, joined: bool| {
                     let Some(way) = way(coll) else { return };
                     let stream = *known.entry((member, way)).or_insert_with(|| {
                         let name = name_of(member, way, part.merged);
@@ -93,7 +98,10 @@ pub(crate) fn again(
                         let member = part.merged.origins.members.get(member);
                         let process = part.merged.origins.places.get(member.place).process;
                         let nth = made.entry(process).or_default();
-                        streams[stream].push(|| Detail::of(coll, (number, at), *nth));
+                        streams[stream].push(|| Detail {
+                            joined,
+                            ..Detail::of(coll, (number, at), *nth)
+                        });
                         *nth += 1;
                     }
                 };
@@ -103,13 +111,13 @@ pub(crate) fn again(
                 let place = |call: &Joined| slots.get(call.slot as usize).copied();
                 for (at, call) in list.iter().enumerate() {
                     while let Some(call) = joined.next_if(|call| place(call) == Some(at)) {
-                        push(call.member, &call.coll(), call.at);
+                        push(call.member, &call.coll(), call.at, true);
                     }
                     let coll = call.coll(ops.name(call.op));
-                    push(part.to.members[call.member as usize], &coll, call.at);
+                    push(part.to.members[call.member as usize], &coll, call.at, false);
                 }
                 for call in joined {
-                    push(call.member, &call.coll(), call.at);
+                    push(call.member, &call.coll(), call.at, true);
                 }
                 Ok(())
             },
@@ -142,6 +150,8 @@ impl Detail {
             root: coll.root,
             input,
             at,
+            op_count: coll.op_count,
+            joined: false,
         }
     }
 }
@@ -189,13 +199,14 @@ struct Small {
     redop: u64,
     root: i64,
     at: u64,
+    op_count: u64,
 }
 
 impl Small {
     fn coll<'o>(&self, op: &'o [u8]) -> Coll<'o> {
         Coll {
             op,
-            op_count: 0,
+            op_count: self.op_count,
             count: self.count,
             datatype: self.datatype,
             redop: self.redop,
@@ -230,6 +241,7 @@ impl Visit for Calls<'_> {
                 redop: coll.redop,
                 root: coll.root,
                 at: call.at,
+                op_count: coll.op_count,
             });
         }
     }

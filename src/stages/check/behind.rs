@@ -10,6 +10,7 @@ use super::compare::{Apart, Ranked, Unpaired};
 use super::finding::{About, Evidence, Finding, Severity, Sure};
 use super::mismatch::spot;
 use super::names::{self, Names, counted};
+use crate::stages::communicators::State;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,8 +19,6 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) struct End {
     /// PyTorch's watchdog or a WARN says that it failed.
     pub(crate) failed: bool,
-    /// Communicators were destroyed as when a job is over.
-    pub(crate) over: bool,
 }
 
 /// Where a process stands on the communicators that are apart.
@@ -156,20 +155,20 @@ impl Told<'_> {
         );
         let says = match last {
             Some((_, _, call)) => format!(
-                "{place}{many} made no call behind {}, its call {}; others went on: it is behind on \
-                 {}, by up to {}, and {} wait",
+                "{place}{many} made no call after {}, its call {}; others went on: it is behind on \
+                 {}, by up to {}, and {} {}",
                 names::call(call),
                 call.seq,
                 counted(communicators.len() as u64, "communicator"),
                 counted(by, "call"),
                 counted(self.waiting as u64, "rank"),
+                names::verb(self.waiting, "waits", "wait"),
             ),
             None => format!(
-                "{place}{many} made no call at all, others up to {} on the same communicators",
-                by
+                "{place}{many} made no call at all, others up to {by} on the same communicators",
             ),
         };
-        let (severity, sure, why) = self.how_sure();
+        let (severity, sure, why) = self.how_sure(member);
         let evidence = last.map(|(_, _, call)| spot(call));
         Some(Finding {
             id: if all_silent {
@@ -196,13 +195,13 @@ impl Told<'_> {
         })
     }
 
-    fn how_sure(&self) -> (Severity, Sure, String) {
+    fn how_sure(&self, member: &Ranked) -> (Severity, Sure, String) {
         let alone = "it is ahead of no rank on any communicator";
         if self.end.failed {
             let why = format!("{alone}, and the log says that the job failed");
             (Severity::Error, Sure::High, why)
-        } else if self.end.over {
-            let why = format!("{alone}, and the job ended");
+        } else if self.names.found.sides[member.side].state == State::Destroyed {
+            let why = format!("{alone}, and it ended the communicator");
             (Severity::Error, Sure::High, why)
         } else {
             let why = format!(

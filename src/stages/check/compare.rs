@@ -6,7 +6,7 @@
 use super::streams::{BLOCK, Caller, Stream, Streams, Way};
 use crate::account::Account;
 use crate::stages::communicators::{Communicator, Found, Named};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Why members' calls are not compared.
@@ -28,6 +28,10 @@ pub(crate) enum Why {
     TwoNames,
     /// Lines are damaged before the place where calls differ.
     Damaged,
+    /// By NCCL's own count, lines are missing, there twice, or in another order.
+    Numbers,
+    /// Members that made more calls than others ended it in order, which no rank does that waits.
+    Ended,
 }
 
 impl Why {
@@ -42,6 +46,13 @@ impl Why {
             Why::Late => "the log begins in the middle of the job",
             Why::TwoNames => "lines are damaged, and a member's calls stand under two names",
             Why::Damaged => "lines are damaged before the place where its members' calls differ",
+            Why::Numbers => {
+                "by NCCL's own count (opCount) lines of calls are missing, there twice or in another \
+                 order"
+            }
+            Why::Ended => {
+                "some members' lines end early: the others made more calls, and ended it in order"
+            }
         }
     }
 }
@@ -104,14 +115,17 @@ pub(crate) struct Compared {
     pub(crate) unjudged: BTreeMap<Why, Vec<usize>>,
 }
 
-/// Compares all communicators' members; `accounts` are the inputs'.
-pub(crate) fn compare(found: &Found, streams: &Streams, accounts: &[Account]) -> Compared {
+/// Compares all communicators' members; `accounts` are the inputs'; `late` where the log does not
+/// begin with the job.
+pub(crate) fn compare(
+    found: &Found,
+    streams: &Streams,
+    accounts: &[Account],
+    late: bool,
+) -> Compared {
     let callers = callers_of(found, streams);
     let quiet = is_quiet(found, streams);
-    let late = streams
-        .list
-        .iter()
-        .any(|stream| stream.first_op_count.is_some_and(|n| n > 0));
+    let strays = strays(found, streams);
     let mut compared = Compared::default();
     for (at, communicator) in found.communicators.iter().enumerate() {
         let group = Group {
@@ -140,8 +154,11 @@ pub(crate) fn compare(found: &Found, streams: &Streams, accounts: &[Account]) ->
             compared.same += 1;
             continue;
         }
+        let addresses = members.iter().filter_map(|m| m.caller);
+        let mut addresses = addresses.map(|caller| streams.callers.get(caller).comm);
         let why = match (group.hidden(&members), quiet, late) {
             (Some(why), ..) => Some(why),
+            _ if addresses.any(|comm| strays.contains(&comm)) => Some(Why::TwoNames),
             (_, true, _) => Some(Why::Quiet),
             (_, _, true) => Some(Why::Late),
             _ => None,
@@ -158,6 +175,17 @@ pub(crate) fn compare(found: &Found, streams: &Streams, accounts: &[Account]) ->
         }));
     }
     compared
+}
+
+/// The communicators' addresses in calls of nobody that is known: what is left of a call whose
+/// header is damaged.
+fn strays(found: &Found, streams: &Streams) -> FxHashSet<u64> {
+    let callers = streams.callers.items().iter().zip(&streams.member);
+    let unknown = callers.filter(|(_, member)| {
+        let side = found.side_of.get(*member);
+        side.is_none_or(|&side| found.sides[side].rank.is_none())
+    });
+    unknown.map(|(caller, _)| caller.comm).collect()
 }
 
 /// The callers of each side.

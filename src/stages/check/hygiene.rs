@@ -1,9 +1,10 @@
 //! How the log was written, where that spoils it.
 
 use super::finding::{About, Evidence, Finding, Severity, Sure};
-use super::names::counted;
+use super::names::{counted, verb};
 use super::walk::Walked;
 use crate::account::Account;
+use crate::scan;
 use crate::stages::net::all::First;
 
 /// The findings on how `input`, the `number`th, was written.
@@ -27,6 +28,10 @@ pub(crate) fn findings(number: u32, input: &Walked, account: &Account) -> Vec<Fi
         advice: advice.to_owned(),
         evidence,
     };
+    let too_long = account
+        .places
+        .iter()
+        .all(|place| place.what == scan::TOO_LONG);
     let mut findings = Vec::new();
     if account.overwritten >= 2 {
         findings.push(finding(
@@ -42,9 +47,21 @@ pub(crate) fn findings(number: u32, input: &Walked, account: &Account) -> Vec<Fi
     } else if account.damaged > 0 {
         findings.push(finding(
             "damaged_lines",
-            format!("{name}: {} are damaged", counted(account.damaged, "line")),
-            "they begin as NCCL's lines and do not end as such",
-            "rerun with NCCL_DEBUG_FILE=nccl.%h.%p.log, a file for each process",
+            format!(
+                "{name}: {} {} damaged",
+                counted(account.damaged, "line"),
+                verb(account.damaged as usize, "is", "are")
+            ),
+            if too_long {
+                "the first of them are cut by NCCL itself, which prints at most 1,023 bytes of a line"
+            } else {
+                "they begin as NCCL's lines do, and do not end so"
+            },
+            if too_long {
+                "nothing; NCCL prints longer lines since 2.29.2"
+            } else {
+                "rerun with NCCL_DEBUG_FILE=nccl.%h.%p.log, a file for each process"
+            },
             places,
         ));
     }

@@ -1,10 +1,12 @@
 //! Ranks that call different things: the first call at which a communicator's members part.
 
 use super::again::Detail;
-use super::compare::{Apart, Ranked, Unpaired};
+use super::compare::{Apart, Ranked, Unpaired, Why};
 use super::finding::{About, Evidence, Finding, Severity, Spot, Sure};
 use super::names::{self, Names};
 use super::streams::{Caller, Way};
+use super::words::times;
+use crate::records::is_known;
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -33,6 +35,8 @@ pub(crate) enum Parting {
     Different(Finding),
     /// Some have made fewer calls, and the same ones so far.
     Behind,
+    /// It may be the log that is not right.
+    Unknown(Why),
 }
 
 /// A member's calls of the stretch that was read again.
@@ -75,6 +79,24 @@ pub(crate) fn parting(
         }
     };
     let all: Vec<Calls<'_>> = apart.members.iter().map(of).collect();
+    // Sends and receives count too, and each rank has its own.
+    let alone = |(of, way): &(Caller, Way)| {
+        let mut members = apart.members.iter().filter_map(|m| m.caller);
+        *way == Way::Collective || !members.any(|member| caller(member) == *of)
+    };
+    let counted = details.keys().all(alone);
+    let numbers = |seq: u64| {
+        let calls = || all.iter().filter_map(|calls| calls.at(seq));
+        let first = calls().next().map(|call| call.op_count);
+        counted && calls().any(|call| Some(call.op_count) != first)
+    };
+    let behind = |seq: u64| {
+        if seq.checked_sub(1).is_some_and(numbers) {
+            Parting::Unknown(Why::Numbers)
+        } else {
+            Parting::Behind
+        }
+    };
     for seq in from..to {
         let mut groups: BTreeMap<Mark<'_>, Vec<usize>> = BTreeMap::new();
         for (at, calls) in all.iter().enumerate() {
@@ -83,17 +105,37 @@ pub(crate) fn parting(
             }
         }
         if groups.len() > 1 {
+            // Both ranks have made as many calls before it.
+            if numbers(seq) {
+                return Parting::Unknown(Why::Numbers);
+            }
+            let unknown = groups.keys().any(|(op, ..)| !is_known(op));
+            if unknown || is_torn(seq, &all) {
+                return Parting::Unknown(Why::Damaged);
+            }
             let groups = groups.into_values().collect();
             return match different(apart, seq, groups, &all, names) {
                 Some(finding) => Parting::Different(finding),
-                None => Parting::Behind,
+                None => behind(seq),
             };
         }
         if all.iter().any(|calls| calls.member.calls <= seq) {
-            return Parting::Behind;
+            return behind(seq);
         }
     }
-    Parting::Behind
+    behind(to)
+}
+
+/// True where a rank's two calls stand in the other order only because one of them was torn and the
+/// other stands between its pieces.
+fn is_torn(seq: u64, all: &[Calls<'_>]) -> bool {
+    let torn = |calls: &Calls<'_>| {
+        let both = calls.at(seq).zip(calls.at(seq + 1));
+        both.is_some_and(|(a, b)| a.joined || b.joined)
+    };
+    let swapped = |a: &Calls<'_>, b: &Calls<'_>| a.same(seq, b, seq + 1) && a.same(seq + 1, b, seq);
+    let mut those = all.iter().filter(|calls| torn(calls));
+    those.any(|calls| all.iter().any(|other| swapped(calls, other)))
 }
 
 fn different(
@@ -105,11 +147,12 @@ fn different(
 ) -> Option<Finding> {
     groups.sort_by_key(|group| (Reverse(group.len()), group[0]));
     let tied = groups[0].len() == groups[1].len();
-    let mut why = format!(
-        "the {} before it are the same on all {} ranks",
-        names::counted(seq, "call"),
-        all.len()
-    );
+    let of_all = format!("on all {} ranks", all.len());
+    let mut why = match seq {
+        0 => format!("it is the communicator's first call {of_all}"),
+        1 => format!("the call before it is the same {of_all}"),
+        _ => format!("the {seq} calls before it are the same {of_all}"),
+    };
     let mut decided = !tied;
     if tied && let Some(usual) = usual(seq, &groups, all) {
         groups.swap(0, usual);
@@ -125,10 +168,12 @@ fn different(
     let outliers: Vec<usize> = groups[1..].iter().flatten().copied().collect();
     let who = names.ranks(&members(&groups[1]));
     let mut says = format!(
-        "call {seq} on communicator {}: {who} calls {} where {} calls {}",
+        "call {seq} on communicator {}: {who} {} {} where {} {} {}",
         names.communicator(apart.communicator),
+        names::verb(groups[1].len(), "calls", "call"),
         names::call(made),
         names.ranks(&members(&groups[0])),
+        names::verb(groups[0].len(), "calls", "call"),
         names::call(expected),
     );
     if groups.len() > 2 {
@@ -137,10 +182,11 @@ fn different(
             .flatten()
             .map(|&at| all[at].member)
             .collect();
-        says += &format!("; {} call other things again", names.ranks(&rest));
+        let call = names::verb(rest.len(), "calls", "call");
+        says += &format!("; {} {call} yet another thing", names.ranks(&rest));
     }
     if let Some(how) = how(seq, right, wrong) {
-        says += how;
+        says += &how.replace("it ", names::verb(groups[1].len(), "it ", "they "));
     }
     if !decided {
         why += "; no side has a majority, so which is wrong is not known";
@@ -355,10 +401,10 @@ pub(crate) fn unpaired(
             (&pair.to, "Recv")
         };
         let says = format!(
-            "communicator {communicator}: {from} sends {} times to {to}, which receives {} times: a \
-             {what} of {} is missing, message {seq} or one just before it",
-            pair.sent,
-            pair.received,
+            "communicator {communicator}: {from} sends {} to {to}, which receives {}: a {what} of {} is \
+             missing, message {seq} or one just before it",
+            times(pair.sent),
+            times(pair.received),
             names.rank(lacks)
         );
         ("p2p_missing_counterpart", says, lacks)
@@ -377,7 +423,11 @@ pub(crate) fn unpaired(
             step: None,
         },
         sure: Sure::High,
-        why: format!("the {} before it fit", names::counted(seq, "message")),
+        why: match seq {
+            0 => "it is the first message of the two".to_owned(),
+            1 => "the message before it fits".to_owned(),
+            _ => format!("the {seq} messages before it fit"),
+        },
         advice: "a Send completes only with a Recv of the same number of elements on the other \
                  side: compare both ranks' schedules of this step"
             .to_owned(),

@@ -48,6 +48,8 @@ mod summary;
 pub mod table;
 pub mod transport;
 pub mod triage;
+#[cfg(test)]
+mod twin_tests;
 mod waited;
 mod waiting;
 pub(crate) mod walk;
@@ -62,6 +64,7 @@ use crate::error::Result;
 use crate::report::Report;
 use crate::source::Origin;
 use crate::stages::communicators::State;
+use crate::stages::net::{self, fact::Kind};
 use behind::End;
 use coverage::Known;
 use expect::Facts;
@@ -119,6 +122,7 @@ pub fn check(
         accounts: &seen.accounts,
         walked: &seen.inputs,
         options,
+        cut: is_cut(&seen),
     };
     let ended = ended(&seen);
     let mut findings = triage::findings(&seen.warnings, &seen.found.processes, ended);
@@ -126,7 +130,6 @@ pub fn check(
         failed: seen.lines.hung
             || ended.aborted > 0
             || findings.iter().any(|f| f.severity == Severity::Error),
-        over: ended.destroyed > 0,
     };
     let watched = seen.warnings.watchdog();
     let ranks = ranks::ranks(&seen.found, &seen.streams, watched, &inputs, end)?;
@@ -156,6 +159,18 @@ pub fn check(
         findings,
         inputs: seen.inputs.into_iter().map(|input| input.name).collect(),
     })
+}
+
+/// True for what `nccl-steps --keep-init` leaves of a log: communicators, but no version, and the
+/// first step is not the job's first. A job that went on from a checkpoint names NCCL's version.
+fn is_cut(seen: &Seen) -> bool {
+    let first = |input: &walk::Walked| input.timeline.steps.first().map(|step| step.step);
+    let later = seen
+        .inputs
+        .iter()
+        .any(|i| first(i).is_some_and(|step| step > 0));
+    let facts = || net::table::collected(&seen.net);
+    later && !facts().keys().any(|fact| fact.kind == Kind::Version)
 }
 
 /// Where the ranks' calls say what is wrong, that PyTorch waited in vain, and that connections of

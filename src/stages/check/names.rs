@@ -100,6 +100,11 @@ pub(crate) fn call(call: &Detail) -> String {
     text
 }
 
+/// The form of a verb that so many take.
+pub(crate) fn verb<'a>(n: usize, one: &'a str, many: &'a str) -> &'a str {
+    if n == 1 { one } else { many }
+}
+
 /// `1 call`, `3 calls`.
 pub(crate) fn counted(n: u64, what: &str) -> String {
     if n == 1 {

@@ -16,7 +16,7 @@ use crate::account::Account;
 use crate::calls::Options;
 use crate::error::Result;
 use crate::source::Input;
-use crate::stages::communicators::Found;
+use crate::stages::communicators::{Found, State};
 use crate::stages::net::all::First;
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,6 +41,8 @@ pub(crate) struct Inputs<'a, F: Fn(u32) -> Result<Input>> {
     pub(crate) walked: &'a [Walked],
     /// How they are read.
     pub(crate) options: &'a Options,
+    /// They look as if they had been cut out of longer ones.
+    pub(crate) cut: bool,
 }
 
 /// Compares the ranks' calls and says what is wrong.
@@ -54,7 +56,8 @@ pub(crate) fn ranks<F: Fn(u32) -> Result<Input>>(
     inputs: &Inputs<'_, F>,
     end: End,
 ) -> Result<Ranks> {
-    let mut compared = compare(found, streams, inputs.accounts);
+    let late = streams.is_late() || inputs.cut && !streams.counts;
+    let mut compared = compare(found, streams, inputs.accounts, late);
     let late = |w: &Watched| matches!(w.what, What::Timeout(_));
     let hung = watched.iter().any(late);
     if compared.apart.is_empty() && compared.unpaired.is_empty() && !hung {
@@ -67,6 +70,19 @@ pub(crate) fn ranks<F: Fn(u32) -> Result<Input>>(
     let details = read_again(&compared, found, streams, inputs)?;
     let last = last_calls(&details, streams, &whose);
     let names = Names { found };
+    let mut unjudged: Vec<(Why, usize)> = Vec::new();
+    compared.unpaired.retain(|pair| {
+        let more = if pair.sent > pair.received {
+            &pair.from
+        } else {
+            &pair.to
+        };
+        let ended = pair.sent != pair.received && has_ended(more, found);
+        if ended {
+            unjudged.push((Why::Ended, pair.communicator));
+        }
+        !ended
+    });
     let caller = |number: u32| *streams.callers.get(number);
     let mut findings = Vec::new();
     let mut late: Vec<&Apart> = Vec::new();
@@ -74,7 +90,11 @@ pub(crate) fn ranks<F: Fn(u32) -> Result<Input>>(
         let first = apart.block * BLOCK;
         match mismatch::parting(apart, first, first + BLOCK, &details, caller, names) {
             Parting::Different(finding) => findings.push(finding),
+            Parting::Behind if is_over(apart, found) => {
+                unjudged.push((Why::Ended, apart.communicator));
+            }
             Parting::Behind => late.push(apart),
+            Parting::Unknown(why) => unjudged.push((why, apart.communicator)),
         }
     }
     let different = !findings.is_empty();
@@ -91,9 +111,20 @@ pub(crate) fn ranks<F: Fn(u32) -> Result<Input>>(
         findings.extend(behind.findings);
     }
     findings.extend(missing);
+    // Each is told of once.
+    let unsure: BTreeMap<usize, Why> = unjudged.into_iter().map(|(why, at)| (at, why)).collect();
+    compared
+        .apart
+        .retain(|a| !unsure.contains_key(&a.communicator));
+    for (communicator, why) in unsure {
+        compared.unjudged.entry(why).or_default().push(communicator);
+    }
     evidence::resolve(&mut findings, inputs.walked, &inputs.open)?;
     let before = findings.len();
     findings.retain(|finding| is_certain(finding, inputs));
+    for finding in &mut findings {
+        doubt(finding, inputs.accounts);
+    }
     if findings.len() < before {
         let apart = compared.apart.drain(..).map(|apart| apart.communicator);
         let pairs = compared.unpaired.drain(..).map(|pair| pair.communicator);
@@ -117,6 +148,18 @@ pub(crate) fn ranks<F: Fn(u32) -> Result<Input>>(
     Ok(Ranks { compared, findings })
 }
 
+/// True where the member ended the communicator in order: it waits for nobody.
+fn has_ended(member: &Ranked, found: &Found) -> bool {
+    found.sides[member.side].state == State::Destroyed
+}
+
+/// True where a member that made more calls than others was not kept waiting by them.
+fn is_over(apart: &Apart, found: &Found) -> bool {
+    let least = apart.members.iter().map(|m| m.before).min();
+    let mut ahead = apart.members.iter().filter(|m| Some(m.before) > least);
+    ahead.any(|member| has_ended(member, found))
+}
+
 /// True where no call can have been lost in front of the lines that show the finding: calls are
 /// numbered from the start. What is missing may be lost on any damaged line.
 fn is_certain<F: Fn(u32) -> Result<Input>>(finding: &Finding, inputs: &Inputs<'_, F>) -> bool {
@@ -137,6 +180,19 @@ fn is_certain<F: Fn(u32) -> Result<Input>>(finding: &Finding, inputs: &Inputs<'_
             account.dropped == 0 && first.is_none_or(|first| line < first)
         })
     })
+}
+
+/// A line may be damaged so that nothing shows that it was a call: where others are damaged, none of
+/// what is missing is sure.
+fn doubt(finding: &mut Finding, accounts: &[Account]) {
+    let is_damaged = |evidence: &Evidence| {
+        let account = accounts.get(evidence.at.input() as usize);
+        account.is_some_and(|account| account.damaged > 0)
+    };
+    if finding.sure == Sure::High && finding.evidence.iter().any(is_damaged) {
+        finding.sure = Sure::Medium;
+        finding.why += "; but other lines are damaged, and one may be so that it is not seen";
+    }
 }
 
 /// Messages that do not fit.

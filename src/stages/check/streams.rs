@@ -90,6 +90,10 @@ pub(crate) struct Partial {
     slots: Vec<(usize, usize)>,
     /// opCount of each member's first collective.
     first: Vec<Option<u64>>,
+    /// The same of its first send or receive.
+    first_between: Vec<Option<u64>>,
+    /// The bits that any opCount has.
+    counts: u64,
     /// How many calls there were when something first said that the job hangs.
     alarm: Option<(usize, usize)>,
 }
@@ -98,18 +102,16 @@ impl Partial {
     #[inline(always)]
     pub(crate) fn call(&mut self, call: &Call<'_>) {
         let coll = &call.coll;
+        self.counts |= coll.op_count;
         // No other operation's name has four letters.
         if coll.op.len() == b"Send".len() || coll.op.ends_with(b"Signal") {
             if let Some(way) = way(coll) {
+                first_of(&mut self.first_between, call);
                 self.between.push((call.member, way, mark_of(coll, way)));
             }
             return;
         }
-        let member = call.member as usize;
-        if self.first.len() <= member {
-            self.first.resize(member + 1, None);
-        }
-        self.first[member].get_or_insert(coll.op_count);
+        first_of(&mut self.first, call);
         let mark = mark_of(coll, Way::Collective);
         self.calls.push((call.member, mark));
     }
@@ -125,6 +127,16 @@ impl Partial {
     }
 }
 
+/// Keeps the opCount of a member's first call.
+#[inline]
+fn first_of(first: &mut Vec<Option<u64>>, call: &Call<'_>) {
+    let member = call.member as usize;
+    if first.len() <= member {
+        first.resize(member + 1, None);
+    }
+    first[member].get_or_insert(call.coll.op_count);
+}
+
 /// Calls of one caller and one way, in their order.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Stream {
@@ -134,8 +146,6 @@ pub(crate) struct Stream {
     pub(crate) hash: u64,
     /// What it was behind each whole block.
     pub(crate) blocks: Vec<u64>,
-    /// opCount of the first.
-    pub(crate) first_op_count: Option<u64>,
     /// The first and the last input with any of them.
     pub(crate) inputs: Option<(u32, u32)>,
 }
@@ -169,6 +179,10 @@ pub(crate) struct Streams {
     pub(crate) member: Vec<u32>,
     /// The ways of each caller's streams.
     ways: Vec<Vec<Way>>,
+    /// The smallest opCount of the first calls of each caller: a communicator's first call has 0.
+    first: Vec<u64>,
+    /// NCCL counts its calls in opCount; where it does not, all are 0.
+    pub(crate) counts: bool,
     /// How many calls each stream had when a line first said that the job hangs: what ranks do
     /// afterwards is no part of the hang.
     at_alarm: Option<Vec<u64>>,
@@ -189,17 +203,22 @@ impl Streams {
             between,
             slots,
             first,
+            first_between,
+            counts,
             alarm,
         } = part;
+        self.counts |= *counts > 0;
         let callers: Vec<u32> = to.members.iter().map(|&m| self.caller(m, merged)).collect();
         // Of each member the stream of its collectives.
         let mut own = vec![u32::MAX; callers.len()];
         for (member, count) in first.iter().enumerate() {
             let Some(count) = *count else { continue };
             own[member] = self.stream(callers[member], Way::Collective, input);
-            let stream = &mut self.list[own[member] as usize];
-            if stream.calls == 0 {
-                stream.first_op_count = Some(count);
+            self.begins(callers[member], count);
+        }
+        for (&caller, count) in callers.iter().zip(first_between) {
+            if let Some(count) = *count {
+                self.begins(caller, count);
             }
         }
         let mut done = (0, 0);
@@ -225,11 +244,9 @@ impl Streams {
             if let Some(way) = way(&coll) {
                 let caller = self.caller(call.member, merged);
                 let at = self.stream(caller, way, input);
-                let stream = &mut self.list[at as usize];
-                if stream.calls == 0 {
-                    stream.first_op_count = Some(coll.op_count);
-                }
-                stream.push(mark_of(&coll, way));
+                self.begins(caller, coll.op_count);
+                self.counts |= coll.op_count > 0;
+                self.list[at as usize].push(mark_of(&coll, way));
             }
         }
         if let Some(alarm) = alarm.filter(|_| self.at_alarm.is_none()) {
@@ -237,6 +254,19 @@ impl Streams {
             self.at_alarm = Some(self.list.iter().map(|stream| stream.calls).collect());
         }
         put(self, (calls.len(), between.len()));
+    }
+
+    /// A caller has a call with this opCount: they rise.
+    fn begins(&mut self, caller: u32, op_count: u64) {
+        let first = &mut self.first[caller as usize];
+        *first = op_count.min(*first);
+    }
+
+    /// True where some communicator's first calls are not there, by NCCL's own count.
+    pub(crate) fn is_late(&self) -> bool {
+        self.first
+            .iter()
+            .any(|&first| first > 0 && first < u64::MAX)
     }
 
     /// How many calls a stream had when the job hung, or has in all.
@@ -255,6 +285,7 @@ impl Streams {
         if self.member.len() <= at as usize {
             self.member.push(member);
             self.ways.push(Vec::new());
+            self.first.push(u64::MAX);
         }
         at
     }

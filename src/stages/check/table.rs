@@ -131,11 +131,17 @@ pub fn text(checked: &Checked, expected: &[Answer], out: &mut dyn Write) -> io::
     };
     writeln!(
         out,
-        "{}, {}, {}; calls of {} compared across their ranks{}",
+        "{}, {}, {}; {}{}",
         counted(of(Severity::Error), "error"),
         counted(of(Severity::Warning), "warning"),
         counted(of(Severity::Note), "note"),
-        counted(checked.compared, "communicator"),
+        match checked.compared {
+            0 => "no calls compared across ranks".to_owned(),
+            n => format!(
+                "calls of {} compared across ranks",
+                counted(n, "communicator")
+            ),
+        },
         unjudged(checked),
     )
 }

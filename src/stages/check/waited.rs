@@ -2,6 +2,7 @@
 //! and who is behind.
 
 use super::finding::{About, Evidence, Finding, Severity, Sure};
+use super::names::verb;
 use super::watchdog::{TimedOut, Watched, What};
 use super::words::{ranks as ranks_named, text};
 use crate::stages::net::all::First;
@@ -79,9 +80,14 @@ fn exceptions(records: &[Watched]) -> Vec<Finding> {
 fn on(ranks: &BTreeSet<u32>) -> String {
     match ranks.len() {
         0 => String::new(),
-        1 => format!(" on rank {}", ranks_named(ranks)),
-        _ => format!(" on ranks {}", ranks_named(ranks)),
+        _ => format!(" on {}", named(ranks)),
     }
+}
+
+/// `rank 1`, `ranks 0-2`.
+fn named(ranks: &BTreeSet<u32>) -> String {
+    let rank = verb(ranks.len(), "rank", "ranks");
+    format!("{rank} {}", ranks_named(ranks))
 }
 
 /// How far each rank of a process group says it is; a rank's last word counts.
@@ -135,14 +141,15 @@ fn finding(waited: &Waited<'_>, records: &[Watched]) -> Option<Finding> {
         (0, 0) => {}
         (0, _) => {
             let whose = if of_job { "" } else { " of the group" };
-            says += &format!("; no such line of rank {}{whose}", ranks_named(&silent));
+            says += &format!("; no such line of {}{whose}", named(&silent));
             about.rank = silent
                 .first()
                 .copied()
                 .filter(|_| of_job && silent.len() == 1);
         }
         _ => {
-            says += &format!("; rank {} is behind", ranks_named(&behind));
+            let is = verb(behind.len(), "is", "are");
+            says += &format!("; {} {is} behind", named(&behind));
             about.rank = behind.first().copied().filter(|_| behind.len() == 1);
         }
     }

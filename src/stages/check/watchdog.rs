@@ -180,6 +180,31 @@ impl Watchdog {
                 record.group = groups.get(&call).cloned();
             }
         }
+        self.drop_quotes();
+    }
+
+    /// Leaves out lines that quote a timeout of the same rank, as the exception's `what():` does:
+    /// they do not say whose process it is, and all else is the same to the millisecond.
+    fn drop_quotes(&mut self) {
+        type Quote = (Option<u32>, u64, Box<[u8]>, u64);
+        let key = |record: &Watched, timeout: &TimedOut| -> Quote {
+            let TimedOut {
+                seq, op, ran_ms, ..
+            } = timeout;
+            (record.rank, *seq, op.clone(), ran_ms.to_bits())
+        };
+        let mut told: FxHashSet<Quote> = FxHashSet::default();
+        for record in &self.records {
+            if let (What::Timeout(timeout), Some(_)) = (&record.what, record.global) {
+                told.insert(key(record, timeout));
+            }
+        }
+        self.records.retain(|record| match &record.what {
+            What::Timeout(timeout) if record.global.is_none() => {
+                !told.contains(&key(record, timeout))
+            }
+            _ => true,
+        });
     }
 
     pub(super) fn records(&self) -> &[Watched] {

@@ -66,6 +66,7 @@ pub(super) fn of_processes(count: usize) -> String {
 
 pub(super) fn times(count: u64) -> String {
     match count {
+        0 => "never".to_owned(),
         1 => "once".to_owned(),
         2 => "twice".to_owned(),
         _ => format!("{count} times"),
