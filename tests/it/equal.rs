@@ -188,9 +188,9 @@ fn findings_and_differences_are_the_same_by_every_way_in() {
         let columns: Vec<&str> = columns.filter(|&c| c != "input").collect();
         csv.pick(&columns)
     };
-    for (name, code, rows) in [("bad", 1, 2), ("good", 0, 0)] {
+    for (name, code) in [("bad", 1), ("good", 0)] {
         let expect = check(&format!("nccl-check {name}.log"), code);
-        assert_eq!(expect.len(), rows, "{expect:?}");
+        assert_eq!(expect.is_empty(), code == 0, "{expect:?}");
         for way in [
             "nccl-check F.log -j1",
             "nccl-check F.log --no-mmap",

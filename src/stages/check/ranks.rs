@@ -223,7 +223,9 @@ impl Pairs<'_> {
             } else {
                 &pair.to
             };
-            let left_out = mismatch::left_out(pair, self.details, caller, last(lacking));
+            let left_out = (sent != received)
+                .then(|| mismatch::left_out(pair, self.details, caller, last(lacking)))
+                .flatten();
             (all || pair.sent == pair.received || left_out.is_some())
                 .then(|| mismatch::unpaired(pair, left_out, self.details, caller, names))
                 .flatten()

@@ -161,6 +161,8 @@ struct Naive {
     behind: BTreeSet<usize>,
     /// Communicators where messages do not fit.
     unpaired: BTreeSet<usize>,
+    /// Of as many messages on both sides the first that differs: (communicator, message).
+    sizes: BTreeSet<(usize, u64)>,
 }
 
 fn naive(job: &Job) -> Naive {
@@ -192,8 +194,15 @@ fn naive(job: &Job) -> Naive {
         };
         for from in 0..made.len() {
             for to in 0..made.len() {
-                if of(from, "Send", to) != of(to, "Recv", from) {
+                let (sent, received) = (of(from, "Send", to), of(to, "Recv", from));
+                if sent != received {
                     naive.unpaired.insert(at);
+                }
+                let mut both = sent.iter().zip(&received);
+                if sent.len() == received.len()
+                    && let Some(seq) = both.position(|(a, b)| a != b)
+                {
+                    naive.sizes.insert((at, seq as u64));
                 }
             }
         }
@@ -310,6 +319,18 @@ fn told(checked: &Checked) -> Vec<(&'static str, String, String, Option<u64>)> {
     told
 }
 
+/// Where mismatches are: (communicator, call); those whose sentence begins so.
+fn places(checked: &Checked, begin: &str) -> BTreeSet<(usize, u64)> {
+    let those = checked.findings.iter();
+    let those = those.filter(|f| f.id.ends_with("_mismatch") && f.says.starts_with(begin));
+    let place = |f: &Finding| {
+        let id = f.about.comm_id.clone().unwrap();
+        let at = usize::from_str_radix(&id[2..], 16).unwrap() - 0xab00;
+        (at, f.about.seq.unwrap())
+    };
+    those.map(place).collect()
+}
+
 fn agrees(job: &Job, log: &str, files: &[String], torn: bool) -> Result<(), TestCaseError> {
     let expected = naive(job);
     let whole = hashed(log, log.len());
@@ -333,16 +354,13 @@ fn agrees(job: &Job, log: &str, files: &[String], torn: bool) -> Result<(), Test
     }
 
     let one = checked(&[log.to_owned()], 1, true);
-    let found: BTreeSet<(usize, u64)> = one
-        .findings
-        .iter()
-        .filter(|f| f.id.ends_with("_mismatch") && f.says.starts_with("call "))
-        .map(|f| {
-            let id = f.about.comm_id.clone().unwrap();
-            let at = usize::from_str_radix(&id[2..], 16).unwrap() - 0xab00;
-            (at, f.about.seq.unwrap())
-        })
-        .collect();
+    let found = places(&one, "call ");
+    prop_assert_eq!(
+        &places(&one, "message "),
+        &expected.sizes,
+        "{:?}",
+        told(&one)
+    );
     // Two calls of a rank, one of them torn, may stand in the wrong order: then it is said so.
     let doubtful = one.unjudged.iter().map(|(_, n)| *n as usize).sum::<usize>();
     prop_assert!(found.is_subset(&expected.different), "{:?}", told(&one));
