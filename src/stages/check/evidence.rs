@@ -71,11 +71,11 @@ fn step(evidence: &Evidence, inputs: &[Walked]) -> Option<u64> {
     input.timeline.step_of(gap).map(|step| step.step)
 }
 
+/// A line that was looked for: its number and text.
+type Line = (Spot, (u64, Vec<u8>));
+
 /// The lines at `spots`, which are all of one input, with their numbers.
-fn find(
-    reader: &mut dyn Read,
-    spots: &BTreeSet<Spot>,
-) -> std::io::Result<Vec<(Spot, (u64, Vec<u8>))>> {
+fn find(reader: &mut dyn Read, spots: &BTreeSet<Spot>) -> std::io::Result<Vec<Line>> {
     // Which comes first is known only where both are numbers of one kind.
     let mut by_line: BTreeMap<u64, Spot> = BTreeMap::new();
     let mut by_byte: BTreeMap<u64, Spot> = BTreeMap::new();

@@ -32,7 +32,7 @@ fn mark(call: &Detail) -> Mark<'_> {
 #[derive(Debug)]
 pub(crate) enum Parting {
     /// They make different calls.
-    Different(Finding),
+    Different(Box<Finding>),
     /// Some have made fewer calls, and the same ones so far.
     Behind,
     /// It may be the log that is not right.
@@ -115,7 +115,7 @@ pub(crate) fn parting(
             }
             let groups = groups.into_values().collect();
             return match different(apart, seq, groups, &all, names) {
-                Some(finding) => Parting::Different(finding),
+                Some(finding) => Parting::Different(Box::new(finding)),
                 None => behind(seq),
             };
         }

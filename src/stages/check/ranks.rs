@@ -89,7 +89,7 @@ pub(crate) fn ranks<F: Fn(u32) -> Result<Input>>(
     for apart in &compared.apart {
         let first = apart.block * BLOCK;
         match mismatch::parting(apart, first, first + BLOCK, &details, caller, names) {
-            Parting::Different(finding) => findings.push(finding),
+            Parting::Different(finding) => findings.push(*finding),
             Parting::Behind if is_over(apart, found) => {
                 unjudged.push((Why::Ended, apart.communicator));
             }
@@ -245,7 +245,8 @@ fn read_again<F: Fn(u32) -> Result<Input>>(
     for ((caller, way), &at) in &streams.at {
         let calls = streams.calls(at);
         let key = (*streams.callers.get(*caller), *way);
-        wanted.insert(key, vec![calls.saturating_sub(waiting::BACK)..calls]);
+        let last = calls.saturating_sub(waiting::BACK)..calls;
+        wanted.entry(key).or_default().push(last);
     }
     let mut want = |caller: Option<u32>, way: Way, block: u64| {
         let Some(caller) = caller else { return };
@@ -286,7 +287,7 @@ fn last_calls<'d>(
         let caller = *streams.callers.get(*number);
         let made = streams.calls(stream);
         let calls = details.get(&(caller, *way)).into_iter().flatten();
-        let Some(call) = calls.filter(|call| call.seq < made).last() else {
+        let Some(call) = calls.rev().find(|call| call.seq < made) else {
             continue;
         };
         let Some(whose) = whose.get(&caller) else {
