@@ -177,7 +177,7 @@ const REAL: [(&str, &str, &str, &str, &str); 10] = [
         "pp-recv",
         "p2p_missing_counterpart",
         "0",
-        "19",
+        "",
         "a Send of rank 0 (vm:448) is missing",
     ),
     (
