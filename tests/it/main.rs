@@ -8,6 +8,7 @@ mod check;
 mod comms;
 mod communicators;
 mod diff;
+mod doubt;
 mod ends;
 mod equal;
 mod facts;

@@ -223,7 +223,7 @@ impl Pairs<'_> {
             } else {
                 &pair.to
             };
-            let left_out = (sent != received)
+            let left_out = (pair.sent != pair.received)
                 .then(|| mismatch::left_out(pair, self.details, caller, last(lacking)))
                 .flatten();
             (all || pair.sent == pair.received || left_out.is_some())

@@ -1,0 +1,156 @@
+//! Where nccl-check must not accuse a rank: the log, not the job, may be at fault.
+
+use crate::support::{
+    Csv, Out, Proc, Work, arg, captured_logs, feed, files, procs, run, run_in, sh,
+};
+
+/// Findings that accuse a rank.
+const RANKS: [&str; 8] = [
+    "op_mismatch",
+    "count_mismatch",
+    "datatype_mismatch",
+    "redop_mismatch",
+    "root_mismatch",
+    "p2p_missing_counterpart",
+    "rank_behind",
+    "rank_silent",
+];
+
+/// What of a program's rows accuses a rank: finding and how sure.
+fn accused(out: &Out) -> Vec<(String, String, String)> {
+    let csv = Csv::of(out);
+    let row = |row: &Vec<String>| {
+        let get = |column: &str| csv.get(row, column).to_owned();
+        (get("severity"), get("finding"), get("sure"))
+    };
+    let rows = csv.rows.iter().map(row);
+    rows.filter(|(_, finding, _)| RANKS.contains(&&finding[..]))
+        .collect()
+}
+
+#[test]
+fn steps_that_were_cut_out_accuse_nobody() {
+    for (job, windows) in [
+        ("torchtitan", ["1..3", "6..8", "9..11"]),
+        ("ddp-buffered", ["1..2", "4..6", "0..3"]),
+        ("pp", ["2..4", "0..3", "5..7"]),
+    ] {
+        let log = &captured_logs(job)[0];
+        for window in windows {
+            let args = ["--steps", window, "--keep-init", log];
+            let part = run("nccl-steps", &args).ends(0);
+            let out = feed("nccl-check", &["--format", "csv"], part.stdout).calm();
+            assert_eq!(accused(&out), [], "{job} {window}");
+        }
+    }
+}
+
+#[test]
+fn one_ranks_log_that_ends_early_is_no_error() {
+    let work = Work::new();
+    let made = "nccl-synth --ranks 8 --tp 4 --steps 4 --layout per-rank -o logs";
+    sh(work.dir(), made).ends(0);
+    let logs = files(&work.dir().join("logs"));
+    let text = std::fs::read(&logs[2]).unwrap();
+    for part in [3, 5, 7] {
+        std::fs::write(&logs[2], &text[..text.len() * part / 8]).unwrap();
+        let out = run_in(work.dir(), "nccl-check", &["logs", "--format", "csv"]).calm();
+        let errors = accused(&out).into_iter().filter(|a| a.0 == "error");
+        assert_eq!(errors.count(), 0, "{part}");
+    }
+}
+
+#[test]
+fn a_line_that_nccls_own_count_misses_is_not_a_call_left_out() {
+    // Its opCount counts; of most versions since 2.28 it is always 0.
+    let packed = std::fs::File::open(&captured_logs("ddp-sockets")[0]).unwrap();
+    let log = std::io::read_to_string(flate2::read::MultiGzDecoder::new(packed)).unwrap();
+    let call = |line: &&str| line.contains("AllReduce: opCount ") && line.contains(" vm:440:");
+    let all: Vec<&str> = log.lines().filter(call).collect();
+    for at in [3, 40, 150] {
+        let line = format!("{}\n", all[at]);
+        for changed in [log.replace(&line, ""), log.replace(&line, &line.repeat(2))] {
+            assert_ne!(changed, log);
+            let out = feed("nccl-check", &["--format", "csv"], changed.as_str()).calm();
+            assert_eq!(accused(&out), [], "{line}");
+            let told = feed("nccl-check", &["-q"], changed).text();
+            assert!(told.contains("NCCL's own count (opCount)"), "{told}");
+        }
+    }
+}
+
+/// A job of two ranks: their communicator, then these calls of each.
+fn two(calls: [&[(&str, u64)]; 2]) -> Vec<Vec<String>> {
+    let lines = |(rank, p): (u32, &Proc)| {
+        let calls = calls[rank as usize].iter();
+        let call = |&(op, count): &(&str, u64)| {
+            let line = p.call(op, count, 7);
+            line.replace("opCount 2c", "opCount 0")
+        };
+        let init = p.init(rank, 0x9f3b_0c2d_11e5_a7c4);
+        std::iter::once(init).chain(calls.map(call)).collect()
+    };
+    (0..).zip(&procs(2)).map(lines).collect()
+}
+
+#[test]
+fn calls_that_only_a_tear_put_in_the_other_order_are_in_order() {
+    let calls = [("AllReduce", 8), ("AllGather", 4), ("AllReduce", 2)];
+    let [a, b] = &two([&calls, &calls])[..] else {
+        unreachable!()
+    };
+    // Two threads of a process: the second's line stands between the pieces of the first's.
+    let (head, tail) = b[1].split_at(128);
+    let torn = format!("{}\n{head}{}\n{tail}\n{}\n", b[0], b[2], b[3]);
+    let log = format!("{}\n{torn}", a.join("\n"));
+    let out = feed("nccl-check", &["--format", "csv"], log).calm();
+    assert_eq!(accused(&out), []);
+    // Whole lines in that order are a fault.
+    let swapped = [b[0].clone(), b[2].clone(), b[1].clone(), b[3].clone()];
+    let log = format!("{}\n{}\n", a.join("\n"), swapped.join("\n"));
+    let out = feed("nccl-check", &["--format", "csv"], log).ends(1);
+    assert_eq!(accused(&out).len(), 1);
+}
+
+#[test]
+fn a_damaged_name_or_header_is_no_other_call() {
+    let calls = [("AllReduce", 8), ("AllGather", 4), ("AllReduce", 2)];
+    let job = two([&calls, &calls]);
+    let log = format!("{}\n{}\n", job[0].join("\n"), job[1].join("\n"));
+    let call = &job[1][2];
+    for (from, to) in [("AllGather", "AllGathUr"), (":7011:", ":7\u{1}11:")] {
+        assert!(call.contains(from));
+        let changed = log.replace(call, &call.replace(from, to));
+        let out = feed("nccl-check", &["--format", "csv"], changed).calm();
+        assert_eq!(accused(&out), [], "{to}");
+    }
+}
+
+#[test]
+fn where_lines_are_damaged_no_mismatch_is_quite_sure() {
+    let work = Work::new();
+    let log = work.dir().join("nccl.log");
+    let made = "--ranks 8 --tp 4 --steps 6 --fault skip -o";
+    let args: Vec<&str> = made.split(' ').chain([arg(&log)]).collect();
+    run("nccl-synth", &args).ends(0);
+    let sure = |log: &str| accused(&feed("nccl-check", &["--format", "csv"], log).ends(1));
+    let text = std::fs::read_to_string(&log).unwrap();
+    assert_eq!(sure(&text)[0].2, "high");
+    // The last call's line is cut.
+    let at = text.rfind(" recvbuff 0x").unwrap();
+    let end = at + text[at..].find('\n').unwrap();
+    let cut = format!("{}{}", &text[..at], &text[end..]);
+    assert_eq!(sure(&cut)[0].2, "medium");
+}
+
+#[test]
+fn a_timeout_that_another_line_quotes_is_told_of_once() {
+    for job in ["ddp-die", "ddp-stall", "ddp-skip"] {
+        let mut args = vec!["-q".to_owned(), "--format".to_owned(), "csv".to_owned()];
+        args.extend(captured_logs(job));
+        let csv = Csv::of(&run("nccl-check", &args).ends(1));
+        let told = csv.column("finding");
+        let told = told.iter().filter(|f| *f == "watchdog_timeout").count();
+        assert_eq!(told, 1, "{job}");
+    }
+}
