@@ -68,7 +68,9 @@ pub(crate) fn behind(
         behind.fold(0_u64, |sum, (_, _, by)| sum.saturating_add(*by))
     };
     for processes in hosts.values_mut() {
-        processes.sort_by_key(|process| (Reverse(by(process)), *process));
+        // Processes are numbered as their lines come, which says nothing.
+        let pid = |process: u32| names.found.processes[process as usize].pid;
+        processes.sort_by_key(|&process| (Reverse(by(&process)), pid(process), process));
     }
     for processes in hosts.values() {
         let told = Told {
