@@ -124,6 +124,9 @@ pub(crate) fn ranks<F: Fn(u32) -> Result<Input>>(
     findings.retain(|finding| is_certain(finding, inputs));
     for finding in &mut findings {
         doubt(finding, inputs.accounts);
+        if !streams.counts {
+            doubt_parts(finding, inputs.walked);
+        }
     }
     if findings.len() < before {
         let apart = compared.apart.drain(..).map(|apart| apart.communicator);
@@ -192,6 +195,20 @@ fn doubt(finding: &mut Finding, accounts: &[Account]) {
     if finding.sure == Sure::High && finding.evidence.iter().any(is_damaged) {
         finding.sure = Sure::Medium;
         finding.why += "; but other lines are damaged, and one may be so that it is not seen";
+    }
+}
+
+/// A file whose step number falls may be put together of parts; where NCCL does not count its calls,
+/// nothing else shows that some are missing between them.
+fn doubt_parts(finding: &mut Finding, walked: &[Walked]) {
+    let is_of_parts = |evidence: &Evidence| {
+        let input = walked.get(evidence.at.input() as usize);
+        let last = input.and_then(|input| input.timeline.steps.last());
+        last.is_some_and(|step| step.segment > 0)
+    };
+    if finding.sure == Sure::High && finding.evidence.iter().any(is_of_parts) {
+        finding.sure = Sure::Medium;
+        finding.why += "; but the step number falls, so the file may be put together of parts";
     }
 }
 
