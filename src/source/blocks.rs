@@ -256,11 +256,15 @@ impl Joiner {
     /// the log's rest is in `bytes` if `last`, else at least [`RUN`] and a block. How many bytes
     /// it was, none only where there are none.
     fn next(&mut self, bytes: &[u8], last: bool, out: &mut Vec<u8>) -> usize {
-        let taken = if self.lost {
+        let mut taken = if self.lost {
             self.one_line(bytes, out)
         } else {
             self.write(bytes, last, out)
         };
+        if taken == 0 {
+            // A buffer of which nothing is the process's: its first line is passed on.
+            taken = self.one_line(bytes, out);
+        }
         self.at += taken as u64;
         taken
     }
@@ -594,7 +598,7 @@ impl Joiner {
         if let Some(header) = opened(line) {
             // Another process's buffer begins inside the line, if it is cut there.
             let second = header::find(line, header.body).map(|h| piece(line, &h));
-            if let Some(second) = second
+            if let Some(second) = second.filter(|&second| second > 0)
                 && is_whole(&line[..second], &header) != Some(Kind::Call)
             {
                 let of: Who = who(line, &header).into();
@@ -1033,7 +1037,38 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+        #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+        #[test]
+        fn whatever_the_bytes_it_goes_on(
+            pieces in proptest::collection::vec((0..7_u8, 0..3_u64, 0..400_usize, any::<bool>()), 1..120),
+        ) {
+            let mut log = Vec::new();
+            for (kind, pid, cut, ends) in pieces {
+                let pid = 1000 + pid * 17;
+                let mut text = match kind {
+                    0 => format!("step {cut} loss 2.0"),
+                    1 => other(pid, cut as u64),
+                    2 => format!("[2026-11-20 14:02:30] {}", call(pid, cut as u64)),
+                    3 => format!("gpu-a:{pid}:{pid} [0] NCCL INFO {}", "x".repeat(12 * cut)),
+                    4 => format!("[{}] {}", "1, ".repeat(4 * cut), call(pid, 1)),
+                    _ => call(pid, cut as u64),
+                };
+                text.truncate(if kind == 5 { cut } else { text.len() });
+                log.extend_from_slice(text.as_bytes());
+                if ends {
+                    log.push(b'\n');
+                }
+            }
+            let (mut joiner, mut at, mut out) = (Joiner::default(), 0, Vec::new());
+            while at < log.len() {
+                let taken = joiner.next(&log[at..], true, &mut out);
+                prop_assert!(taken > 0, "{}", String::from_utf8_lossy(&log[at..]));
+                at += taken;
+            }
+            joiner.finish(&mut out);
+            prop_assert_eq!(out.len(), log.len());
+        }
 
         #[test]
         fn what_is_put_together_is_what_the_naive_twin_wrote(
