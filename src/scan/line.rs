@@ -374,9 +374,7 @@ impl<'a, V: Visit> Scan<'a, V> {
             } else {
                 self.piece(&of, last, torn_before, v);
                 let other = headers.get(i + 1).is_some_and(|n| n.pid != h.pid);
-                // At byte 128 NCCL itself tears lines.
-                let cut = end > h.body && piece.len() != TEAR;
-                overwritten |= v.damage.is_some() && other && cut;
+                overwritten |= v.damage.is_some() && other && end > h.body;
             }
             torn_before |= torn;
         }

@@ -5,7 +5,6 @@ use super::warnings::{self, Warnings};
 use crate::account::Account;
 use crate::calls::{self, Options, Progress};
 use crate::error::Result;
-use crate::formats::log::Part;
 use crate::grammar::message::Message;
 use crate::grammar::message::c10d::{self, C10d};
 use crate::origin::Merged;
@@ -206,28 +205,15 @@ pub(crate) fn walk(
             },
             |bytes| progress.advance(bytes),
             |part| {
-                let Part {
-                    visit,
-                    to,
-                    joined,
-                    gap,
-                    line,
-                    merged,
-                } = part;
+                let (visit, part) = part.taken();
+                let (to, merged, joined) = (part.to, part.merged, part.joined);
                 lines.add(visit.lines);
-                warnings.add(visit.warnings, &to.processes, number, line);
+                warnings.add(visit.warnings, &to.processes, number, part.line);
                 speakers.extend(to.processes.iter().copied());
-                gathered.add(visit.communicators, (gap, line), to, joined);
+                gathered.add(visit.communicators, (part.gap, part.line), to, joined);
                 streams.add(&visit.streams, to, merged, joined, number);
-                sums.add(visit.sums, gap, to, merged, joined);
-                all.add(Part {
-                    visit: visit.net,
-                    to,
-                    joined,
-                    gap,
-                    line,
-                    merged,
-                });
+                sums.add(visit.sums, part.gap, to, merged, joined);
+                all.add(part.with(visit.net));
                 Ok(())
             },
         )?;
