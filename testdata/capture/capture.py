@@ -6,7 +6,7 @@
 
 With fewer GPUs than ranks all ranks share the first GPU: each then poses as a host of its own (NCCL_HOSTID) and NCCL talks over sockets.
 Each capture gets a folder: stdout.log (what the launcher's `> nccl.log 2>&1` would hold), nccl.* (where NCCL wrote to files),
-truth/ (see truth.py), command.json (the command, the ranks and the environment that was set).
+truth/ and calls.* (see truth.py), command.json (the command, the ranks and the environment that was set).
 """
 
 import argparse
@@ -40,6 +40,8 @@ WAYS = {
 def matrix():
     """Every capture: name -> dict of script, arguments, ranks and way."""
     runs = {}
+    # JAX has no flight recorder, and PyTorch's leaves out what a CUDA graph captures.
+    recorder = lambda name: {"NCCL_CALLS": "OUT/calls.%p.csv"} if name in ("jax", "graph") else {}  # noqa: E731
     lines = ["nemo", "megatron", "titan"]
 
     def add(name, script, ranks, way, args=(), **env):
@@ -49,7 +51,7 @@ def matrix():
     for at, (how, ranks) in enumerate(jobs):
         for turn, way in enumerate(["u", "buffered", "stamps", "files", "shared", "all"]):
             line = lines[(at + turn) % 3]
-            add(f"{how}-{way}", "job.py", ranks, way, ["--parallel", how, "--line", line])
+            add(f"{how}-{way}", "job.py", ranks, way, ["--parallel", how, "--line", line], **recorder(how))
     for fault in ["die", "stall", "skip", "count", "datatype"]:
         add(f"ddp-{fault}", "job.py", 4, "stamps", ["--parallel", "ddp", "--line", "nemo", "--fault", fault])
     for how, fault, ranks in [("pp", "recv", 4), ("tp", "count", 4), ("3d", "die", 8), ("3d", "stall", 8), ("3d", "skip", 8)]:
@@ -60,7 +62,7 @@ def matrix():
     add("ddp-tee", "job.py", 4, "tee", ["--parallel", "ddp", "--line", "titan"])
     for name, script, ranks in [("hf", "hf.py", 4), ("lightning", "lightning_fit.py", 4), ("jax", "jax_dp.py", 4)]:
         for way in ["u", "buffered", "more"]:
-            add(f"{name}-{way}", script, ranks, way)
+            add(f"{name}-{way}", script, ranks, way, **recorder(name))
     for way in ["u", "more"]:
         add(f"megatron-{way}", "megatron_gpt.py", 8, way, TP="2", PP="2")
         add(f"torchtitan-{way}", "torchtitan_llama.py", 4, way, TP="2")
@@ -80,6 +82,14 @@ def gpus():
         return subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=True).stdout.count("GPU ")
     except (OSError, subprocess.CalledProcessError):
         return 0
+
+
+def compiled(out):
+    """nccl_calls.c, compiled."""
+    out.mkdir(parents=True, exist_ok=True)
+    library = out / "libnccl_calls.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-o", library, HERE / "nccl_calls.c", "-ldl"], check=True)
+    return str(library)
 
 
 def run(name, spec, out, steps, limit, extra):
@@ -147,9 +157,15 @@ def main():
         for name, spec in runs.items():
             print(f"{name:20} {spec['ranks']} ranks  {spec['script']} {' '.join(spec['args'])}")
         return
+    names, out = args.names or list(runs), args.out.resolve()
+    recorded = [n for n in names if "NCCL_CALLS" in runs[n]["env"]]
+    if recorded:
+        library = compiled(out)
+        for name in recorded:
+            runs[name]["env"]["LD_PRELOAD"] = library
     extra = dict(e.split("=", 1) for e in args.env)
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
-        todo = [pool.submit(run, n + args.suffix, runs[n], args.out.resolve(), args.steps, args.limit, extra) for n in args.names or runs]
+        todo = [pool.submit(run, n + args.suffix, runs[n], out, args.steps, args.limit, extra) for n in names]
         for done in concurrent.futures.as_completed(todo):
             print(done.result(), flush=True)
 

@@ -299,6 +299,7 @@ def main():
     def train(fault):
         adam.zero_grad()
         if fault == "die":
+            truth.finish()
             os._exit(1)
         if fault == "stall":
             time.sleep(60)
@@ -317,6 +318,8 @@ def main():
         adam.step()
         return loss.detach()
 
+    if args.fault:
+        truth.watch(19)
     graph = None
     for n in range(1, args.steps + 1):
         if how == "graph" and n == 11 and gpu:
@@ -331,6 +334,8 @@ def main():
             loss = train(args.fault if n == 20 and rank == 1 else None)
         if not graph:
             dist.all_reduce(loss, op=dist.ReduceOp.AVG)
+        if n > 19:
+            truth.flush()
         show(n, loss.item())
         truth.step(n)
         if n % 20 == 0 and n < args.steps and not graph:

@@ -22,7 +22,7 @@ PATHS = [
     re.compile(rb"/[^\s'\"():]*?/(?:site|dist)-packages"),
     re.compile(rb"/[^\s'\"():]*(?=/testdata/capture)"),
     re.compile(rb"/tmp/site"),
-    re.compile(rb"/[^\s'\"():]*(?=/libnccl-(?:profiler|inspector))"),
+    re.compile(rb"/[^\s'\"():]*(?=/libnccl[-_](?:profiler|inspector|calls))"),
 ]
 
 
@@ -62,16 +62,15 @@ def keep(source, name, plain, steps, tool):
         inside = file.relative_to(source).parts
         if not file.is_file() or inside[0] in ("torchrun", "truth", "hf") or file.name in ("truth.json", "command.json"):
             continue
+        if file.name.startswith("calls."):
+            continue
         data = file.read_bytes()
         if steps and file.name == "stdout.log":
             data = cut(data, subprocess.run([tool, "--list", file], capture_output=True, text=True, check=True).stdout, steps)
         put(to / ("nccl.log" if file.name == "stdout.log" else file.name), clean(data), plain)
     if os.path.exists(source / "truth"):
-        try:
-            doc = json.dumps(truth.summary(source), separators=(",", ":")).encode()
-            put(to / "truth.json", doc, False)
-        except (KeyError, OSError):
-            pass  # no flight recorder there
+        doc = json.dumps(truth.summary(source), separators=(",", ":")).encode()
+        put(to / "truth.json", doc, False)
     note = json.loads((source / "command.json").read_text())
     note["set"] = {k: v.replace(f"{source.parent}/{source.name}", "OUT") for k, v in note["set"].items()}
     note["set"] = {k: re.sub(r"/[^:]*/OUT|/tmp/[^/]*/" + re.escape(source.name), "OUT", v) for k, v in note["set"].items()}

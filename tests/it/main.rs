@@ -15,6 +15,7 @@ mod facts;
 mod faults;
 mod net;
 mod real;
+mod recorded;
 mod steps;
 mod support;
 mod synth;

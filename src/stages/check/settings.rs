@@ -8,6 +8,7 @@
 use super::finding::{Finding, Severity, Sure};
 use super::said::{about, count, evidence, hosts, listed, text};
 use crate::stages::net::Net;
+use crate::stages::net::all::First;
 use crate::stages::net::fact::{Fact, Kind};
 use crate::stages::net::table::{self, Facts, Said};
 use std::collections::BTreeSet;
@@ -259,8 +260,37 @@ fn setting(facts: &Facts, fact: &Fact, said: &Said, all: &mut Vec<Finding>) {
     if let Some((_, _, effect, advice)) = known {
         let says = format!("{name}={}{on}: {effect}", text(value));
         let why = "the variable is documented to do so";
-        all.push(finding("setting", Severity::Note, says, why, advice));
+        let mut found = finding("setting", Severity::Note, says, why, advice);
+        if let Some((path, first)) = slower(facts, fact, &here) {
+            found.severity = Severity::Warning;
+            found.says = format!("{}; connections within a host are {path}", found.says);
+            found.why = format!("{why}, and the connections' lines show it");
+            found.evidence = evidence([said.first, first]);
+        }
+        all.push(found);
     }
+}
+
+/// How ranks of one host reach each other where a setting keeps their GPUs apart, and a line of it.
+fn slower(facts: &Facts, setting: &Fact, here: &BTreeSet<&[u8]>) -> Option<(String, First)> {
+    let apart = super::transport::keeps_apart(setting);
+    let one_host = facts
+        .values()
+        .flat_map(hosts)
+        .collect::<BTreeSet<_>>()
+        .len()
+        == 1;
+    let within = |fact: &Fact| {
+        let path = &fact.value[..];
+        let shows = path.starts_with(b"SHM") || (one_host && path.starts_with(b"NET/"));
+        fact.kind == Kind::Transport && shows
+    };
+    let mut paths = facts
+        .iter()
+        .filter(|(fact, said)| apart && within(fact) && hosts(said).any(|h| here.contains(h)));
+    paths
+        .next()
+        .map(|(fact, said)| (text(&fact.value), said.first))
 }
 
 /// ` on n3`, ` on 2 of 5 hosts`; nothing where all do.

@@ -288,6 +288,13 @@ fn p2p(facts: &Facts) -> Vec<Finding> {
     cases.into_iter().filter_map(case).collect()
 }
 
+/// Whether it is a setting that keeps a host's GPUs from reaching each other directly.
+pub(super) fn keeps_apart(fact: &Fact) -> bool {
+    let disabled = *fact.name == *b"NCCL_P2P_DISABLE" && *fact.value != *b"0";
+    let level = *fact.name == *b"NCCL_P2P_LEVEL" && matches!(&fact.value[..], b"0" | b"LOC");
+    fact.kind == Kind::Setting && (disabled || level)
+}
+
 fn shm(facts: &Facts) -> Option<Finding> {
     let transport = |start: &'static [u8], but: &'static [u8]| {
         saying(facts, move |fact| {
@@ -305,11 +312,7 @@ fn shm(facts: &Facts) -> Option<Finding> {
         shm.remove(host);
         p2p.remove(host);
     }
-    let off = saying(facts, |fact| {
-        let disabled = *fact.name == *b"NCCL_P2P_DISABLE" && *fact.value != *b"0";
-        let level = *fact.name == *b"NCCL_P2P_LEVEL" && matches!(&fact.value[..], b"0" | b"LOC");
-        fact.kind == Kind::Setting && (disabled || level)
-    });
+    let off = saying(facts, keeps_apart);
     let mixed = !shm.is_empty() && p2p.len() > shm.len();
     if shm.is_empty() || (!mixed && shm.keys().all(|host| off.contains_key(host))) {
         return None;
