@@ -3,6 +3,7 @@
 
 mod bad;
 mod captured;
+mod captured_tables;
 mod chain;
 mod check;
 mod comms;
