@@ -31,6 +31,37 @@ pub struct Place {
     pub text: Vec<u8>,
 }
 
+/// Where the first line of a kind stands: its number, from 0 in the input once merged.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Firsts {
+    /// Of those in [`Account::torn`]: its beginning.
+    pub torn: Option<u64>,
+    /// Of those in [`Account::overwritten`].
+    pub overwritten: Option<u64>,
+    /// Of those in [`Account::ray_lines`].
+    pub ray: Option<u64>,
+    /// Of those in [`Account::spliced`].
+    pub spliced: Option<u64>,
+    /// Of those in [`Account::block_lines`]: not the line's number but a byte of it, in the input
+    /// as it is put together.
+    pub block: Option<u64>,
+}
+
+impl Firsts {
+    /// Adds those of what follows behind so many lines.
+    fn merge(&mut self, next: &Firsts, before: u64) {
+        for (first, next) in [
+            (&mut self.torn, next.torn),
+            (&mut self.overwritten, next.overwritten),
+            (&mut self.ray, next.ray),
+            (&mut self.spliced, next.spliced),
+        ] {
+            *first = first.or(next.map(|line| line + before));
+        }
+        self.block = self.block.or(next.block);
+    }
+}
+
 /// How many places are kept; more are only counted.
 pub const PLACES: usize = 5;
 /// How many bytes of a damaged line are kept for `-v`.
@@ -57,6 +88,8 @@ pub struct Account {
     pub places: Vec<Place>,
     /// Calls with a datatype code this version does not know, by code.
     pub unknown_datatypes: BTreeMap<u32, u64>,
+    /// Lines that NCCL 2.29 tore at byte 128 and that were put together again.
+    pub torn: u64,
     /// Lines on which another process's text follows a line that was cut anywhere but at NCCL
     /// 2.29's byte 128: the mark of one `NCCL_DEBUG_FILE` written by several processes.
     pub overwritten: u64,
@@ -72,6 +105,8 @@ pub struct Account {
     pub block_lines: u64,
     /// Bytes of over-long lines that were dropped.
     pub dropped: u64,
+    /// Where some of these first are.
+    pub firsts: Firsts,
 }
 
 impl Account {
@@ -91,6 +126,7 @@ impl Account {
     pub fn joined(&mut self, seen: Seen) {
         self.block_writers += seen.processes;
         self.block_lines += seen.calls + seen.others;
+        self.firsts.block = self.firsts.block.or(seen.first);
         for (lines, class) in [
             (seen.calls, &mut self.call_lines),
             (seen.others, &mut self.other),
@@ -99,6 +135,13 @@ impl Account {
             *class -= moved;
             self.repaired += moved;
         }
+    }
+
+    /// Counts a torn line that begins on `line` and was put together.
+    pub fn torn(&mut self, line: u64) {
+        self.torn += 1;
+        let first = self.firsts.torn.map_or(line, |first| first.min(line));
+        self.firsts.torn = Some(first);
     }
 
     /// Notes a damaged place, if it is among the first.
@@ -129,10 +172,11 @@ impl Account {
                 &place.text,
             );
         }
+        self.firsts.merge(&next.firsts, before);
         self.add(next);
     }
 
-    /// Adds another account's numbers, not its places.
+    /// Adds another account's numbers, not where anything stands.
     pub fn add(&mut self, next: &Account) {
         self.lines += next.lines;
         self.call_lines += next.call_lines;
@@ -144,6 +188,7 @@ impl Account {
         for (code, calls) in &next.unknown_datatypes {
             *self.unknown_datatypes.entry(*code).or_default() += calls;
         }
+        self.torn += next.torn;
         self.overwritten += next.overwritten;
         self.ray_lines += next.ray_lines;
         self.ray_repeats += next.ray_repeats;

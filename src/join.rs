@@ -289,6 +289,7 @@ impl Joiner {
         let Some(mut head) = self.open.remove(index) else {
             return;
         };
+        account.torn(head.line);
         self.settle(head.line, false, true, account);
         head.text.extend_from_slice(tail);
         if let Some(init) = init_in(&head.text) {

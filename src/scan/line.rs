@@ -140,8 +140,10 @@ impl<'a, V: Visit> Scan<'a, V> {
                 .push((0, Thing::Fragment(Piece::Tail { text: line.into() })));
         }
         if let Some(n) = ray_repeats(line) {
-            self.out.account.ray_lines += 1;
-            self.out.account.ray_repeats += n;
+            let account = &mut self.out.account;
+            account.ray_lines += 1;
+            account.ray_repeats += n;
+            account.firsts.ray.get_or_insert(account.lines);
         }
         self.commit(start, line, next, v);
     }
@@ -304,6 +306,7 @@ impl<'a, V: Visit> Scan<'a, V> {
         let number = self.out.account.lines;
         self.mark(mark, (start + mark.start, after), (number, number + 2));
         self.out.account.spliced += 1;
+        self.out.account.firsts.spliced.get_or_insert(number);
         self.out.account.line(Class::Repaired);
         self.out.account.line(Class::Repaired);
         Some(after)
@@ -378,7 +381,11 @@ impl<'a, V: Visit> Scan<'a, V> {
             }
             torn_before |= torn;
         }
-        self.out.account.overwritten += u64::from(overwritten);
+        if overwritten {
+            let account = &mut self.out.account;
+            account.overwritten += 1;
+            account.firsts.overwritten.get_or_insert(account.lines);
+        }
     }
 
     /// One header's piece that is not torn at byte 128.

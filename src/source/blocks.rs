@@ -47,6 +47,8 @@ pub struct Seen {
     pub calls: u64,
     /// Other lines that were joined.
     pub others: u64,
+    /// Where the first of them begins, in bytes of the log as it is put together.
+    pub first: Option<u64>,
 }
 
 /// Whether the log that begins with `bytes` was written in blocks by several processes. Only
@@ -434,6 +436,11 @@ impl Joiner {
     /// Gives out a joined line.
     fn join(&mut self, who: &Who, tail: &[u8], at: usize, kind: Kind, out: &mut Vec<u8>) {
         let here = self.at + at as u64;
+        let begins = self.seen.first.unwrap_or_else(|| {
+            // What was taken and does not wait was given out.
+            let waiting: usize = self.writers.values().map(|w| w.head.len()).sum();
+            here.saturating_sub(waiting as u64)
+        });
         let Some(writer) = self.writers.get_mut(who) else {
             return out.extend_from_slice(tail);
         };
@@ -441,6 +448,7 @@ impl Joiner {
         out.append(&mut writer.head);
         out.extend_from_slice(tail);
         if writer.head_end != here {
+            self.seen.first.get_or_insert(begins);
             self.evidence += u64::from(writer.is_full && kind == Kind::Call);
             match kind {
                 Kind::Call => self.seen.calls += 1,
@@ -877,6 +885,12 @@ mod tests {
         let (out, seen) = joined(&log, 1000);
         assert_eq!(lines(&out), lines(&whole));
         assert_eq!((seen.processes, seen.others), (2, 0));
+        // The first that was joined is the first that is not in the log.
+        let (before, rest) = out.split_at(seen.first.unwrap() as usize);
+        assert!(before.ends_with(b"\n"));
+        let is_in = |line: &[u8]| memmem::find(&log, line).is_some();
+        assert!(before.split_inclusive(|&b| b == b'\n').all(is_in));
+        assert!(!is_in(&rest[..line_end(rest, 0)]));
         assert!(seen.calls >= 8, "{seen:?}");
     }
 

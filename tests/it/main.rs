@@ -12,6 +12,7 @@ mod diff;
 mod doubt;
 mod ends;
 mod equal;
+mod evidence;
 mod facts;
 mod faults;
 mod net;

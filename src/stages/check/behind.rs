@@ -7,7 +7,7 @@
 
 use super::again::Detail;
 use super::compare::{Apart, Ranked, Unpaired};
-use super::finding::{About, Evidence, Finding, Severity, Sure};
+use super::finding::{About, Finding, Severity, Sure};
 use super::mismatch::spot;
 use super::names::{self, Names, counted};
 use crate::stages::communicators::State;
@@ -83,7 +83,7 @@ pub(crate) fn behind(
         findings.extend(told.finding(processes));
     }
     if laggards.is_empty() && !apart.is_empty() {
-        findings.extend(circle(apart, names));
+        findings.extend(circle(apart, last, names));
     }
     Behind { findings, laggards }
 }
@@ -171,7 +171,12 @@ impl Told<'_> {
             ),
         };
         let (severity, sure, why) = self.how_sure(member);
-        let evidence = last.map(|(_, _, call)| spot(call));
+        // Of one that made none there is no line: one that went on shows that there were calls.
+        let went_on = || {
+            let mut ahead = self.standings.iter().filter(|(_, s)| s.ahead);
+            ahead.find_map(|(process, _)| self.last.get(process))
+        };
+        let shown = last.or_else(went_on).map(|(_, _, call)| spot(call));
         Some(Finding {
             id: if all_silent {
                 "rank_silent"
@@ -193,7 +198,7 @@ impl Told<'_> {
             advice: "look at this process first: its own output, its host, a stack (py-spy dump); \
                      the others wait for it"
                 .to_owned(),
-            evidence: evidence.into_iter().collect(),
+            evidence: shown.into_iter().collect(),
         })
     }
 
@@ -216,15 +221,17 @@ impl Told<'_> {
 }
 
 /// Ranks wait for each other in a circle.
-fn circle(apart: &[&Apart], names: Names<'_>) -> Option<Finding> {
+fn circle(apart: &[&Apart], last: &LastCalls<'_>, names: Names<'_>) -> Option<Finding> {
     let first = apart.first()?;
     let least = first.members.iter().map(|m| m.before).min()?;
-    let behind: Vec<Ranked> = first
-        .members
-        .iter()
-        .filter(|m| m.before == least)
-        .copied()
-        .collect();
+    let (behind, ahead): (Vec<Ranked>, Vec<Ranked>) =
+        first.members.iter().partition(|m| m.before == least);
+    // Where they stand now, each on whatever communicator.
+    let call = |member: &Ranked| {
+        let process = names.found.sides[member.side].process;
+        last.get(&process).map(|(_, _, call)| spot(call))
+    };
+    let two = |those: &[Ranked]| those.iter().filter_map(call).take(2).collect::<Vec<_>>();
     Some(Finding {
         id: "rank_behind",
         severity: Severity::Warning,
@@ -242,6 +249,6 @@ fn circle(apart: &[&Apart], names: Names<'_>) -> Option<Finding> {
               ran"
             .to_owned(),
         advice: "compare the order in which these ranks use their communicators".to_owned(),
-        evidence: Vec::<Evidence>::new(),
+        evidence: [two(&behind), two(&ahead)].concat(),
     })
 }

@@ -1,107 +1,150 @@
 //! How the log was written, where that spoils it.
 
-use super::finding::{About, Evidence, Finding, Severity, Sure};
+use super::finding::{About, Evidence, Finding, Severity, Spot, Sure};
 use super::names::{counted, verb};
 use super::walk::Walked;
-use crate::account::Account;
+use crate::account::{Account, PLACES};
 use crate::scan;
 use crate::stages::net::all::First;
+
+/// What keeps every process's lines apart.
+const OWN_FILES: &str = "rerun with NCCL_DEBUG_FILE=nccl.%h.%p.log, a file for each process";
 
 /// The findings on how `input`, the `number`th, was written.
 pub(crate) fn findings(number: u32, input: &Walked, account: &Account) -> Vec<Finding> {
     let name = &input.name;
-    let places = account.places.iter().map(|place| {
-        let line = place.line;
+    let at = |line: u64| {
         Evidence::from(First {
             input: number,
             line,
         })
-    });
-    let places: Vec<Evidence> = places.collect();
-    let finding = |id, says, why: &str, advice: &str, evidence| Finding {
-        id,
-        severity: Severity::Note,
-        says,
-        about: About::default(),
-        sure: Sure::High,
-        why: why.to_owned(),
-        advice: advice.to_owned(),
-        evidence,
     };
-    let too_long = account
-        .places
-        .iter()
-        .all(|place| place.what == scan::TOO_LONG);
+    let line = |first: Option<u64>| first.map(at);
+    let firsts = &account.firsts;
+    let places = || account.places.iter().map(|place| at(place.line));
     let mut findings = Vec::new();
+    let mut told = |id, says, (why, advice): (&str, &str), evidence: Vec<Evidence>| {
+        findings.push(Finding {
+            id,
+            severity: Severity::Note,
+            says: format!("{name}: {says}"),
+            about: About::default(),
+            sure: Sure::High,
+            why: why.to_owned(),
+            advice: advice.to_owned(),
+            evidence,
+        });
+    };
     if account.overwritten >= 2 {
-        findings.push(finding(
+        let first = line(firsts.overwritten);
+        let rest = places().filter(|place| Some(place) != first.as_ref());
+        told(
             "shared_file",
             format!(
-                "{name}: processes wrote over each other's bytes on {}: calls are lost",
+                "processes wrote over each other's bytes on {}: calls are lost",
                 counted(account.overwritten, "line")
             ),
-            "another process's text follows a line that is cut",
-            "rerun with NCCL_DEBUG_FILE=nccl.%h.%p.log, a file for each process",
-            places.clone(),
-        ));
+            (
+                "another process's text follows a line that is cut",
+                OWN_FILES,
+            ),
+            first.iter().cloned().chain(rest).take(PLACES).collect(),
+        );
     } else if account.damaged > 0 {
-        findings.push(finding(
+        let too_long = account.places.iter().all(|p| p.what == scan::TOO_LONG);
+        told(
             "damaged_lines",
             format!(
-                "{name}: {} {} damaged",
+                "{} {} damaged",
                 counted(account.damaged, "line"),
                 verb(account.damaged as usize, "is", "are")
             ),
             if too_long {
-                "the first of them are cut by NCCL itself, which prints at most 1,023 bytes of a line"
+                (
+                    "the first of them are cut by NCCL itself, which prints at most 1,023 bytes of a \
+                     line",
+                    "nothing; NCCL prints longer lines since 2.29.2",
+                )
             } else {
-                "they begin as NCCL's lines do, and do not end so"
+                (
+                    "they begin as NCCL's lines do, and do not end so",
+                    OWN_FILES,
+                )
             },
-            if too_long {
-                "nothing; NCCL prints longer lines since 2.29.2"
-            } else {
-                "rerun with NCCL_DEBUG_FILE=nccl.%h.%p.log, a file for each process"
-            },
-            places,
-        ));
+            places().collect(),
+        );
+    }
+    if account.torn > 0 {
+        told(
+            "lines_torn",
+            format!(
+                "{} {} torn and put together again: nothing of {} is lost",
+                counted(account.torn, "line"),
+                verb(account.torn as usize, "was", "were"),
+                verb(account.torn as usize, "it", "them")
+            ),
+            (
+                "they break off at byte 128, where NCCL 2.29.2 and later end a write to a pipe that \
+                 processes share, and each has one end that fits it alone",
+                OWN_FILES,
+            ),
+            line(firsts.torn).into_iter().collect(),
+        );
     }
     if account.block_lines > 0 || account.spliced > 0 {
-        findings.push(finding(
+        let joined = firsts.block.map(|at| Evidence {
+            at: Spot::Byte { input: number, at },
+            text: None,
+        });
+        told(
             "block_buffered",
             format!(
-                "{name}: standard output was block-buffered ({} put together again): calls may stand \
-                 in a later step than theirs",
+                "standard output was block-buffered ({} put together again): calls may stand in a \
+                 later step than theirs",
                 counted(account.block_lines + account.spliced, "line")
             ),
-            "lines are cut at the ends of 4 KiB buffers",
-            "rerun with PYTHONUNBUFFERED=1",
-            Vec::new(),
-        ));
+            (
+                "lines are cut at the ends of 4 KiB buffers",
+                "rerun with PYTHONUNBUFFERED=1",
+            ),
+            joined.into_iter().chain(line(firsts.spliced)).collect(),
+        );
     }
     if account.ray_lines > 0 {
-        findings.push(finding(
+        told(
             "ray_dedup",
             format!(
-                "{name}: Ray left out {}: counts are too low",
+                "Ray left out {}: counts are too low",
                 counted(account.ray_repeats, "line")
             ),
-            "lines end in `[repeated Nx across cluster]`",
-            "rerun with RAY_DEDUP_LOGS=0",
-            Vec::new(),
-        ));
+            (
+                "lines end in `[repeated Nx across cluster]`",
+                "rerun with RAY_DEDUP_LOGS=0",
+            ),
+            line(firsts.ray).into_iter().collect(),
+        );
     }
-    let falls = input.timeline.steps.last().map_or(0, |step| step.segment);
+    let steps = &input.timeline.steps;
+    let falls = steps.last().map_or(0, |step| step.segment);
     if falls > 0 {
-        findings.push(finding(
+        let fall = steps.iter().position(|step| step.segment > 0);
+        // The line that begins anew, and the one before it.
+        let lines = fall.into_iter().flat_map(|at| [at, at.saturating_sub(1)]);
+        told(
             "several_runs",
             format!(
-                "{name}: the step number falls {}: the file holds restarts, epochs or several jobs",
+                "the step number falls {}: the file holds restarts, epochs, several jobs or \
+                 several ranks' step lines",
                 counted(falls.into(), "time")
             ),
-            "by the step lines",
-            "tell the runs apart with nccl-steps --list (column segment)",
-            Vec::new(),
-        ));
+            (
+                "by the step lines",
+                "tell the runs apart with nccl-steps --list (column segment)",
+            ),
+            lines
+                .filter_map(|step| input.line_of(number, step))
+                .collect(),
+        );
     }
     findings
 }

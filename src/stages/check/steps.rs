@@ -1,9 +1,8 @@
 //! Steps that are not like the others: in their time, in their calls, or without any.
 
-use super::finding::{About, Evidence, Finding, Severity, Spot, Sure};
+use super::finding::{About, Finding, Severity, Sure};
 use super::names::{counted, listed};
 use super::walk::Walked;
-use crate::stages::net::all::First;
 use crate::stages::survey::Sum;
 use crate::timeline::{Gap, Step};
 
@@ -70,15 +69,7 @@ impl Of<'_> {
             .filter(move |&at| segment(at - 2) == segment(at) && segment(at + 1) == segment(at))
     }
 
-    fn evidence(&self, step: usize) -> Option<Evidence> {
-        let mark = self.input.marks.get(self.steps[step].mark)?;
-        let (input, line) = (self.number, mark.line);
-        Some(First { input, line }.into())
-    }
-
     fn finding(&self, id: &'static str, step: usize, says: String) -> Finding {
-        let evidence: Vec<Evidence> = self.evidence(step).into_iter().collect();
-        debug_assert!(evidence.iter().all(|e| matches!(e.at, Spot::Line(_))));
         Finding {
             id,
             severity: Severity::Note,
@@ -90,7 +81,7 @@ impl Of<'_> {
             sure: Sure::Medium,
             why: String::new(),
             advice: String::new(),
-            evidence,
+            evidence: self.input.line_of(self.number, step).into_iter().collect(),
         }
     }
 

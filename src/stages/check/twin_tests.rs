@@ -312,7 +312,7 @@ fn told(checked: &Checked) -> Vec<(&'static str, String, String, Option<u64>)> {
     let mut told: Vec<_> = checked
         .findings
         .iter()
-        .filter(|f| f.id != "last_calls" && f.id != "damaged_lines")
+        .filter(|f| !["last_calls", "damaged_lines", "lines_torn"].contains(&f.id))
         .map(of)
         .collect();
     told.sort();

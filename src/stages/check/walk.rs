@@ -1,5 +1,6 @@
 //! One walk over all inputs that gathers what every check needs.
 
+use super::finding::Evidence;
 use super::streams::{self, Streams};
 use super::warnings::{self, Warnings};
 use crate::account::Account;
@@ -12,6 +13,7 @@ use crate::report::Report;
 use crate::scan::{Call, MarkAt, Said, Visit};
 use crate::source::{Input, Origin};
 use crate::stages::communicators::{self, Found, Gathered};
+use crate::stages::net::all::First;
 use crate::stages::net::{self, Net};
 use crate::stages::skew::Astray;
 use crate::stages::survey::{self, Sums};
@@ -120,6 +122,16 @@ pub(crate) struct Walked {
     pub(crate) sums: Sums,
     /// Calls on the wrong side of its step lines.
     pub(crate) astray: Option<Astray>,
+}
+
+impl Walked {
+    /// The line of a step, by its place among the steps of this input, the `number`th.
+    pub(crate) fn line_of(&self, number: u32, step: usize) -> Option<Evidence> {
+        let step = self.timeline.steps.get(step)?;
+        let mark = self.marks.get(step.mark)?;
+        let (input, line) = (number, mark.line);
+        Some(First { input, line }.into())
+    }
 }
 
 /// Everything that was gathered.
