@@ -14,6 +14,7 @@ pub mod net;
 pub mod ops;
 #[cfg(test)]
 mod pieces;
+pub(crate) mod rhythm;
 pub mod skew;
 pub mod steps;
 pub mod survey;

@@ -54,8 +54,23 @@ impl Counts {
 /// The collectives of a log by rank of a communicator and gap.
 #[derive(Debug, Default)]
 pub struct Skew {
-    /// By identity: (gap, collectives), gaps rising.
-    ranks: FxHashMap<u32, Vec<(usize, u64)>>,
+    /// By identity.
+    ranks: FxHashMap<u32, Made>,
+}
+
+/// One rank's collectives on one communicator.
+#[derive(Debug, Default)]
+pub(super) struct Made {
+    /// The process, merged.
+    pub(super) process: u32,
+    /// (gap, collectives), gaps rising.
+    pub(super) gaps: Vec<(usize, u64)>,
+}
+
+impl Made {
+    fn total(&self) -> u64 {
+        self.gaps.iter().map(|(_, n)| n).sum()
+    }
 }
 
 /// Calls on the wrong side of the step lines.
@@ -70,13 +85,15 @@ pub struct Astray {
 impl Skew {
     /// Counts `n` collectives of a merged member in a gap.
     pub(super) fn add(&mut self, merged: &Merged, member: u32, gap: usize, n: u64) {
-        let Some(identity) = merged.origins.members.get(member).identity.checked_sub(1) else {
+        let member = merged.origins.members.get(member);
+        let Some(identity) = member.identity.checked_sub(1) else {
             return;
         };
-        let gaps = self.ranks.entry(identity).or_default();
-        match gaps.last_mut() {
+        let made = self.ranks.entry(identity).or_default();
+        made.process = merged.origins.places.get(member.place).process;
+        match made.gaps.last_mut() {
             Some((last, sum)) if *last == gap => *sum += n,
-            _ => gaps.push((gap, n)),
+            _ => made.gaps.push((gap, n)),
         }
     }
 
@@ -86,17 +103,7 @@ impl Skew {
     /// `None` where nothing can be said: no communicator's id is known, one rank's log alone, or
     /// the ranks' totals differ, as where a log begins or ends in the middle of a job.
     pub fn astray(&self, merged: &Merged, timeline: &Timeline) -> Option<Astray> {
-        let mut comms: BTreeMap<u64, Vec<&[(usize, u64)]>> = BTreeMap::new();
-        for (&identity, gaps) in &self.ranks {
-            if let Some(id) = merged.identities.get(identity).comm_id {
-                comms.entry(id).or_default().push(gaps);
-            }
-        }
-        let total = |gaps: &&[(usize, u64)]| gaps.iter().map(|(_, n)| n).sum::<u64>();
-        comms.retain(|_, ranks| {
-            let all = ranks.first().map(total);
-            ranks.len() > 1 && ranks.iter().all(|gaps| Some(total(gaps)) == all)
-        });
+        let comms = self.comms(merged);
         if comms.is_empty() {
             return None;
         }
@@ -105,8 +112,36 @@ impl Skew {
             .filter(|&next| gaps[next] != gaps[next - 1])
             .map(|next| (next - 1, 0))
             .collect();
-        let calls = comms.values().map(|ranks| apart(ranks, &mut at)).sum();
+        let gaps = |ranks: &Vec<&Made>| -> u64 {
+            let gaps: Vec<&[(usize, u64)]> = ranks.iter().map(|made| &made.gaps[..]).collect();
+            apart(&gaps, &mut at)
+        };
+        let calls = comms.values().map(gaps).sum();
         Some(Astray { at, calls })
+    }
+
+    /// The communicators by id, each with its ranks in order, of those whose ranks made equally
+    /// many collectives in all.
+    pub(super) fn comms(&self, merged: &Merged) -> BTreeMap<u64, Vec<&Made>> {
+        let mut comms: BTreeMap<u64, Vec<(u32, &Made)>> = BTreeMap::new();
+        for (&identity, made) in &self.ranks {
+            let known = merged.identities.get(identity);
+            if let Some(id) = known.comm_id {
+                comms.entry(id).or_default().push((known.rank, made));
+            }
+        }
+        comms.retain(|_, ranks| {
+            let all = ranks.first().map(|(_, made)| made.total());
+            ranks.len() > 1 && ranks.iter().all(|(_, made)| Some(made.total()) == all)
+        });
+        let in_order = |mut ranks: Vec<(u32, _)>| {
+            ranks.sort_by_key(|(rank, _)| *rank);
+            ranks.into_iter().map(|(_, made)| made).collect()
+        };
+        comms
+            .into_iter()
+            .map(|(id, ranks)| (id, in_order(ranks)))
+            .collect()
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a log holds gap by gap: calls, bytes and where its steps are. The first pass of every
 //! stage that must know a call's step before it can write the call.
 
+use super::rhythm::{self, Odd};
 use super::skew::{Astray, Counts, Skew};
 use crate::account::Account;
 use crate::error::Result;
@@ -147,6 +148,16 @@ impl Sums {
     ) -> Option<Astray> {
         let whole = account.damaged == 0 && account.overwritten == 0 && account.dropped == 0;
         whole.then(|| self.skew.astray(merged, timeline)).flatten()
+    }
+
+    /// Steps in which a communicator's ranks made more or fewer collectives than in the others;
+    /// none where lines are lost, or torn, which does not say in which gap a call was made.
+    pub(crate) fn odd(&self, account: &Account, merged: &Merged, timeline: &Timeline) -> Vec<Odd> {
+        let lost = account.damaged + account.overwritten + account.dropped + account.torn;
+        if lost > 0 || account.ray_lines > 0 {
+            return Vec::new();
+        }
+        rhythm::odd(&self.skew.comms(merged), timeline)
     }
 }
 

@@ -277,3 +277,60 @@ fn agrees_with_the_record(name: &str, csv: &Csv, found: &[String]) {
         assert_eq!(at, here.at, "{name}: {here:?}");
     }
 }
+
+/// A step in which real jobs made one call more, a barrier as before a checkpoint (testdata/capture,
+/// `job.py`), also where ranks run ahead of the step lines: words of it.
+const MORE: [(&str, &str); 8] = [
+    (
+        "3d",
+        "in step 20 each rank of communicator 0x6c14862336af7f7e (world, 8 ranks) made 3",
+    ),
+    ("ddp", "in step 20 each rank"),
+    ("ddp-all", "in step 21 each rank"),
+    ("ddp-sockets", "made 8 collectives, in the other steps 7"),
+    ("ep", "in step 20 or 21 each rank"),
+    (
+        "fsdp",
+        "in step 21 each rank of communicator 0xa0c23da1f975147a (data, 4 ranks) made 16 ",
+    ),
+    ("pp", "in step 20 each rank"),
+    (
+        "tp-stamps",
+        "in step 21 each rank of communicator 0x2ddebaa4150a1a57 (world, 4 ranks) made 3",
+    ),
+];
+
+#[test]
+fn one_steps_call_more_is_told_where_a_rank_is_in_step_with_its_lines() {
+    let odd = |logs: &[String]| -> Vec<String> {
+        let args = [
+            &["-q".to_owned(), "--format".into(), "csv".into()][..],
+            logs,
+        ]
+        .concat();
+        let csv = Csv::of(&run("nccl-check", &args).calm());
+        let rows = csv
+            .rows
+            .iter()
+            .filter(|row| csv.get(row, "finding") == "odd_step");
+        rows.map(|row| csv.get(row, "says").to_owned()).collect()
+    };
+    for (name, words) in MORE {
+        let told = odd(&captured_logs(name));
+        assert!(
+            told.len() == 1 && told[0].contains(words),
+            "{name}: {told:?}"
+        );
+    }
+    // No rank of theirs is in step, or none of their steps is unlike the others.
+    for name in [
+        "ddp-tee",
+        "hf",
+        "lightning",
+        "megatron",
+        "torchtitan",
+        "tp-files",
+    ] {
+        assert_eq!(odd(&captured_logs(name)), [""; 0], "{name}");
+    }
+}

@@ -141,7 +141,7 @@ pub fn check(
     findings.extend(initialisation::findings(&seen.found));
     findings.extend(channels::findings(&seen.found));
     for ((number, input), account) in (0..).zip(&seen.inputs).zip(&seen.accounts) {
-        findings.extend(steps::findings(number, input));
+        findings.extend(steps::findings(number, input, &seen.found));
         findings.extend(hygiene::findings(number, input, account));
     }
     evidence::resolve(&mut findings, &seen.inputs, open)?;

@@ -1,13 +1,13 @@
 //! Steps that are not like the others: in their time, in their calls, or without any.
 
 use super::finding::{About, Finding, Severity, Sure};
-use super::names::{counted, listed};
+use super::names::{Names, counted, listed};
 use super::walk::Walked;
+use crate::stages::communicators::Found;
+use crate::stages::rhythm::{self, FEW, Odd, RARE};
 use crate::stages::survey::Sum;
 use crate::timeline::{Gap, Step};
-
-/// Steps that a comparison needs.
-const FEW: usize = 8;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A step this many times as long as the middle one is told of,
 const SLOW: f64 = 3.0;
@@ -18,11 +18,8 @@ const LONGER: f64 = 0.1;
 /// A step whose calls are off the middle one's by more than this share is told of.
 const ODD: f64 = 0.25;
 
-/// Odd steps told of, at most; more are no exception but how the job is.
-const RARE: usize = 10;
-
 /// The findings on the steps of `input`, the `number`th.
-pub(crate) fn findings(number: u32, input: &Walked) -> Vec<Finding> {
+pub(crate) fn findings(number: u32, input: &Walked, found: &Found) -> Vec<Finding> {
     let steps = &input.timeline.steps;
     let mut sums = vec![Sum::default(); steps.len()];
     for &(gap, sum) in &input.sums.by_gap {
@@ -45,8 +42,11 @@ pub(crate) fn findings(number: u32, input: &Walked) -> Vec<Finding> {
         .astray
         .as_ref()
         .is_some_and(|astray| astray.calls == 0);
-    if silent.is_none() && exact {
-        findings.extend(of.odd());
+    if silent.is_none() {
+        let odd = if exact { of.odd() } else { Vec::new() };
+        let told: BTreeSet<u64> = odd.iter().filter_map(|f| f.about.step).collect();
+        findings.extend(odd);
+        findings.extend(of.odd_on_communicators(&told, found));
     }
     findings.extend(silent);
     findings
@@ -61,12 +61,8 @@ struct Of<'a> {
 }
 
 impl Of<'_> {
-    /// Steps in the middle of a run: the first ones set things up, the last may be cut.
     fn inner(&self) -> impl Iterator<Item = usize> {
-        let segment = |at: usize| self.steps.get(at).map(|step| step.segment);
-        let last = self.steps.len().saturating_sub(1);
-        (2..last)
-            .filter(move |&at| segment(at - 2) == segment(at) && segment(at + 1) == segment(at))
+        rhythm::inner(self.steps)
     }
 
     fn finding(&self, id: &'static str, step: usize, says: String) -> Finding {
@@ -164,6 +160,67 @@ impl Of<'_> {
             }
         };
         odd.into_iter().map(told).collect()
+    }
+
+    /// Steps that the ranks in step with the step lines show to be unlike the others, but for
+    /// those `told` of.
+    fn odd_on_communicators(&self, told: &BTreeSet<u64>, found: &Found) -> Vec<Finding> {
+        let mut by_steps: BTreeMap<(usize, usize), Vec<&Odd>> = BTreeMap::new();
+        for odd in &self.input.odd {
+            by_steps.entry(odd.steps).or_default().push(odd);
+        }
+        let finding = |(&(first, last), odds): (&(usize, usize), &Vec<&Odd>)| {
+            let odd = odds.first()?;
+            let step = self.steps[last].step;
+            if told.contains(&step) {
+                return None;
+            }
+            let id = format!("{:#x}", odd.comm_id);
+            let names = Names { found };
+            let mut numbers = 0..found.communicators.len();
+            let number = numbers.find(|&at| names.id(at).as_ref() == Some(&id));
+            let communicator = number.map_or_else(|| id.clone(), |at| names.communicator(at));
+            let (which, of_step) = match first == last {
+                true => (format!("step {step}"), Some(step)),
+                false => (format!("step {} or {step}", self.steps[first].step), None),
+            };
+            let more = match odds.len() - 1 {
+                0 => String::new(),
+                n => format!(
+                    "; it is odd on {} too",
+                    counted(n as u64, "other communicator")
+                ),
+            };
+            let finding = self.finding(
+                "odd_step",
+                last,
+                format!(
+                    "in {which} each rank of communicator {communicator} made {}, in the other \
+                     steps {}{more}",
+                    counted(odd.made, "collective"),
+                    odd.usual,
+                ),
+            );
+            Some(Finding {
+                about: About {
+                    comm_id: Some(id),
+                    step: of_step,
+                    ..About::default()
+                },
+                sure: Sure::High,
+                why: format!(
+                    "by the ranks that are in step with the step lines: they made equally many in each \
+                     of {} steps but the odd ones",
+                    odd.of
+                ),
+                advice: format!(
+                    "compare nccl-agg --steps {step} with that of another step to see which calls; \
+                     before a checkpoint or an evaluation it is nothing"
+                ),
+                ..finding
+            })
+        };
+        by_steps.iter().filter_map(finding).collect()
     }
 
     /// Steps go on and calls stop.

@@ -15,6 +15,7 @@ use crate::source::{Input, Origin};
 use crate::stages::communicators::{self, Found, Gathered};
 use crate::stages::net::all::First;
 use crate::stages::net::{self, Net};
+use crate::stages::rhythm::Odd;
 use crate::stages::skew::Astray;
 use crate::stages::survey::{self, Sums};
 use crate::timeline::{self, Timeline};
@@ -122,6 +123,8 @@ pub(crate) struct Walked {
     pub(crate) sums: Sums,
     /// Calls on the wrong side of its step lines.
     pub(crate) astray: Option<Astray>,
+    /// Steps in which a communicator's ranks made another number of collectives.
+    pub(crate) odd: Vec<Odd>,
 }
 
 impl Walked {
@@ -234,6 +237,7 @@ pub(crate) fn walk(
         inputs.push(Walked {
             name: input.name(),
             astray: sums.astray(&log.account, &merged, &timeline),
+            odd: sums.odd(&log.account, &merged, &timeline),
             marks: log.marks,
             timeline,
             sums,
