@@ -107,22 +107,28 @@ impl Skew {
         if comms.is_empty() {
             return None;
         }
-        let gaps = &timeline.gaps;
-        let mut at: BTreeMap<usize, u64> = (1..gaps.len())
-            .filter(|&next| gaps[next] != gaps[next - 1])
-            .map(|next| (next - 1, 0))
-            .collect();
-        let gaps = |ranks: &Vec<&Made>| -> u64 {
-            let gaps: Vec<&[(usize, u64)]> = ranks.iter().map(|made| &made.gaps[..]).collect();
-            apart(&gaps, &mut at)
-        };
-        let calls = comms.values().map(gaps).sum();
-        Some(Astray { at, calls })
+        Some(all_apart(&comms, timeline))
+    }
+
+    /// The first gap at whose end ranks of a communicator had made different numbers of
+    /// collectives, also of those whose totals differ.
+    pub(super) fn uneven(&self, merged: &Merged, timeline: &Timeline) -> Option<usize> {
+        let Astray { at, .. } = all_apart(&self.all_comms(merged), timeline);
+        at.into_iter().find(|(_, n)| *n > 0).map(|(gap, _)| gap)
     }
 
     /// The communicators by id, each with its ranks in order, of those whose ranks made equally
     /// many collectives in all.
     pub(super) fn comms(&self, merged: &Merged) -> BTreeMap<u64, Vec<&Made>> {
+        let mut comms = self.all_comms(merged);
+        comms.retain(|_, ranks| {
+            let all = ranks.first().map(|made| made.total());
+            ranks.len() > 1 && ranks.iter().all(|made| Some(made.total()) == all)
+        });
+        comms
+    }
+
+    fn all_comms(&self, merged: &Merged) -> BTreeMap<u64, Vec<&Made>> {
         let mut comms: BTreeMap<u64, Vec<(u32, &Made)>> = BTreeMap::new();
         for (&identity, made) in &self.ranks {
             let known = merged.identities.get(identity);
@@ -130,10 +136,6 @@ impl Skew {
                 comms.entry(id).or_default().push((known.rank, made));
             }
         }
-        comms.retain(|_, ranks| {
-            let all = ranks.first().map(|(_, made)| made.total());
-            ranks.len() > 1 && ranks.iter().all(|(_, made)| Some(made.total()) == all)
-        });
         let in_order = |mut ranks: Vec<(u32, _)>| {
             ranks.sort_by_key(|(rank, _)| *rank);
             ranks.into_iter().map(|(_, made)| made).collect()
@@ -143,6 +145,21 @@ impl Skew {
             .map(|(id, ranks)| (id, in_order(ranks)))
             .collect()
     }
+}
+
+/// What the ranks of all these communicators are apart wherever something else begins.
+fn all_apart(comms: &BTreeMap<u64, Vec<&Made>>, timeline: &Timeline) -> Astray {
+    let gaps = &timeline.gaps;
+    let mut at: BTreeMap<usize, u64> = (1..gaps.len())
+        .filter(|&next| gaps[next] != gaps[next - 1])
+        .map(|next| (next - 1, 0))
+        .collect();
+    let gaps = |ranks: &Vec<&Made>| -> u64 {
+        let gaps: Vec<&[(usize, u64)]> = ranks.iter().map(|made| &made.gaps[..]).collect();
+        apart(&gaps, &mut at)
+    };
+    let calls = comms.values().map(gaps).sum();
+    Astray { at, calls }
 }
 
 /// Adds what the ranks of one communicator are apart at each edge; gives the different calls.

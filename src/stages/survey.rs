@@ -150,6 +150,16 @@ impl Sums {
         whole.then(|| self.skew.astray(merged, timeline)).flatten()
     }
 
+    /// The first gap at whose end ranks were at different calls, as far as lines tell.
+    pub(crate) fn uneven(&self, merged: &Merged, timeline: &Timeline) -> Option<usize> {
+        self.skew.uneven(merged, timeline)
+    }
+
+    /// The last gap with calls.
+    pub(crate) fn last_gap(&self) -> Option<usize> {
+        self.by_gap.last().map(|(gap, _)| *gap)
+    }
+
     /// Steps in which a communicator's ranks made more or fewer collectives than in the others;
     /// none where lines are lost, or torn, which does not say in which gap a call was made.
     pub(crate) fn odd(&self, account: &Account, merged: &Merged, timeline: &Timeline) -> Vec<Odd> {

@@ -1,7 +1,7 @@
 //! Where nccl-check must not accuse a rank: the log, not the job, may be at fault.
 
 use crate::support::{
-    Csv, Out, Proc, Work, arg, captured_logs, feed, files, procs, run, run_in, sh,
+    Csv, Out, Proc, Work, arg, captured_logs, feed, files, nemo, procs, run, run_in, sh,
 };
 
 /// Findings that accuse a rank.
@@ -34,6 +34,11 @@ fn steps_that_were_cut_out_accuse_nobody() {
         ("torchtitan", ["1..3", "6..8", "9..11"]),
         ("ddp-buffered", ["1..2", "4..6", "0..3"]),
         ("pp", ["2..4", "0..3", "5..7"]),
+        // Every rank prints its step lines, seconds apart.
+        ("ddp-tee", ["1..3", "1..30", "5..10"]),
+        // Ranks are at other calls when the line comes, and abort a healthy job's communicators.
+        ("hf", ["1..5", "0..3", "3..8"]),
+        ("hf-buffered", ["0..3", "1..10", "1..30"]),
     ] {
         let log = &captured_logs(job)[0];
         for window in windows {
@@ -43,6 +48,42 @@ fn steps_that_were_cut_out_accuse_nobody() {
             assert_eq!(accused(&out), [], "{job} {window}");
         }
     }
+}
+
+#[test]
+fn where_the_step_number_falls_only_ranks_that_were_in_step_are_judged() {
+    // Two epochs of four steps; in the second, rank 1 makes another call.
+    let epochs = |ahead: u64| {
+        let mut log: Vec<String> = (0..).zip(&procs(2)).map(|(r, p)| p.init(r, 0xe1)).collect();
+        let call = |rank: usize, n: u64| {
+            let count = if (rank, n) == (1, 20) { 9 } else { 8 };
+            let line = procs(2)[rank].call("AllReduce", count, 7);
+            line.replace("opCount 2c", "opCount 0")
+        };
+        for step in 0..8 {
+            log.extend((3 * step..3 * step + 3).map(|n| call(0, n)));
+            // The other is ahead at the lines within the job.
+            let by = |step| if step == 0 || step == 8 { 0 } else { ahead };
+            let calls = 3 * step + by(step)..3 * step + 3 + by(step + 1);
+            log.extend(calls.map(|n| call(1, n)));
+            log.push(nemo(step % 4));
+        }
+        log.join("\n") + "\n"
+    };
+    let out = feed("nccl-check", &["--format", "csv"], epochs(0)).ends(1);
+    let told = (
+        "error".to_owned(),
+        "count_mismatch".to_owned(),
+        "medium".to_owned(),
+    );
+    assert_eq!(accused(&out), [told]);
+    let out = feed("nccl-check", &["--format", "csv"], epochs(1)).calm();
+    assert_eq!(accused(&out), []);
+    let text = feed("nccl-check", &["-q"], epochs(1)).text();
+    assert!(
+        text.contains("not: the step number falls or jumps"),
+        "{text}"
+    );
 }
 
 #[test]

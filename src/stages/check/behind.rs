@@ -18,6 +18,8 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct End {
     /// PyTorch's watchdog or a WARN says that it failed.
+    pub(crate) said: bool,
+    /// That, or communicators were aborted, as some trainers also end healthy jobs.
     pub(crate) failed: bool,
 }
 

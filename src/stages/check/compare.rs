@@ -30,6 +30,10 @@ pub(crate) enum Why {
     Damaged,
     /// By NCCL's own count, lines are missing, there twice, or in another order.
     Numbers,
+    /// Lines may have been left out before: the step number falls or jumps.
+    Seam,
+    /// The log ends at a step line.
+    Edge,
     /// Members that made more calls than others ended it in order, which no rank does that waits.
     Ended,
 }
@@ -49,6 +53,14 @@ impl Why {
             Why::Numbers => {
                 "by NCCL's own count (opCount) lines of calls are missing, there twice or in another \
                  order"
+            }
+            Why::Seam => {
+                "the step number falls or jumps before the place where its members' calls differ: \
+                 lines may have been left out there"
+            }
+            Why::Edge => {
+                "its members made different numbers of calls, and the log ends at a step line, as one \
+                 does that was cut out of a longer one"
             }
             Why::Ended => {
                 "some members' lines end early: the others made more calls, and ended it in order"

@@ -8,6 +8,7 @@
 //! | `streams`, `compare` | the ranks' calls as hashes, and where they differ |
 //! | `again`, `evidence` | calls and lines that are read again where something is wrong |
 //! | `ranks`, `mismatch`, `behind` | ranks that call different things, or fewer |
+//! | `cuts` | where a log may lack lines of its job |
 //! | [`warnings`], [`triage`], [`known`] | WARN lines by their first cause |
 //! | [`watchdog`], `waited`, `waiting` | PyTorch's watchdog, and the calls it waited for |
 //! | [`transport`], [`hosts`], [`settings`], [`channels`], [`initialisation`] | what hosts show |
@@ -23,6 +24,7 @@ pub mod channels;
 mod clock;
 pub(crate) mod compare;
 pub mod coverage;
+mod cuts;
 pub(crate) mod evidence;
 pub mod expect;
 mod facts;
@@ -126,10 +128,10 @@ pub fn check(
     };
     let ended = ended(&seen);
     let mut findings = triage::findings(&seen.warnings, &seen.found.processes, ended);
+    let said = seen.lines.hung || findings.iter().any(|f| f.severity == Severity::Error);
     let end = End {
-        failed: seen.lines.hung
-            || ended.aborted > 0
-            || findings.iter().any(|f| f.severity == Severity::Error),
+        said,
+        failed: said || ended.aborted > 0,
     };
     let watched = seen.warnings.watchdog();
     let ranks = ranks::ranks(&seen.found, &seen.streams, watched, &inputs, end)?;

@@ -120,23 +120,23 @@ pub(crate) fn ranks<F: Fn(u32) -> Result<Input>>(
         compared.unjudged.entry(why).or_default().push(communicator);
     }
     evidence::resolve(&mut findings, inputs.walked, &inputs.open)?;
-    let before = findings.len();
-    findings.retain(|finding| is_certain(finding, inputs));
+    let mut doubts: BTreeSet<Why> = BTreeSet::new();
+    findings.retain(|finding| {
+        let why = doubtful(finding, inputs, streams.counts, end);
+        doubts.extend(why);
+        why.is_none()
+    });
     for finding in &mut findings {
         doubt(finding, inputs.accounts);
         if !streams.counts {
             doubt_parts(finding, inputs.walked);
         }
     }
-    if findings.len() < before {
+    if let Some(why) = doubts.pop_first() {
         let apart = compared.apart.drain(..).map(|apart| apart.communicator);
         let pairs = compared.unpaired.drain(..).map(|pair| pair.communicator);
         let those: BTreeSet<usize> = apart.chain(pairs).collect();
-        compared
-            .unjudged
-            .entry(Why::Damaged)
-            .or_default()
-            .extend(those);
+        compared.unjudged.entry(why).or_default().extend(those);
     }
     if !findings.is_empty() {
         findings.extend(stopped(&last, found));
@@ -163,15 +163,47 @@ fn is_over(apart: &Apart, found: &Found) -> bool {
     ahead.any(|member| has_ended(member, found))
 }
 
+/// Why it may be the log that is not right, if it may be. One that says itself that the job failed
+/// was not cut out of the log of a healthy one.
+fn doubtful<F: Fn(u32) -> Result<Input>>(
+    finding: &Finding,
+    inputs: &Inputs<'_, F>,
+    counts: bool,
+    end: End,
+) -> Option<Why> {
+    if !is_certain(finding, inputs) {
+        return Some(Why::Damaged);
+    }
+    if end.said {
+        return None;
+    }
+    let mut used = inputs.walked.iter().filter(|w| w.sums.last_gap().is_some());
+    if lacks(finding) && used.all(|input| input.cuts.at_end) {
+        return Some(Why::Edge);
+    }
+    let is_behind = |evidence: &Evidence| {
+        let input = inputs.walked.get(evidence.at.input() as usize);
+        let line = evidence.at.line();
+        input
+            .zip(line)
+            .is_some_and(|(input, line)| input.cuts.is_behind(line))
+    };
+    (!counts && finding.evidence.iter().any(is_behind)).then_some(Why::Seam)
+}
+
+/// True for a finding that something was not done: it shows at the end of the log.
+fn lacks(finding: &Finding) -> bool {
+    matches!(
+        finding.id,
+        "rank_behind" | "rank_silent" | "p2p_missing_counterpart"
+    )
+}
+
 /// True where no call can have been lost in front of the lines that show the finding: calls are
 /// numbered from the start. What is missing may be lost on any damaged line.
 fn is_certain<F: Fn(u32) -> Result<Input>>(finding: &Finding, inputs: &Inputs<'_, F>) -> bool {
-    let lacks = matches!(
-        finding.id,
-        "rank_behind" | "rank_silent" | "p2p_missing_counterpart"
-    );
     let damaged = |account: &Account| account.damaged > 0 || account.dropped > 0;
-    if lacks {
+    if lacks(finding) {
         return !inputs.accounts.iter().any(damaged);
     }
     finding.evidence.iter().all(|evidence| {

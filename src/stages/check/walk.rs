@@ -1,5 +1,6 @@
 //! One walk over all inputs that gathers what every check needs.
 
+use super::cuts::Cuts;
 use super::finding::Evidence;
 use super::streams::{self, Streams};
 use super::warnings::{self, Warnings};
@@ -125,6 +126,8 @@ pub(crate) struct Walked {
     pub(crate) astray: Option<Astray>,
     /// Steps in which a communicator's ranks made another number of collectives.
     pub(crate) odd: Vec<Odd>,
+    /// Where lines may be missing.
+    pub(crate) cuts: Cuts,
 }
 
 impl Walked {
@@ -238,6 +241,7 @@ pub(crate) fn walk(
             name: input.name(),
             astray: sums.astray(&log.account, &merged, &timeline),
             odd: sums.odd(&log.account, &merged, &timeline),
+            cuts: Cuts::of(&sums, &merged, &log.marks, &timeline),
             marks: log.marks,
             timeline,
             sums,
