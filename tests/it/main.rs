@@ -22,5 +22,6 @@ mod steps;
 mod support;
 mod synth;
 mod tables;
+mod taken;
 mod timing;
 mod tuning;

@@ -32,7 +32,7 @@ struct Standing {
 }
 
 /// Each process's last call: its communicator, the process's rank there, the call.
-pub(crate) type LastCalls<'d> = BTreeMap<u32, (usize, u32, &'d Detail)>;
+pub(crate) type LastCalls<'d> = BTreeMap<u32, (usize, Option<u32>, &'d Detail)>;
 
 /// What was found of ranks that are behind.
 pub(crate) struct Behind {
@@ -152,11 +152,14 @@ impl Told<'_> {
             1 => String::new(),
             n => format!(" and {} of its host", counted(n as u64 - 1, "other rank")),
         };
-        let place = format!(
-            "rank {rank} of communicator {} ({})",
-            which(communicator),
-            names::process(process)
-        );
+        let place = match rank {
+            Some(rank) => format!(
+                "rank {rank} of communicator {} ({})",
+                which(communicator),
+                names::process(process)
+            ),
+            None => names::process(process),
+        };
         let says = match last {
             Some((_, _, call)) => format!(
                 "{place}{many} made no call after {}, its call {}; others went on: it is behind on \
@@ -190,7 +193,7 @@ impl Told<'_> {
             about: About {
                 host: Some(process.host.clone()),
                 pid: process.pid,
-                rank: Some(rank),
+                rank,
                 comm_id: self.names.id(communicator),
                 seq,
                 step: None,

@@ -4,9 +4,11 @@
 //! no bytes overwritten, the job logged from its start. Else it is said why not.
 
 use super::streams::{BLOCK, Caller, Stream, Streams, Way};
+use super::taken::{self, Open};
 use crate::account::Account;
 use crate::stages::communicators::{Communicator, Found, Named};
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Why members' calls are not compared.
@@ -14,6 +16,10 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) enum Why {
     /// No line says who else is a member.
     Unnamed,
+    /// Nor does any, and only so many of so many ranks have lines in the log.
+    Few(u32, u32),
+    /// Nor does any, and each process uses so many communicators of so many ranks.
+    Several(u32, u32),
     /// Members have no lines in the log.
     Missing,
     /// Processes wrote over each other's lines.
@@ -36,13 +42,27 @@ pub(crate) enum Why {
     Edge,
     /// Members that made more calls than others ended it in order, which no rank does that waits.
     Ended,
+    /// Most members are one call behind, in one that its root leaves first.
+    Rooted,
 }
 
 impl Why {
     /// In words.
-    pub(crate) fn text(self) -> &'static str {
-        match self {
+    pub(crate) fn text(self) -> Cow<'static, str> {
+        let text = match self {
             Why::Unnamed => "no line says who else is a member",
+            Why::Few(seen, nranks) => {
+                return format!(
+                    "no line says who else is a member, and {seen} of {nranks} ranks' lines are here"
+                )
+                .into();
+            }
+            Why::Several(many, nranks) => {
+                return format!(
+                    "no line says who else is a member, and each process uses {many} of {nranks} ranks"
+                )
+                .into();
+            }
             Why::Missing => "some of its members have no lines in the log",
             Why::Overwritten => "processes wrote over each other's lines",
             Why::LeftOut => "Ray left lines out",
@@ -65,15 +85,20 @@ impl Why {
             Why::Ended => {
                 "some members' lines end early: the others made more calls, and ended it in order"
             }
-        }
+            Why::Rooted => {
+                "most members are one call behind the others, in a call that its root leaves before \
+                 them: they may wait in it"
+            }
+        };
+        text.into()
     }
 }
 
 /// A member of a communicator and its streams.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ranked {
-    /// Its rank.
-    pub(crate) rank: u32,
+    /// Its rank, if it is known.
+    pub(crate) rank: Option<u32>,
     /// Its side.
     pub(crate) side: usize,
     /// Who it is among the callers, if it made a call.
@@ -82,6 +107,13 @@ pub(crate) struct Ranked {
     pub(crate) calls: u64,
     /// Those it had made when the job hung.
     pub(crate) before: u64,
+}
+
+impl Ranked {
+    /// What others call it as the other side of a message.
+    pub(crate) fn peer(&self) -> i64 {
+        self.rank.map_or(-1, i64::from)
+    }
 }
 
 /// A communicator whose members' collectives differ.
@@ -125,12 +157,15 @@ pub(crate) struct Compared {
     pub(crate) unpaired: Vec<Unpaired>,
     /// Communicators that are not judged.
     pub(crate) unjudged: BTreeMap<Why, Vec<usize>>,
+    /// What differs if sides are of one communicator that has more ranks than the log.
+    pub(crate) few: Option<Apart>,
 }
 
-/// Compares all communicators' members; `accounts` are the inputs'; `late` where the log does not
-/// begin with the job.
+/// Compares all communicators' members; `open` is what counting leaves of those without a name,
+/// `accounts` are the inputs'; `late` where the log does not begin with the job.
 pub(crate) fn compare(
     found: &Found,
+    open: &Open,
     streams: &Streams,
     accounts: &[Account],
     late: bool,
@@ -139,13 +174,14 @@ pub(crate) fn compare(
     let quiet = is_quiet(found, streams);
     let strays = strays(found, streams);
     let mut compared = Compared::default();
+    let group = Group {
+        found,
+        open,
+        streams,
+        callers: &callers,
+        accounts,
+    };
     for (at, communicator) in found.communicators.iter().enumerate() {
-        let group = Group {
-            found,
-            streams,
-            callers: &callers,
-            accounts,
-        };
         let used = communicator
             .sides
             .iter()
@@ -186,16 +222,23 @@ pub(crate) fn compare(
             block,
         }));
     }
+    compared.few = open.few.as_ref().and_then(|sides| group.few(sides));
     compared
 }
 
 /// The communicators' addresses in calls of nobody that is known: what is left of a call whose
 /// header is damaged.
 fn strays(found: &Found, streams: &Streams) -> FxHashSet<u64> {
+    let counted: FxHashSet<usize> = found
+        .communicators
+        .iter()
+        .filter(|communicator| taken::told(communicator).is_some())
+        .flat_map(|communicator| communicator.sides.iter().copied())
+        .collect();
     let callers = streams.callers.items().iter().zip(&streams.member);
     let unknown = callers.filter(|(_, member)| {
         let side = found.side_of.get(*member);
-        side.is_none_or(|&side| found.sides[side].rank.is_none())
+        side.is_none_or(|side| found.sides[*side].rank.is_none() && !counted.contains(side))
     });
     unknown.map(|(caller, _)| caller.comm).collect()
 }
@@ -218,8 +261,8 @@ pub(crate) struct Whose {
     pub(crate) process: u32,
     /// The communicator.
     pub(crate) communicator: usize,
-    /// The rank in it.
-    pub(crate) rank: u32,
+    /// The rank in it, if it is known.
+    pub(crate) rank: Option<u32>,
 }
 
 /// Whose each caller's calls are, as far as it is known.
@@ -233,7 +276,10 @@ pub(crate) fn whose(found: &Found, streams: &Streams) -> FxHashMap<Caller, Whose
         let Some(&side) = found.side_of.get(member) else {
             continue;
         };
-        if let Some((&communicator, rank)) = of_side.get(&side).zip(found.sides[side].rank) {
+        let rank = found.sides[side].rank;
+        let known =
+            |at: &&usize| rank.is_some() || taken::told(&found.communicators[**at]).is_some();
+        if let Some(&communicator) = of_side.get(&side).filter(known) {
             let process = found.sides[side].process;
             all.insert(
                 *caller,
@@ -266,6 +312,7 @@ fn is_quiet(found: &Found, streams: &Streams) -> bool {
 
 struct Group<'a> {
     found: &'a Found,
+    open: &'a Open,
     streams: &'a Streams,
     callers: &'a FxHashMap<usize, Vec<u32>>,
     accounts: &'a [Account],
@@ -275,35 +322,61 @@ impl Group<'_> {
     /// The members by rank, if all are there once.
     fn members(&self, communicator: &Communicator) -> Result<Vec<Ranked>, Why> {
         if matches!(communicator.key, Named::Own(_)) {
+            return Err(self.open.why(communicator.nranks));
+        }
+        let counted = taken::told(communicator).is_some();
+        let members = self.ranked(&communicator.sides)?;
+        if !counted && members.iter().any(|member| member.rank.is_none()) {
             return Err(Why::Unnamed);
         }
-        let mut members = Vec::with_capacity(communicator.sides.len());
-        for &side in &communicator.sides {
-            let callers = self.callers.get(&side).map_or(&[][..], |list| list);
-            let caller = match callers {
-                [] => None,
-                [caller] => Some(*caller),
-                _ => return Err(Why::TwoNames),
-            };
-            let Some(rank) = self.found.sides[side].rank else {
-                return Err(Why::Unnamed);
-            };
-            let stream = caller.and_then(|c| self.number(c, Way::Collective));
-            members.push(Ranked {
-                rank,
-                side,
-                caller,
-                calls: stream.map_or(0, |at| self.streams.list[at as usize].calls),
-                before: stream.map_or(0, |at| self.streams.calls(at)),
-            });
-        }
-        let in_order = members.iter().zip(0..).all(|(m, rank)| m.rank == rank);
+        let mut in_order = members.iter().zip(0..);
+        let in_order = counted || in_order.all(|(m, rank)| m.rank == Some(rank));
         let whole = communicator.nranks.map(|n| n as usize) == Some(members.len());
         match (whole, in_order) {
             (true, true) => Ok(members),
             (false, _) => Err(Why::Missing),
             (true, false) => Err(Why::TwoNames),
         }
+    }
+
+    /// Sides with their streams.
+    fn ranked(&self, sides: &[usize]) -> Result<Vec<Ranked>, Why> {
+        let mut members = Vec::with_capacity(sides.len());
+        for &side in sides {
+            let callers = self.callers.get(&side).map_or(&[][..], |list| list);
+            let caller = match callers {
+                [] => None,
+                [caller] => Some(*caller),
+                _ => return Err(Why::TwoNames),
+            };
+            let stream = caller.and_then(|c| self.number(c, Way::Collective));
+            members.push(Ranked {
+                rank: self.found.sides[side].rank,
+                side,
+                caller,
+                calls: stream.map_or(0, |at| self.streams.list[at as usize].calls),
+                before: stream.map_or(0, |at| self.streams.calls(at)),
+            });
+        }
+        Ok(members)
+    }
+
+    /// Where the calls of sides differ that may be some of one communicator's.
+    fn few(&self, sides: &[usize]) -> Option<Apart> {
+        let members = self.ranked(sides).ok()?;
+        let mut callers = members.iter().filter_map(|m| m.caller);
+        if !callers.all(|caller| self.streams.is_from_start(caller)) {
+            return None;
+        }
+        let block = self.block(&members)?;
+        let first = members.first()?.side;
+        let all = &self.found.communicators;
+        let communicator = all.iter().position(|c| c.sides.contains(&first))?;
+        Some(Apart {
+            communicator,
+            members,
+            block,
+        })
     }
 
     fn number(&self, caller: u32, way: Way) -> Option<u32> {
@@ -332,8 +405,12 @@ impl Group<'_> {
         let mut ways: BTreeSet<(u32, u32)> = BTreeSet::new();
         let by_caller: FxHashMap<u32, u32> = members
             .iter()
-            .filter_map(|m| m.caller.map(|caller| (caller, m.rank)))
+            .filter_map(|m| m.caller.zip(m.rank))
             .collect();
+        // Whom a message is for is said by rank.
+        if members.iter().any(|m| m.rank.is_none()) {
+            return all;
+        }
         let size = members.len();
         let other = |peer: i64| u32::try_from(peer).ok().filter(|&p| (p as usize) < size);
         for caller in by_caller.keys() {
@@ -355,10 +432,10 @@ impl Group<'_> {
             let (from, to) = (members[from as usize], members[to as usize]);
             let sends = from
                 .caller
-                .and_then(|c| self.stream(c, Way::Send(to.rank.into())));
+                .and_then(|c| self.stream(c, Way::Send(to.peer())));
             let receives = to
                 .caller
-                .and_then(|c| self.stream(c, Way::Recv(from.rank.into())));
+                .and_then(|c| self.stream(c, Way::Recv(from.peer())));
             let (sends, receives) = (sends.unwrap_or(&none), receives.unwrap_or(&none));
             if let Some(block) = first_block(&[sends, receives]) {
                 all.push(Unpaired {
@@ -368,8 +445,8 @@ impl Group<'_> {
                     sent: sends.calls,
                     received: receives.calls,
                     before: (
-                        before(&from, Way::Send(to.rank.into())),
-                        before(&to, Way::Recv(from.rank.into())),
+                        before(&from, Way::Send(to.peer())),
+                        before(&to, Way::Recv(from.peer())),
                     ),
                     block,
                 });

@@ -203,7 +203,7 @@ fn different(
         about: About {
             host: Some(process.host.clone()),
             pid: process.pid,
-            rank: Some(wrong.member.rank),
+            rank: wrong.member.rank,
             comm_id: names.id(apart.communicator),
             seq: Some(seq),
             step: None,
@@ -305,9 +305,9 @@ pub(crate) fn left_out(
 ) -> Option<u64> {
     let (sent, received) = pair.before;
     let (member, way) = if sent < received {
-        (&pair.from, Way::Send(pair.to.rank.into()))
+        (&pair.from, Way::Send(pair.to.peer()))
     } else {
-        (&pair.to, Way::Recv(pair.from.rank.into()))
+        (&pair.to, Way::Recv(pair.from.peer()))
     };
     let calls = details.get(&(caller(member.caller?), way))?;
     let made = sent.min(received);
@@ -364,8 +364,8 @@ pub(crate) fn unpaired(
             list: list.map_or(&[][..], |list| list),
         }
     };
-    let sends = of(&pair.from, Way::Send(pair.to.rank.into()));
-    let receives = of(&pair.to, Way::Recv(pair.from.rank.into()));
+    let sends = of(&pair.from, Way::Send(pair.to.peer()));
+    let receives = of(&pair.to, Way::Recv(pair.from.peer()));
     let first = pair.block * super::streams::BLOCK;
     let last = pair
         .sent
@@ -417,7 +417,7 @@ pub(crate) fn unpaired(
         about: About {
             host: Some(process.host.clone()),
             pid: process.pid,
-            rank: Some(about.rank),
+            rank: about.rank,
             comm_id: names.id(pair.communicator),
             seq: Some(seq),
             step: None,

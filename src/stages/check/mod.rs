@@ -9,6 +9,8 @@
 //! | `again`, `evidence` | calls and lines that are read again where something is wrong |
 //! | `ranks`, `mismatch`, `behind` | ranks that call different things, or fewer |
 //! | `cuts` | where a log may lack lines of its job |
+//! | `taken` | communicators that no line names, told by counting |
+//! | `ranks`, `mismatch`, `behind`, `partly` | ranks that call different things, or fewer |
 //! | [`warnings`], [`triage`], [`known`] | WARN lines by their first cause |
 //! | [`watchdog`], `waited`, `waiting` | PyTorch's watchdog, and the calls it waited for |
 //! | [`transport`], [`hosts`], [`settings`], [`channels`], [`initialisation`] | what hosts show |
@@ -40,6 +42,7 @@ mod lines;
 pub(crate) mod mismatch;
 pub(crate) mod names;
 mod nvls;
+mod partly;
 pub(crate) mod ranks;
 mod said;
 pub mod settings;
@@ -48,6 +51,7 @@ pub(crate) mod steps;
 pub(crate) mod streams;
 mod summary;
 pub mod table;
+mod taken;
 pub mod transport;
 pub mod triage;
 #[cfg(test)]
@@ -72,6 +76,7 @@ use coverage::Known;
 use expect::Facts;
 use finding::{Evidence, Finding, Severity};
 use ranks::Inputs;
+use std::borrow::Cow;
 use triage::Ended;
 use walk::Seen;
 
@@ -89,7 +94,7 @@ pub struct Checked {
     /// Communicators whose members' calls were compared.
     pub compared: u64,
     /// Those whose members' calls were not, and why.
-    pub unjudged: Vec<(&'static str, u64)>,
+    pub unjudged: Vec<(Cow<'static, str>, u64)>,
 }
 
 impl Checked {
@@ -109,7 +114,8 @@ pub fn check(
     report: &mut Report,
     progress: &dyn Progress,
 ) -> Result<Checked> {
-    let seen = walk::walk(origins, options, report, progress)?;
+    let mut seen = walk::walk(origins, options, report, progress)?;
+    let untold = taken::take(&mut seen.found);
     let total = report.total();
     if total.lines > 0 && total.lines == total.foreign {
         let lines = total.lines;
@@ -134,7 +140,7 @@ pub fn check(
         failed: said || ended.aborted > 0,
     };
     let watched = seen.warnings.watchdog();
-    let ranks = ranks::ranks(&seen.found, &seen.streams, watched, &inputs, end)?;
+    let ranks = ranks::ranks(&seen.found, &untold, &seen.streams, (watched, end), &inputs)?;
     fold(&mut findings, &ranks.findings);
     findings.extend(ranks.findings);
     findings.extend(transport::findings(&seen.net));

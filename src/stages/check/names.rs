@@ -21,22 +21,27 @@ impl Names<'_> {
         &self.found.processes[self.found.sides[side].process as usize]
     }
 
-    /// `rank 3 (node1:4123)`.
+    /// `rank 3 (node1:4123)`; `node1:4123` where the rank is not known.
     pub(crate) fn rank(&self, member: &Ranked) -> String {
-        format!(
-            "rank {} ({})",
-            member.rank,
-            process(self.process(member.side))
-        )
+        let process = process(self.process(member.side));
+        match member.rank {
+            Some(rank) => format!("rank {rank} ({process})"),
+            None => process,
+        }
     }
 
     /// `rank 3 (node1:4123)`, `ranks 1, 2, 3, 4 and 7 more`.
     pub(crate) fn ranks(&self, members: &[Ranked]) -> String {
-        match members {
-            [one] => self.rank(one),
-            _ => {
-                let ranks: Vec<String> = members.iter().map(|m| m.rank.to_string()).collect();
-                format!("ranks {}", listed(&ranks))
+        let ranks: Option<Vec<String>> = members
+            .iter()
+            .map(|m| m.rank.map(|rank| rank.to_string()))
+            .collect();
+        match (members, ranks) {
+            ([one], _) => self.rank(one),
+            (_, Some(ranks)) => format!("ranks {}", listed(&ranks)),
+            (_, None) => {
+                let all: Vec<String> = members.iter().map(|m| self.rank(m)).collect();
+                listed(&all)
             }
         }
     }
@@ -46,10 +51,17 @@ impl Names<'_> {
         self.found.communicators[communicator].key.text()
     }
 
-    /// `0x5aa5 (tensor, 8 ranks)`.
+    /// `0x5aa5 (tensor, 8 ranks)`; without an id the address in one process, `0x55e0 in node1:4123
+    /// (8 ranks)`.
     pub(crate) fn communicator(&self, communicator: usize) -> String {
-        let id = self.id(communicator).unwrap_or_default();
         let of = &self.found.communicators[communicator];
+        let address = |&side: &usize| {
+            let comm = self.found.sides[side].comm;
+            format!("{comm:#x} in {}", process(self.process(side)))
+        };
+        let id = self.id(communicator);
+        let id = id.or_else(|| of.sides.first().map(address));
+        let id = id.unwrap_or_default();
         let ranks = of.nranks.unwrap_or(0);
         match of.label.of.name() {
             "unknown" => format!("{id} ({ranks} ranks)"),

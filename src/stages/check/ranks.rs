@@ -8,13 +8,16 @@ use super::evidence;
 use super::finding::{About, Evidence, Finding, Severity, Spot, Sure};
 use super::mismatch::{self, AHEAD, Details, Parting};
 use super::names::{self, Names, counted, listed};
+use super::partly;
 use super::streams::{BLOCK, Caller, Streams, Way};
+use super::taken::{self, Open};
 use super::waiting;
 use super::walk::Walked;
 use super::watchdog::{Watched, What};
 use crate::account::Account;
 use crate::calls::Options;
 use crate::error::Result;
+use crate::records::has_root;
 use crate::source::Input;
 use crate::stages::communicators::{Found, State};
 use crate::stages::net::all::First;
@@ -51,16 +54,17 @@ pub(crate) struct Inputs<'a, F: Fn(u32) -> Result<Input>> {
 /// An input cannot be read again.
 pub(crate) fn ranks<F: Fn(u32) -> Result<Input>>(
     found: &Found,
+    open: &Open,
     streams: &Streams,
-    watched: &[Watched],
+    (watched, end): (&[Watched], End),
     inputs: &Inputs<'_, F>,
-    end: End,
 ) -> Result<Ranks> {
     let late = streams.is_late() || inputs.cut && !streams.counts;
-    let mut compared = compare(found, streams, inputs.accounts, late);
+    let mut compared = compare(found, open, streams, inputs.accounts, late);
     let late = |w: &Watched| matches!(w.what, What::Timeout(_));
     let hung = watched.iter().any(late);
-    if compared.apart.is_empty() && compared.unpaired.is_empty() && !hung {
+    let differ = !compared.apart.is_empty() || !compared.unpaired.is_empty();
+    if !differ && compared.few.is_none() && !hung {
         return Ok(Ranks {
             compared,
             findings: Vec::new(),
@@ -93,10 +97,18 @@ pub(crate) fn ranks<F: Fn(u32) -> Result<Input>>(
             Parting::Behind if is_over(apart, found) => {
                 unjudged.push((Why::Ended, apart.communicator));
             }
+            Parting::Behind if is_in_rooted(apart, &details, caller) => {
+                unjudged.push((Why::Rooted, apart.communicator));
+            }
             Parting::Behind => late.push(apart),
             Parting::Unknown(why) => unjudged.push((why, apart.communicator)),
         }
     }
+    // Where lines are lost, only NCCL's own numbers say which call is which.
+    let sound = streams.counts || !inputs.accounts.iter().any(is_damaged);
+    let few = compared.few.as_ref().filter(|_| sound);
+    let few = few.and_then(|apart| partly::finding(apart, &details, caller, names));
+    let doubts = doubts(&compared, found);
     let different = !findings.is_empty();
     let behind = behind::behind(&late, &compared.unpaired, &last, names, end);
     let pairs = Pairs {
@@ -120,10 +132,10 @@ pub(crate) fn ranks<F: Fn(u32) -> Result<Input>>(
         compared.unjudged.entry(why).or_default().push(communicator);
     }
     evidence::resolve(&mut findings, inputs.walked, &inputs.open)?;
-    let mut doubts: BTreeSet<Why> = BTreeSet::new();
+    let mut dropped: BTreeSet<Why> = BTreeSet::new();
     findings.retain(|finding| {
         let why = doubtful(finding, inputs, streams.counts, end);
-        doubts.extend(why);
+        dropped.extend(why);
         why.is_none()
     });
     for finding in &mut findings {
@@ -131,8 +143,9 @@ pub(crate) fn ranks<F: Fn(u32) -> Result<Input>>(
         if !streams.counts {
             doubt_parts(finding, inputs.walked);
         }
+        doubt_members(finding, &doubts, &compared);
     }
-    if let Some(why) = doubts.pop_first() {
+    if let Some(why) = dropped.pop_first() {
         let apart = compared.apart.drain(..).map(|apart| apart.communicator);
         let pairs = compared.unpaired.drain(..).map(|pair| pair.communicator);
         let those: BTreeSet<usize> = apart.chain(pairs).collect();
@@ -148,6 +161,7 @@ pub(crate) fn ranks<F: Fn(u32) -> Result<Input>>(
     let made = collectives.map(|((number, _), &at)| (caller(*number), streams.calls(at)));
     let made: FxHashMap<Caller, u64> = made.collect();
     findings.extend(waiting::findings(watched, &details, &made, &whose, names));
+    findings.extend(few);
     Ok(Ranks { compared, findings })
 }
 
@@ -199,12 +213,29 @@ fn lacks(finding: &Finding) -> bool {
     )
 }
 
+/// True where most members have made their last call with the others, who went on by one, and it is
+/// one that its root is done with before them: they may be in it still, and wait for what is wrong.
+fn is_in_rooted(apart: &Apart, details: &Details, caller: impl Fn(u32) -> Caller) -> bool {
+    let calls = || apart.members.iter().map(|m| m.before);
+    let (least, most) = (calls().min().unwrap_or(0), calls().max().unwrap_or(0));
+    let many = calls().filter(|&n| n == least).count();
+    let last = |member: &Ranked| {
+        let list = details.get(&(caller(member.caller?), Way::Collective))?;
+        list.iter().find(|call| call.seq + 1 == least)
+    };
+    let call = apart
+        .members
+        .iter()
+        .find(|m| m.before == least)
+        .and_then(last);
+    least + 1 == most && 2 * many > apart.members.len() && call.is_some_and(|c| has_root(&c.op))
+}
+
 /// True where no call can have been lost in front of the lines that show the finding: calls are
 /// numbered from the start. What is missing may be lost on any damaged line.
 fn is_certain<F: Fn(u32) -> Result<Input>>(finding: &Finding, inputs: &Inputs<'_, F>) -> bool {
-    let damaged = |account: &Account| account.damaged > 0 || account.dropped > 0;
     if lacks(finding) {
-        return !inputs.accounts.iter().any(damaged);
+        return !inputs.accounts.iter().any(is_damaged);
     }
     finding.evidence.iter().all(|evidence| {
         let Spot::Line(First { input, line }) = evidence.at else {
@@ -215,6 +246,39 @@ fn is_certain<F: Fn(u32) -> Result<Input>>(finding: &Finding, inputs: &Inputs<'_
             account.dropped == 0 && first.is_none_or(|first| line < first)
         })
     })
+}
+
+fn is_damaged(account: &Account) -> bool {
+    account.damaged > 0 || account.dropped > 0
+}
+
+/// How sure it is who the members are of what differs, and why: where no line says it, the least.
+fn doubts(compared: &Compared, found: &Found) -> Option<(Sure, String)> {
+    let apart = compared.apart.iter().map(|apart| apart.communicator);
+    let pairs = compared.unpaired.iter().map(|pair| pair.communicator);
+    let told = apart
+        .chain(pairs)
+        .filter_map(|at| taken::told(&found.communicators[at]));
+    let doubts = told.map(|(told, nranks)| taken::doubt(told, nranks));
+    doubts.reduce(|a, b| if b.0 > a.0 { b } else { a })
+}
+
+/// Nothing is surer than who the members are; and who is behind may be known only by communicators
+/// that are not compared.
+fn doubt_members(finding: &mut Finding, doubts: &Option<(Sure, String)>, compared: &Compared) {
+    let Some((sure, why)) = doubts else { return };
+    let mut least = *sure;
+    finding.why += &format!("; {why}");
+    let untold = |why: &Why| matches!(why, Why::Unnamed | Why::Few(..) | Why::Several(..));
+    let lacks = matches!(finding.id, "rank_behind" | "rank_silent");
+    if lacks && compared.unjudged.keys().any(untold) {
+        least = Sure::Low;
+        finding.why += "; and others are not compared, on which another rank may be behind";
+    }
+    finding.sure = finding.sure.max(least);
+    if *sure == Sure::Low {
+        finding.severity = finding.severity.max(Severity::Warning);
+    }
 }
 
 /// A line may be damaged so that nothing shows that it was a call: where others are damaged, none of
@@ -307,14 +371,14 @@ fn read_again<F: Fn(u32) -> Result<Input>>(
             .or_default();
         ranges.insert(0, stretch);
     };
-    for apart in &compared.apart {
+    for apart in compared.apart.iter().chain(&compared.few) {
         for member in &apart.members {
             want(member.caller, Way::Collective, apart.block);
         }
     }
     for pair in &compared.unpaired {
-        want(pair.from.caller, Way::Send(pair.to.rank.into()), pair.block);
-        want(pair.to.caller, Way::Recv(pair.from.rank.into()), pair.block);
+        want(pair.from.caller, Way::Send(pair.to.peer()), pair.block);
+        want(pair.to.caller, Way::Recv(pair.from.peer()), pair.block);
     }
     let those = 0..u32::try_from(inputs.processes.len()).unwrap_or(u32::MAX);
     again(
@@ -353,7 +417,7 @@ fn last_calls<'d>(
 
 /// Where the job stopped: every rank's last call, equal ones together.
 fn stopped(last: &LastCalls<'_>, found: &Found) -> Option<Finding> {
-    type Group<'a> = Vec<&'a (usize, u32, &'a super::again::Detail)>;
+    type Group<'a> = Vec<&'a (usize, Option<u32>, &'a super::again::Detail)>;
     let mut groups: BTreeMap<(String, String), Group<'_>> = BTreeMap::new();
     for at in last.values() {
         let (communicator, _, call) = at;

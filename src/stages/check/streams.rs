@@ -269,6 +269,12 @@ impl Streams {
             .any(|&first| first > 0 && first < u64::MAX)
     }
 
+    /// True where a caller's first call has NCCL's number 0, or NCCL does not count.
+    pub(crate) fn is_from_start(&self, caller: u32) -> bool {
+        let first = self.first.get(caller as usize).copied();
+        first.is_none_or(|first| first == 0 || first == u64::MAX)
+    }
+
     /// How many calls a stream had when the job hung, or has in all.
     pub(crate) fn calls(&self, stream: u32) -> u64 {
         let at = stream as usize;

@@ -2,7 +2,7 @@
 //! one rank, lines in any order that each rank's own order allows, torn or not.
 
 use super::finding::Finding;
-use super::{Checked, check, compare, streams};
+use super::{Checked, check, compare, streams, taken};
 use crate::account::Account;
 use crate::calls::{Options, Progress};
 use crate::formats::log;
@@ -266,11 +266,18 @@ fn hashed(log: &str, size: usize) -> Hashed {
     });
     gathered.end_input(&timeline::resolve(&[], &timeline::Options::default()), None);
     let found = gathered.finish(&merged);
-    let compared = compare::compare(&found, &all, &[Account::default()], all.is_late());
+    let compared = compare::compare(
+        &found,
+        &taken::Open::default(),
+        &all,
+        &[Account::default()],
+        all.is_late(),
+    );
     let id = |at: usize| found.communicators[at].key.text().unwrap();
     let apart = compared.apart.iter().map(|a| (id(a.communicator), a.block));
     let unpaired = compared.unpaired.iter();
-    let unpaired = unpaired.map(|p| (id(p.communicator), p.from.rank, p.to.rank, p.block));
+    let rank = |of: &compare::Ranked| of.rank.unwrap_or(u32::MAX);
+    let unpaired = unpaired.map(|p| (id(p.communicator), rank(&p.from), rank(&p.to), p.block));
     Hashed {
         same: compared.same,
         apart: apart.collect(),

@@ -90,7 +90,7 @@ fn finding(
         .iter()
         .filter(|(_, w)| w.communicator == communicator)
         .filter(|(caller, _)| made.get(caller).is_some_and(|&calls| calls <= seq))
-        .map(|(_, w)| w.rank)
+        .filter_map(|(_, w)| w.rank)
         .collect();
     without.sort_unstable();
     let ranks: Vec<String> = without.iter().map(u32::to_string).collect();

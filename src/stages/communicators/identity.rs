@@ -32,6 +32,21 @@ pub(crate) enum Key {
     Split(Box<Key>, bool, u32, i64),
     /// Nothing: one process's address.
     Own(usize),
+    /// Nothing, but counting leaves no other way: the first of its sides.
+    Counted(usize, Told),
+}
+
+/// How counting tells that sides are one communicator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Told {
+    /// Each process has this one and no other.
+    Only,
+    /// Each process has one of this size, and each rank is there once.
+    Ranks,
+    /// Each process has one of this size, which is the largest.
+    Largest,
+    /// Each process has so many of this size, made in this order.
+    Order(u32),
 }
 
 impl Default for Key {
@@ -48,7 +63,7 @@ impl Key {
             Key::Split(parent, _, child, color) => {
                 Some(format!("{}/{child}.{color}", parent.text()?))
             }
-            Key::Own(_) => None,
+            Key::Own(_) | Key::Counted(..) => None,
         }
     }
 }

@@ -30,7 +30,7 @@ use crate::timeline::{self, Present, Timeline, Window};
 use rustc_hash::FxHashMap;
 
 pub(crate) use fold::{Partial, Side, Sides, State};
-pub(crate) use identity::{Communicator, Key as Named};
+pub(crate) use identity::{Communicator, Gpu, Key as Named, Told, gpu};
 pub(crate) use kinds::Kind;
 pub use rows::{grid, look, members};
 
@@ -49,6 +49,39 @@ pub struct Found {
     pub(crate) side_of: FxHashMap<u32, usize>,
     /// The inputs' names.
     pub inputs: Vec<String>,
+}
+
+impl Found {
+    /// Makes one communicator of sides that are each one of their own.
+    pub(crate) fn unite(&mut self, nranks: u32, told: Told, mut sides: Vec<usize>) {
+        let Some(&first) = sides.iter().min() else {
+            return;
+        };
+        let process = |at: usize| &self.processes[self.sides[at].process as usize];
+        sides.sort_by_cached_key(|&at| {
+            let process = process(at);
+            (self.sides[at].rank, process.host.clone(), process.pid, at)
+        });
+        let is_one = |c: &Communicator| matches!(c.key, Named::Own(at) if sides.contains(&at));
+        // Where each stands when they are one, the last.
+        let rest = self.communicators.iter().filter(|c| !is_one(c)).count();
+        let mut next = 0..rest;
+        let place = |c: &Communicator| {
+            let kept = (!is_one(c)).then(|| next.next());
+            kept.flatten().unwrap_or(rest)
+        };
+        let places: Vec<usize> = self.communicators.iter().map(place).collect();
+        self.communicators.retain(|c| !is_one(c));
+        for communicator in &mut self.communicators {
+            communicator.parent = communicator.parent.map(|parent| places[parent]);
+        }
+        self.communicators.push(Communicator {
+            key: Named::Counted(first, told),
+            sides,
+            nranks: Some(nranks),
+            ..Communicator::default()
+        });
+    }
 }
 
 /// What the counting tells apart: every call but its buffers, sizes to three digits.
