@@ -11,6 +11,7 @@ use super::token::{
     Expected, PResult, dec_i64, dec_u32, dec_u64, hex_u64, is_name_byte, pointer, skip_pointer,
     word,
 };
+use crate::records::is_known;
 use memchr::memmem::Finder;
 use std::sync::LazyLock;
 
@@ -186,6 +187,29 @@ pub fn is_tail(line: &[u8]) -> bool {
     })
 }
 
+/// True for a message that can only be a call's and has no [`ANCHOR`]: bytes of it are not what NCCL
+/// wrote, or its end is missing. It begins with an operation and what is left of the anchor, or it
+/// has the words of a call's arguments: TUNING lines begin as calls do, and of these words a line on
+/// a registered buffer may have one or two.
+pub fn is_broken(message: &[u8]) -> bool {
+    static DATATYPE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b" datatype "));
+    const WORDS: [&[u8]; 5] = [
+        b" sendbuff ",
+        b" recvbuff ",
+        b" count ",
+        b" root ",
+        b" stream ",
+    ];
+    let begins = || {
+        let name = message.iter().take_while(|&&b| is_name_byte(b)).count();
+        let rest = &message[name..];
+        let begun = rest.starts_with(&ANCHOR[..b": op".len()]) || ANCHOR.starts_with(rest);
+        begun && rest.len() > 1 && is_known(&message[..name])
+    };
+    let has = |word: &&&[u8]| memchr::memmem::find(message, word).is_some();
+    begins() || DATATYPE.find(message).is_some() && WORDS.iter().filter(has).count() > 2
+}
+
 /// The communicator's address in a tail (see [`is_tail`]), if it stands there whole: the tear may
 /// be in it, or in the word before it.
 pub fn tail_comm(tail: &[u8]) -> Option<u64> {
@@ -283,6 +307,39 @@ mod tests {
             "ncclAllReduce",
         ] {
             assert!(is_name(name.as_bytes()), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_changed_byte_in_front_of_the_fields_is_seen() {
+        let line = "AllGather: opCount 2 sendbuff 0x7f recvbuff 0x7e count 131072 datatype 9 op 0 \
+                    root 0 comm 0x9bb [nranks=4096] stream 0x9001";
+        let anchor = line.find(": opCount ").unwrap();
+        for at in anchor..anchor + ANCHOR.len() {
+            let mut changed = line.as_bytes().to_vec();
+            changed[at] ^= 0x15;
+            assert!(FINDER.find(&changed).is_none() && is_broken(&changed));
+            // Cut soon after the change, what is left of the anchor tells.
+            let cut = &changed[..anchor + ANCHOR.len()];
+            assert_eq!(is_broken(cut), at >= anchor + 4, "{at}");
+        }
+        for end in anchor + 2..anchor + ANCHOR.len() {
+            assert!(is_broken(&line.as_bytes()[..end]), "{end}");
+        }
+    }
+
+    #[test]
+    fn other_lines_with_words_of_a_call_are_none() {
+        for line in [
+            "AllReduce: 8589934592 Bytes -> Algo NVLS proto SIMPLE channel{Lo..Hi}={0..15}",
+            "AllReduce:",
+            "AllReduce: 40 Bytes -> Algo 1 proto 0 time 8.616000",
+            "rank 3 successfully registered sendbuff 0x7f recvbuff 0x7e for count 5",
+            "Broadcast |  0.0/  0.0 |",
+            "Reduce",
+            "comm 0x7f rank 3 nranks 4 cudaDev 3 - Destroy COMPLETE",
+        ] {
+            assert!(!is_broken(line.as_bytes()), "{line}");
         }
     }
 

@@ -392,6 +392,9 @@ impl<'a, V: Visit> Scan<'a, V> {
     fn piece(&mut self, of: &Of<'a, '_>, last: bool, torn_before: bool, v: &mut Verdict<'a>) {
         let message = &of.line[of.header.body..of.end];
         let Some(mut anchor) = coll::FINDER.find(message) else {
+            if of.header.level == Level::Info && coll::is_broken(message) {
+                return v.damaged(of.header.body, "a call");
+            }
             return self.message(of, message, last, v);
         };
         let mut speaker = of.speaker;

@@ -7,9 +7,10 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 /// What is in a damaged log: its name, the calls that can be read, repaired and damaged lines.
-const CASES: [(&str, u64, u64, u64); 27] = [
+const CASES: [(&str, u64, u64, u64); 28] = [
     ("almost-calls", 1, 0, 2),
     ("call-twins", 3, 0, 1),
+    ("changed-word", 2, 0, 3),
     ("count-over-64-bits", 2, 0, 2),
     ("crlf", 2, 0, 1),
     ("cut-anywhere", 1, 0, 6),
