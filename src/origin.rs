@@ -351,7 +351,9 @@ impl Merged {
             .copied()
             .unwrap_or(at)
         };
-        (0_u32..).zip(processes).map(real).collect()
+        let first: Vec<u32> = (0_u32..).zip(processes).map(real).collect();
+        // What a name looks like may itself be a host with bytes glued to it.
+        first.iter().map(|&at| first[at as usize]).collect()
     }
 
     fn identity(&mut self, init: &Init) -> u32 {
@@ -392,5 +394,32 @@ impl Merged {
         } else {
             0
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_taken_off_a_host_as_often_as_they_were_glued_to_it() {
+        let mut merged = Merged {
+            overwritten: true,
+            ..Merged::default()
+        };
+        let hosts: [(&[u8], u64, bool); 5] = [
+            (b"23d15187433a", 7, true),
+            // The file's lines begin with what another process wrote there.
+            (b"45f623d15187433a", 7, true),
+            (b"0x55045f623d15187433a", 7, false),
+            (b"623d15187433a", 7, false),
+            (b"45f623d15187433a", 8, true),
+        ];
+        for (host, pid, clean) in hosts {
+            merged.origins.process(host, Some(pid), clean);
+        }
+        assert_eq!(merged.aliases(), [0, 0, 0, 0, 4]);
+        merged.overwritten = false;
+        assert_eq!(merged.aliases(), [0, 1, 1, 1, 4]);
     }
 }
