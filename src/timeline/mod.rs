@@ -239,7 +239,8 @@ fn between_stamps(
         .checked_sub(before_step)
         .filter(|&n| n > 0 && before_segment == segment)?;
     let ms = ms.checked_sub(before_ms).filter(|&ms| ms >= 0)?;
-    Some(ms as f64 / 1000.0 / steps as f64)
+    // One rounding: 14.648 seconds for ten steps are 1.4648, and print as that.
+    Some(ms as f64 / (1000.0 * steps as f64))
 }
 
 /// Counts segments and log intervals.
@@ -419,6 +420,16 @@ mod tests {
             ..Options::default()
         };
         assert_eq!(gap_steps(list, &printed), ["0:0", "0:1", "0:2", "After"]);
+    }
+
+    #[test]
+    fn a_time_between_stamps_prints_as_its_decimals() {
+        for (steps, ms, time_s) in [(10, 14_648, 1.4648), (80, 16_897, 0.2112125), (1, 7, 0.007)] {
+            assert_eq!(
+                between_stamps(Some((0, 5, 9)), 0, 5 + steps, 9 + ms),
+                Some(time_s)
+            );
+        }
     }
 
     #[test]
