@@ -64,7 +64,9 @@ impl Mixer<'_> {
         if fate == Damage::Torn && self.line.len() <= TEAR {
             return self.whole(rank, built);
         }
-        let Some(other) = self.other(programs, &[rank]) else {
+        // A pipe is shared by the processes of a node.
+        let beside = (fate == Damage::Torn).then_some(rank);
+        let Some(other) = self.other(programs, &[rank], beside) else {
             return self.whole(rank, built);
         };
         match fate {
@@ -100,14 +102,18 @@ impl Mixer<'_> {
     }
 
     /// The first 128 bytes, one to three lines of other ranks right behind them (the first may
-    /// tear too), then the tails, each on a line of its own.
+    /// tear too), then the tails, each on a line of its own. What stands on one line with them was
+    /// written into the same pipe: it is of the same node. Whole lines may come from all nodes, for
+    /// whatever puts their streams together does it by line.
     fn torn(&mut self, programs: &[Vec<Call>], first: Built) -> Result<()> {
         let mut tails = vec![(first, self.line.split_off(TEAR))];
         self.writer.put(first.rank, &self.line)?;
         let mut wholes = 1 + self.rng.below(3);
+        // Whose beginning the line ends with so far.
+        let mut open = Some(first.rank);
         while wholes > 0 {
             let mut busy: Vec<usize> = tails.iter().map(|(b, _)| b.rank).collect();
-            let Some(other) = self.other(programs, &busy) else {
+            let Some(other) = self.other(programs, &busy, open) else {
                 break;
             };
             busy.push(other);
@@ -120,14 +126,16 @@ impl Mixer<'_> {
                 Some(next)
                     if long
                         && !tails.iter().any(|(open, _)| self.alike(*open, next))
-                        && self.other(programs, &busy).is_some() =>
+                        && self.other(programs, &busy, Some(other)).is_some() =>
                 {
                     tails.push((next, self.line.split_off(TEAR)));
                     self.writer.put(other, &self.line)?;
+                    open = Some(other);
                 }
                 _ => {
                     self.writer.mid_line = false;
                     self.whole(other, built)?;
+                    open = None;
                     wholes -= 1;
                 }
             }

@@ -177,12 +177,19 @@ impl<'a> Mixer<'a> {
         false
     }
 
-    /// Another rank with a line to write.
-    pub(super) fn other(&mut self, programs: &[Vec<Call>], not: &[usize]) -> Option<usize> {
+    /// Another rank with a line to write, on the node of rank `beside` where one is given.
+    pub(super) fn other(
+        &mut self,
+        programs: &[Vec<Call>],
+        not: &[usize],
+        beside: Option<usize>,
+    ) -> Option<usize> {
+        let node = beside.map(|rank| self.job.procs[rank].node);
         let start = self.rng.below(self.active.len());
         for i in 0..self.active.len() {
             let rank = self.active[(start + i) % self.active.len()];
-            if !not.contains(&rank) && self.ready(programs, rank) {
+            let there = node.is_none_or(|node| self.job.procs[rank].node == node);
+            if there && !not.contains(&rank) && self.ready(programs, rank) {
                 return Some(rank);
             }
         }

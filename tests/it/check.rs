@@ -112,10 +112,6 @@ fn healthy_jobs_have_no_findings() {
     let mut made = 0;
     for shape in SHAPES {
         for more in more {
-            // Lines are torn within a node.
-            if more.contains("torn") && shape.contains("--nodes") {
-                continue;
-            }
             let more = format!("--steps 6{more}");
             let Some(job) = job(shape, &more) else {
                 continue;
