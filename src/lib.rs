@@ -187,6 +187,10 @@
 //! missing two of them are one. In real hung jobs (`testdata/captured/ddp-*`) ranks go on after
 //! PyTorch's watchdog spoke; what they do then is left out.
 //!
+//! Up to NCCL 2.17, and where only calls are logged, no line says which addresses are one communicator. Where
+//! each of the log's N processes uses one of N ranks, they are: a second would have no members. That is as
+//! sure as it is that the log has all ranks, so nothing found by it is quite sure (`stages/check/taken.rs`).
+//!
 //! # Where the time goes
 //!
 //! Of `nccl-hist -j1` over a log of 1 GB (5.5 million calls, 75 ns each) about 55 % is the walk

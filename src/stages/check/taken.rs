@@ -137,9 +137,12 @@ impl Size {
         all: &BTreeMap<Gpu, usize>,
         found: &Found,
     ) -> Result<(Told, Vec<Vec<usize>>), Why> {
+        let mut ranks = BTreeSet::new();
+        let mut known = self.of.values().flatten();
+        let twice = known.any(|&at| found.sides[at].rank.is_some_and(|rank| !ranks.insert(rank)));
         let many = self.of.values().map(Vec::len);
         let (least, most) = (many.clone().min().unwrap_or(0), many.max().unwrap_or(0));
-        if self.of.len() < nranks as usize && nranks == largest && most == 1 {
+        if self.of.len() < nranks as usize && nranks == largest && most == 1 && !twice {
             let seen = u32::try_from(self.of.len()).unwrap_or(u32::MAX);
             return Err(Why::Few(seen, nranks));
         }

@@ -27,7 +27,7 @@ use crate::source::Origin;
 use crate::stages::net::all::First;
 use crate::tally::{self, Bag, Key, Ops, Sizing, Tally};
 use crate::timeline::{self, Present, Timeline, Window};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 pub(crate) use fold::{Partial, Side, Sides, State};
 pub(crate) use identity::{Communicator, Gpu, Key as Named, Told, gpu};
@@ -62,7 +62,8 @@ impl Found {
             let process = process(at);
             (self.sides[at].rank, process.host.clone(), process.pid, at)
         });
-        let is_one = |c: &Communicator| matches!(c.key, Named::Own(at) if sides.contains(&at));
+        let all: FxHashSet<usize> = sides.iter().copied().collect();
+        let is_one = |c: &Communicator| matches!(c.key, Named::Own(at) if all.contains(&at));
         // Where each stands when they are one, the last.
         let rest = self.communicators.iter().filter(|c| !is_one(c)).count();
         let mut next = 0..rest;
