@@ -186,12 +186,21 @@ fn where_lines_are_damaged_no_mismatch_is_quite_sure() {
 
 #[test]
 fn a_timeout_that_another_line_quotes_is_told_of_once() {
-    for job in ["ddp-die", "ddp-stall", "ddp-skip"] {
+    // The rank that stalls comes back, and waits in vain itself for the others' next call.
+    for (job, calls) in [("ddp-die", 1), ("ddp-stall", 2), ("ddp-skip", 1)] {
         let mut args = vec!["-q".to_owned(), "--format".to_owned(), "csv".to_owned()];
         args.extend(captured_logs(job));
         let csv = Csv::of(&run("nccl-check", &args).ends(1));
         let told = csv.column("finding");
         let told = told.iter().filter(|f| *f == "watchdog_timeout").count();
-        assert_eq!(told, 1, "{job}");
+        assert_eq!(told, calls, "{job}");
+        let says = csv.column("says");
+        let behind = says.iter().filter(|says| says.contains("are behind"));
+        let lacking = says
+            .iter()
+            .filter(|says| says.contains("ranks 0, 2 and 3 had not"));
+        let of_the_last = usize::from(job == "ddp-stall");
+        assert_eq!(lacking.count(), of_the_last, "{job}: {says:?}");
+        assert!(behind.count() <= 1, "{job}: {says:?}");
     }
 }

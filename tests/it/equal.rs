@@ -188,11 +188,17 @@ fn findings_and_differences_are_the_same_by_every_way_in() {
         let csv = Csv::of(&sh(work.dir(), &format!("{way} --format csv")).ends(code));
         let columns = csv.columns.iter().map(String::as_str);
         let columns: Vec<&str> = columns.filter(|&c| c != "input").collect();
-        csv.pick(&columns)
+        let mut rows = csv.pick(&columns);
+        for name in ["stdin", "good.log", "good.gz", "good.zst"] {
+            rows.iter_mut()
+                .for_each(|row| *row = row.replace(&format!("{name}: "), "LOG: "));
+        }
+        rows
     };
     for (name, code) in [("bad", 1), ("good", 0)] {
         let expect = check(&format!("nccl-check {name}.log"), code);
-        assert_eq!(expect.is_empty(), code == 0, "{expect:?}");
+        // Of the good one only that lines were torn.
+        assert!(!expect.is_empty());
         for way in [
             "nccl-check F.log -j1",
             "nccl-check F.log --no-mmap",

@@ -133,12 +133,27 @@ fn finding(waited: &Waited<'_>, records: &[Watched]) -> Option<Finding> {
         waited.seq,
         text(&timeout.op),
     );
-    let far = far(waited.group, records);
-    let (behind, why) = behind(&far);
+    let mut far = far(waited.group, records);
+    let why = how_far(&far);
+    // Who says that it completed this call says so of a later moment: it was waited for, and came.
+    let is_past = |rank: &u32, far: &Far| {
+        !ranks.contains(rank) && u64::try_from(far.completed).is_ok_and(|n| n >= waited.seq)
+    };
+    let past: BTreeSet<u32> = far
+        .iter()
+        .filter(|(rank, (far, _))| is_past(rank, far))
+        .map(|(&rank, _)| rank)
+        .collect();
+    far.retain(|rank, _| !past.contains(rank));
+    let behind = behind(&far);
     let (silent, of_job) = silent(waited, records);
     let mut about = About::default();
     match (behind.len(), silent.len()) {
-        (0, 0) => {}
+        (0, 0) if past.is_empty() => {}
+        (0, 0) => {
+            let is = verb(past.len(), "is", "are");
+            says += &format!("; {} {is} past it by now", named(&past));
+        }
         (0, _) => {
             let whose = if of_job { "" } else { " of the group" };
             says += &format!("; no such line of {}{whose}", named(&silent));
@@ -180,21 +195,26 @@ fn finding(waited: &Waited<'_>, records: &[Watched]) -> Option<Finding> {
     })
 }
 
-/// The ranks that are behind the others, and why they are said to be.
-fn behind(far: &BTreeMap<u32, (Far, &Watched)>) -> (BTreeSet<u32>, String) {
+/// How far each rank says it is.
+fn how_far(far: &BTreeMap<u32, (Far, &Watched)>) -> String {
     let each: Vec<String> = far
         .iter()
         .take(16)
         .map(|(rank, (far, _))| format!("{rank} ({}, {})", far.enqueued, far.completed))
         .collect();
     let more = far.len().saturating_sub(each.len());
-    let mut why = match each.len() {
-        0 => return (BTreeSet::new(), "no rank says how far it is".to_owned()),
-        _ => format!("rank (last enqueued, last completed): {}", each.join(", ")),
-    };
-    if more > 0 {
-        why += &format!(" and {more} more");
+    match (each.len(), more) {
+        (0, _) => "no rank says how far it is".to_owned(),
+        (_, 0) => format!("rank (last enqueued, last completed): {}", each.join(", ")),
+        _ => format!(
+            "rank (last enqueued, last completed): {} and {more} more",
+            each.join(", ")
+        ),
     }
+}
+
+/// The ranks that are behind the others.
+fn behind(far: &BTreeMap<u32, (Far, &Watched)>) -> BTreeSet<u32> {
     for of in [|far: &Far| far.enqueued, |far: &Far| far.completed] {
         let most = far.values().map(|(far, _)| of(far)).max().unwrap_or(0);
         let behind: BTreeSet<u32> = far
@@ -203,10 +223,10 @@ fn behind(far: &BTreeMap<u32, (Far, &Watched)>) -> (BTreeSet<u32>, String) {
             .map(|(&rank, _)| rank)
             .collect();
         if !behind.is_empty() {
-            return (behind, why);
+            return behind;
         }
     }
-    (BTreeSet::new(), why)
+    BTreeSet::new()
 }
 
 /// The ranks of the group, up to the highest that spoke, of which there is no line; and true where

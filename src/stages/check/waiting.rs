@@ -33,6 +33,9 @@ fn wanted(timeout: &TimedOut) -> Option<(&'static [u8], u64)> {
 /// A call that both print: PyTorch's number and operation, NCCL's communicator and number.
 type Both<'a> = (u64, &'a [u8], usize, u64);
 
+/// A line of the watchdog, the call that it speaks of, and whose.
+type Line<'a> = (&'a Watched, &'a Detail, Caller);
+
 /// The findings: for each work that was waited for in vain the call it is, and who made it; `made`
 /// has how many collectives each caller had made when the job hung.
 pub(crate) fn findings(
@@ -43,7 +46,7 @@ pub(crate) fn findings(
     names: Names<'_>,
 ) -> Vec<Finding> {
     let processes = processes(names);
-    let mut joined: BTreeMap<Both<'_>, Vec<(&Watched, &Detail)>> = BTreeMap::new();
+    let mut joined: BTreeMap<Both<'_>, Vec<Line<'_>>> = BTreeMap::new();
     for record in watched {
         let What::Timeout(timeout) = &record.what else {
             continue;
@@ -69,7 +72,10 @@ pub(crate) fn findings(
             && let Some(whose) = whose.get(caller)
         {
             let both = (timeout.seq, &timeout.op[..], whose.communicator, call.seq);
-            joined.entry(both).or_default().push((record, call));
+            joined
+                .entry(both)
+                .or_default()
+                .push((record, call, *caller));
         }
     }
     joined
@@ -80,16 +86,19 @@ pub(crate) fn findings(
 
 fn finding(
     (number, op, communicator, seq): Both<'_>,
-    lines: &[(&Watched, &Detail)],
+    lines: &[Line<'_>],
     made: &FxHashMap<Caller, u64>,
     whose: &FxHashMap<Caller, Whose>,
     names: Names<'_>,
 ) -> Option<Finding> {
-    let (record, call) = lines.first()?;
+    let (record, call, _) = lines.first()?;
+    // Who waits for it has made it, if later than the first that waited for another.
+    let waits = |caller: &Caller| lines.iter().any(|(_, _, waiting)| waiting == caller);
     let mut without: Vec<u32> = whose
         .iter()
         .filter(|(_, w)| w.communicator == communicator)
         .filter(|(caller, _)| made.get(caller).is_some_and(|&calls| calls <= seq))
+        .filter(|(caller, _)| !waits(caller))
         .filter_map(|(_, w)| w.rank)
         .collect();
     without.sort_unstable();
