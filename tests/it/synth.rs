@@ -64,6 +64,24 @@ impl Made {
         (joinable, number(&self.truth["lost"]["in_stream_only"]))
     }
 
+    /// Calls whose stream runs on into the digits of a host that was written behind it: where the one
+    /// ends and the other begins, the bytes do not say.
+    fn run_on(&self) -> u128 {
+        if !self.truth["damage"]
+            .as_object()
+            .unwrap()
+            .contains_key("overwritten")
+        {
+            return 0;
+        }
+        let runs = regex::bytes::Regex::new(" stream 0x[0-9a-f]{13,}[0-9a-z-]*:[0-9]+:").unwrap();
+        let files = crate::support::files(&self.work.dir().join("logs"));
+        let texts = files.iter().map(|path| std::fs::read(path).unwrap());
+        texts
+            .map(|text| runs.find_iter(&text).count() as u128)
+            .sum()
+    }
+
     /// Compares calls and bytes by name. `missing` calls may be absent in all, and `more` too
     /// many: what could not be joined, and what looks whole.
     fn same(&self, what: &str, got: &Sums, truth: &Sums, missing: u128, more: u128) -> Vec<String> {
@@ -81,7 +99,8 @@ impl Made {
             less += t.0.saturating_sub(g.0);
             beyond += g.0.saturating_sub(t.0);
             let exact = missing == 0 && more == 0;
-            if (exact && g != t) || (g.0 == t.0 && g.1 != t.1) {
+            let other = (missing == 0 || more == 0) && g.0 == t.0 && g.1 != t.1;
+            if (exact && g != t) || other {
                 wrong.push(format!("{}: {what} {key}: {g:?}, not {t:?}", self.options));
             }
         }
@@ -113,12 +132,13 @@ impl Made {
             "{}",
             self.options
         );
-        if found < whole || found > whole + joinable + in_stream {
+        let run_on = self.run_on();
+        if found + run_on < whole || found > whole + joinable + in_stream {
             let seen = format!("{found} calls, {whole} + {joinable} + {in_stream} possible");
             wrong.push(format!("{}: {seen}", self.options));
         }
         let missing = (whole + joinable).saturating_sub(found);
-        let missing = if in_stream > 0 { joinable } else { missing };
+        let missing = if in_stream > 0 { joinable } else { missing } + run_on;
         let truths = &self.truth;
         let sums = |out: &crate::support::Out, key: &[&str], bytes: &str| -> Sums {
             let table = Csv::of(out);
@@ -237,7 +257,8 @@ impl Made {
             expect("lost calls are counted", u128::from(least), 1);
             expect("code", comms.code.unwrap() as u128, 1);
         }
-        if joinable == 0 {
+        // A line may be overwritten at byte 128, and then looks torn.
+        if joinable == 0 && !damage.contains_key("overwritten") {
             expect("repaired", account.repaired.into(), 0);
         }
         wrong
