@@ -85,7 +85,7 @@ pub(crate) fn take(found: &mut Found) -> Open {
     // Everyone with a communicator of more than one rank; and who has any beside.
     let mut all: BTreeMap<Gpu, usize> = BTreeMap::new();
     let mut sizes: BTreeMap<u32, Size> = BTreeMap::new();
-    let mut largest = 0;
+    let (mut largest, mut ids) = (0, BTreeSet::new());
     for communicator in &found.communicators {
         let Some(nranks) = communicator.nranks.filter(|&n| n > 1) else {
             continue;
@@ -98,6 +98,7 @@ pub(crate) fn take(found: &mut Found) -> Open {
                 *all.entry(gpu(side)).or_default() += 1;
             }
             if !matches!(communicator.key, Named::Own(_)) {
+                ids.insert(nranks);
                 continue;
             }
             let size = sizes.entry(nranks).or_default();
@@ -111,7 +112,8 @@ pub(crate) fn take(found: &mut Found) -> Open {
     }
     let mut open = Open::default();
     let mut taken: Vec<(u32, Told, Vec<usize>)> = Vec::new();
-    for (&nranks, size) in &sizes {
+    // Beside communicators with an id, those without one may be the same, their lines damaged.
+    for (&nranks, size) in sizes.iter().filter(|(nranks, _)| !ids.contains(nranks)) {
         match size.told(nranks, largest, &all, found) {
             Ok((told, groups)) => taken.extend(groups.into_iter().map(|of| (nranks, told, of))),
             Err(why) => {
