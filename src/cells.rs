@@ -159,12 +159,12 @@ impl Cells {
 
     /// The steps in their order, what has none last, each with how many counts it has at most.
     pub fn steps(&self) -> impl Iterator<Item = (Option<u64>, usize)> {
-        self.stretches.iter().map(|s| (s.step, s.size))
+        self.steps_from(0)
     }
 
-    /// The steps from one on.
-    pub fn steps_from(&self, at: usize) -> impl Iterator<Item = Option<u64>> {
-        self.stretches[at..].iter().map(|s| s.step)
+    /// As [`Cells::steps`], from one on.
+    pub fn steps_from(&self, at: usize) -> impl Iterator<Item = (Option<u64>, usize)> {
+        self.stretches[at..].iter().map(|s| (s.step, s.size))
     }
 
     /// Gives the counts of the step at `at` of [`Cells::steps`] by their keys' numbers, in any

@@ -248,7 +248,8 @@ impl<'c> Groups<'c> {
             None => {
                 let cells = &self.calls.cells;
                 let mut entries = Vec::new();
-                for (at, step) in part.clone().zip(cells.steps_from(part.start)) {
+                for (at, (step, size)) in part.clone().zip(cells.steps_from(part.start)) {
+                    entries.reserve(size);
                     let entry = |key, value| entries.push(Entry { step, key, value });
                     cells.sorted(at, &self.places, entry);
                 }
@@ -282,6 +283,18 @@ impl Part<'_> {
         self.groups.calls.ops.name(self.key(entry).op)
     }
 
+    /// Makes `words` say what rows of a group are made of: the group and its entries with how many
+    /// calls each has and how many bytes ([`crate::render::Sink::group`]).
+    pub fn made_of(&self, group: &[Entry], words: &mut Vec<u64>) {
+        words.clear();
+        let number = group.first().map(|e| self.groups.groups[e.key as usize]);
+        words.extend(number.map(u64::from));
+        for Entry { key, value, .. } in group {
+            let [bytes, more] = words_of(value.bytes);
+            words.extend([u64::from(*key), value.calls, bytes, more]);
+        }
+    }
+
     /// Appends the group columns of an entry.
     pub fn row<'p>(&'p self, entry: &Entry, row: &mut Vec<Cell<'p>>) {
         let key = self.key(entry);
@@ -297,6 +310,11 @@ impl Part<'_> {
             row.extend(values[rank as usize].iter().map(Field::cell));
         }
     }
+}
+
+/// A number in two words.
+pub fn words_of(n: u128) -> [u64; 2] {
+    [n as u64, (n >> 64) as u64]
 }
 
 /// All calls of each key, whatever their step, in the keys' order.

@@ -4,11 +4,13 @@
 use crate::error::{Error, Result};
 use crate::fold;
 use crate::report::printable;
-use crate::table::csv_text;
 use std::borrow::Cow;
 use std::io::Write;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
+use text::{Csv, Form, Json, Text};
+
+mod text;
 
 /// One value of a row.
 #[derive(Debug, Clone, PartialEq)]
@@ -115,27 +117,62 @@ impl From<Grid> for Sheet<'_> {
         let Grid { columns, rows } = grid;
         Sheet {
             columns,
-            group: 0,
             parts: std::iter::once(0..rows.len()).collect(),
-            rows: Box::new(move |part, sink| rows[part].iter().for_each(|row| sink(row, false))),
+            rows: Box::new(move |part, sink| {
+                sink.group(&[], &[], &mut |out| {
+                    for row in &rows[part.clone()] {
+                        out(row);
+                    }
+                });
+            }),
         }
     }
 }
 
-/// Gives each row of a part to what it is handed, and whether its group is that of the row before
-/// in the part.
-type Rows<'a> = dyn Fn(Range<usize>, &mut dyn FnMut(&[Cell<'_>], bool)) + Sync + 'a;
+/// Who takes the rows of a part, a group at a time.
+pub trait Sink {
+    /// The rows of a group: `columns` stand in front of each, and `own` gives what stands behind
+    /// them, row by row. `made_of` is a number of the group, the same in all parts, and all that
+    /// the rows behind the columns depend on: where equal words come again, so do equal rows. It
+    /// is empty where that is not said.
+    fn group(&mut self, columns: &[Cell<'_>], made_of: &[u64], own: &mut Own<'_>);
+}
+
+/// Gives each row to what it is handed.
+pub type Own<'a> = dyn FnMut(&mut dyn FnMut(&[Cell<'_>])) + 'a;
+
+/// Gives the rows of a part.
+type Rows<'a> = dyn Fn(Range<usize>, &mut dyn Sink) + Sync + 'a;
 
 /// Rows under named columns, made a part at a time when they are written: there may be millions.
 pub struct Sheet<'a> {
     /// The columns' names.
     pub columns: Vec<String>,
-    /// How many columns in front say which group a row is of.
-    pub group: usize,
     /// The parts, in order.
     pub parts: Vec<Range<usize>>,
     /// The rows of a part.
     pub rows: Box<Rows<'a>>,
+}
+
+/// Makes every row anew.
+struct Each<F>(F);
+
+impl<F: FnMut(&[Cell<'_>], &[Cell<'_>])> Sink for Each<F> {
+    fn group(&mut self, columns: &[Cell<'_>], _: &[u64], own: &mut Own<'_>) {
+        own(&mut |cells| (self.0)(columns, cells));
+    }
+}
+
+/// Makes rows into text.
+struct Written<'t, F> {
+    form: &'t F,
+    text: &'t mut Text,
+}
+
+impl<F: Form> Sink for Written<'_, F> {
+    fn group(&mut self, columns: &[Cell<'_>], made_of: &[u64], own: &mut Own<'_>) {
+        self.text.group(self.form, columns, made_of, own);
+    }
 }
 
 impl Sheet<'_> {
@@ -143,9 +180,11 @@ impl Sheet<'_> {
     pub fn grid(&self) -> Grid {
         let mut rows = Vec::new();
         for part in &self.parts {
-            (self.rows)(part.clone(), &mut |row, _| {
-                rows.push(row.iter().cloned().map(Cell::into_owned).collect());
+            let mut each = Each(|columns: &[Cell<'_>], own: &[Cell<'_>]| {
+                let row = columns.iter().chain(own).cloned();
+                rows.push(row.map(Cell::into_owned).collect());
             });
+            (self.rows)(part.clone(), &mut each);
         }
         Grid {
             columns: self.columns.clone(),
@@ -160,33 +199,7 @@ impl Sheet<'_> {
     pub fn csv(&self, jobs: usize, out: &mut (dyn Write + Send)) -> Result<()> {
         let header = self.columns.join(",") + "\n";
         out.write_all(header.as_bytes()).map_err(Error::Output)?;
-        self.write(jobs, out, |row, again, shown| {
-            let Shown {
-                text,
-                numbers,
-                group,
-            } = shown;
-            let from = text.len();
-            let (groups, own) = row.split_at(self.group.min(row.len()));
-            let mut show = |cells: &[Cell<'_>], text: &mut Vec<u8>| {
-                for cell in cells {
-                    match cell {
-                        Cell::Text(t) => csv_text(t, text),
-                        cell => numbers.show(cell, text),
-                    }
-                    text.push(b',');
-                }
-            };
-            if again {
-                text.extend_from_within(group.clone());
-            } else {
-                show(groups, text);
-            }
-            *group = from..text.len();
-            show(own, text);
-            text.pop();
-            text.push(b'\n');
-        })
+        self.write(jobs, out, &Csv)
     }
 
     /// Writes each row as a line of JSON; what is not known is left out.
@@ -194,31 +207,7 @@ impl Sheet<'_> {
     /// # Errors
     /// The output cannot be written.
     pub fn jsonl(&self, jobs: usize, out: &mut (dyn Write + Send)) -> Result<()> {
-        self.write(jobs, out, |row, _, shown| {
-            let (line, numbers) = (&mut shown.text, &mut shown.numbers);
-            line.push(b'{');
-            let mut first = true;
-            for (name, cell) in self.columns.iter().zip(row) {
-                if *cell == Cell::Empty {
-                    continue;
-                }
-                if !std::mem::take(&mut first) {
-                    line.push(b',');
-                }
-                line.push(b'"');
-                line.extend_from_slice(name.as_bytes());
-                line.extend_from_slice(b"\":");
-                match cell {
-                    Cell::Text(t) => {
-                        let text = String::from_utf8_lossy(t);
-                        // A string into a buffer: neither can fail.
-                        let _ = serde_json::to_writer(&mut *line, &*text);
-                    }
-                    cell => numbers.show(cell, line),
-                }
-            }
-            line.extend_from_slice(b"}\n");
-        })
+        self.write(jobs, out, &Json(&self.columns))
     }
 
     /// Makes parts into text on `jobs` threads and writes them in order.
@@ -226,24 +215,28 @@ impl Sheet<'_> {
         &self,
         jobs: usize,
         out: &mut (dyn Write + Send),
-        show: impl Fn(&[Cell<'_>], bool, &mut Shown) + Sync,
+        form: &(impl Form + Sync),
     ) -> Result<()> {
         // One part needs no threads.
         let jobs = jobs.min(self.parts.len());
-        // What is written leaves its memory and the fractions it met to the next part.
-        let spare = Mutex::new(Vec::<Shown>::new());
+        // What is written leaves its memory and the texts it made to the next part.
+        let spare = Mutex::new(Vec::<Text>::new());
         let spare = || spare.lock().unwrap_or_else(PoisonError::into_inner);
         let text = |part: Range<usize>| {
             let found = spare().pop();
-            let mut shown = found.unwrap_or_else(Shown::new);
-            (self.rows)(part, &mut |row, again| show(row, again, &mut shown));
-            shown
+            let mut text = found.unwrap_or_else(Text::new);
+            let mut written = Written {
+                form,
+                text: &mut text,
+            };
+            (self.rows)(part, &mut written);
+            text
         };
         let parts = self.parts.iter().cloned();
-        fold::in_turn(jobs, parts, text, |mut shown| {
-            out.write_all(&shown.text).map_err(Error::Output)?;
-            shown.text.clear();
-            spare().push(shown);
+        fold::in_turn(jobs, parts, text, |mut text| {
+            out.write_all(&text.text).map_err(Error::Output)?;
+            text.text.clear();
+            spare().push(text);
             Ok(())
         })
     }
@@ -257,74 +250,23 @@ impl Sheet<'_> {
         table.load_style(comfy_table::presets::NOTHING);
         table.set_header(&self.columns);
         for part in &self.parts {
-            (self.rows)(part.clone(), &mut |row, _| {
-                table.add_row(row.iter().map(|cell| match cell {
-                    Cell::Int(n) => right(grouped(*n)),
-                    Cell::Float(x) => right(short(*x)),
-                    Cell::Share(x) => right(percent(*x)),
-                    Cell::Text(t) => {
-                        comfy_table::Cell::new(printable(&String::from_utf8_lossy(t), false))
-                    }
-                    Cell::Empty => comfy_table::Cell::new(""),
-                }));
+            let mut each = Each(|columns: &[Cell<'_>], own: &[Cell<'_>]| {
+                table.add_row(columns.iter().chain(own).map(looked_at));
             });
+            (self.rows)(part.clone(), &mut each);
         }
         writeln!(out, "{table}").map_err(Error::Output)
     }
 }
 
-/// Rows of a part as text.
-struct Shown {
-    text: Vec<u8>,
-    numbers: Numbers,
-    /// Where the text of the last row's group is.
-    group: Range<usize>,
-}
-
-impl Shown {
-    fn new() -> Shown {
-        Shown {
-            text: Vec::new(),
-            numbers: Numbers::new(),
-            group: 0..0,
-        }
-    }
-}
-
-/// Fractions as text. The steps of a job are alike and so are their shares: to look one up is
-/// cheaper than to find its shortest form again.
-struct Numbers {
-    known: Vec<(u64, String)>,
-}
-
-impl Numbers {
-    const PLACES: usize = 256;
-
-    fn new() -> Numbers {
-        // No finite number has these bits.
-        Numbers {
-            known: vec![(u64::MAX, String::new()); Numbers::PLACES],
-        }
-    }
-
-    /// Appends a number; nothing for what is none.
-    fn show(&mut self, cell: &Cell<'_>, out: &mut Vec<u8>) {
-        match cell {
-            Cell::Int(n) => match u64::try_from(*n) {
-                Ok(n) => out.extend_from_slice(itoa::Buffer::new().format(n).as_bytes()),
-                Err(_) => out.extend_from_slice(itoa::Buffer::new().format(*n).as_bytes()),
-            },
-            Cell::Float(x) | Cell::Share(x) => {
-                let bits = x.to_bits();
-                let place = bits.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;
-                let (known, text) = &mut self.known[place as usize];
-                if *known != bits {
-                    (*known, *text) = (bits, x.to_string());
-                }
-                out.extend_from_slice(text.as_bytes());
-            }
-            Cell::Text(_) | Cell::Empty => {}
-        }
+/// A cell as a table for people shows it.
+fn looked_at(cell: &Cell<'_>) -> comfy_table::Cell {
+    match cell {
+        Cell::Int(n) => right(grouped(*n)),
+        Cell::Float(x) => right(short(*x)),
+        Cell::Share(x) => right(percent(*x)),
+        Cell::Text(t) => comfy_table::Cell::new(printable(&String::from_utf8_lossy(t), false)),
+        Cell::Empty => comfy_table::Cell::new(""),
     }
 }
 

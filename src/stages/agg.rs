@@ -87,34 +87,33 @@ fn rows<'g>(
 /// The rows of the table.
 pub fn sheet<'c>(calls: &'c Calls, options: &'c Options) -> Sheet<'c> {
     let mut columns = group_columns(&options.by);
-    let in_front = columns.len();
     let own = ["op", "count", "datatype", "bytes", "calls", "total_bytes"];
     columns.extend(own.map(str::to_owned));
     let groups = groups(calls, options);
     Sheet {
         columns,
-        group: in_front,
         parts: groups.parts(),
         rows: Box::new(move |part, sink| {
             let part = groups.part(part);
-            let mut row = Vec::new();
+            let (mut columns, mut made_of) = (Vec::new(), Vec::new());
             for group in part.groups() {
-                row.clear();
-                part.row(&group[0], &mut row);
-                for (at, equal) in rows(&part, group, options.basis).enumerate() {
-                    let total = |b: u128| b.saturating_mul(u128::from(equal.calls));
-                    let datatype = Datatype::from_code(equal.datatype);
-                    row.truncate(in_front);
-                    row.extend([
-                        equal.op.into(),
-                        equal.count.into(),
-                        datatype.map(cell).into(),
-                        equal.bytes.into(),
-                        equal.calls.into(),
-                        equal.bytes.map(total).into(),
-                    ]);
-                    sink(&row, at > 0);
-                }
+                columns.clear();
+                part.row(&group[0], &mut columns);
+                part.made_of(group, &mut made_of);
+                sink.group(&columns, &made_of, &mut |out| {
+                    for equal in rows(&part, group, options.basis) {
+                        let total = |b: u128| b.saturating_mul(u128::from(equal.calls));
+                        let datatype = Datatype::from_code(equal.datatype);
+                        out(&[
+                            equal.op.into(),
+                            equal.count.into(),
+                            datatype.map(cell).into(),
+                            equal.bytes.into(),
+                            equal.calls.into(),
+                            equal.bytes.map(total).into(),
+                        ]);
+                    }
+                });
             }
         }),
     }

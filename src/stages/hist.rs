@@ -121,7 +121,6 @@ impl<'c> Buckets<'c> {
 /// The rows of the table; with `bars` a column of bars that shows each row's share of the calls.
 pub fn sheet<'c>(calls: &'c Calls, options: &'c Options, bars: bool) -> Sheet<'c> {
     let mut columns = group_columns(&options.by);
-    let in_front = columns.len();
     let own = [
         "op",
         "bucket",
@@ -144,55 +143,68 @@ pub fn sheet<'c>(calls: &'c Calls, options: &'c Options, bars: bool) -> Sheet<'c
         .collect();
     Sheet {
         columns,
-        group: in_front,
         parts: buckets.groups.parts(),
         rows: Box::new(move |part, sink| {
             let part = buckets.groups.part(part);
-            let (mut gpus, mut list, mut row) = (Vec::new(), Vec::new(), Vec::new());
+            let (mut columns, mut made_of) = (Vec::new(), Vec::new());
             for group in part.groups() {
-                list.clear();
-                list.extend(buckets.of(&part, group, &mut gpus));
-                // A share is of all calls of the group, so that a group's shares add up to 1.
-                let (mut calls, mut bytes) = (0_u64, 0_u128);
-                for Bucket { value, .. } in &list {
-                    calls = calls.saturating_add(value.calls);
-                    bytes = bytes.saturating_add(value.bytes);
-                }
-                row.clear();
-                part.row(&group[0], &mut row);
-                for (at, bucket) in list.iter().enumerate() {
-                    let (value, known) = (&bucket.value, bucket.size != UNKNOWN);
-                    let share = value.calls as f64 / calls as f64;
-                    let gpus = bucket.gpus;
-                    let (from, to) = bounds(&options.edges, bucket.size);
-                    let label = usize::try_from(bucket.size).ok();
-                    let label = label.and_then(|at| labels.get(at));
-                    row.truncate(in_front);
-                    row.extend([
-                        bucket.op.into(),
-                        label.map_or("unknown", String::as_str).into(),
-                        from.into(),
-                        to.into(),
-                        value.calls.into(),
-                        Cell::share(value.calls as f64, calls as f64),
-                        known.then_some(value.bytes).into(),
-                        if known {
-                            Cell::share(value.bytes as f64, bytes as f64)
-                        } else {
-                            Cell::Empty
-                        },
-                        gpus.into(),
-                        gpus.filter(|&n| n > 0)
-                            .map(|n| value.calls as f64 / n as f64)
-                            .into(),
-                    ]);
-                    if bars {
-                        row.push(bar(share, 24).into());
-                    }
-                    sink(&row, at > 0);
-                }
+                columns.clear();
+                part.row(&group[0], &mut columns);
+                part.made_of(group, &mut made_of);
+                sink.group(&columns, &made_of, &mut |out| {
+                    let list: Vec<_> = buckets.of(&part, group, &mut Vec::new()).collect();
+                    rows(&list, &options.edges, &labels, bars, out);
+                });
             }
         }),
+    }
+}
+
+/// The rows of a group's buckets.
+fn rows(
+    list: &[Bucket<'_>],
+    edges: &[u128],
+    labels: &[String],
+    bars: bool,
+    out: &mut dyn FnMut(&[Cell<'_>]),
+) {
+    // A share is of all calls of the group, so that a group's shares add up to 1.
+    let (mut calls, mut bytes) = (0_u64, 0_u128);
+    for Bucket { value, .. } in list {
+        calls = calls.saturating_add(value.calls);
+        bytes = bytes.saturating_add(value.bytes);
+    }
+    for bucket in list {
+        let (value, known) = (&bucket.value, bucket.size != UNKNOWN);
+        let share = value.calls as f64 / calls as f64;
+        let gpus = bucket.gpus;
+        let (from, to) = bounds(edges, bucket.size);
+        let label = usize::try_from(bucket.size).ok();
+        let label = label.and_then(|at| labels.get(at));
+        let row = [
+            bucket.op.into(),
+            label.map_or("unknown", String::as_str).into(),
+            from.into(),
+            to.into(),
+            value.calls.into(),
+            Cell::share(value.calls as f64, calls as f64),
+            known.then_some(value.bytes).into(),
+            if known {
+                Cell::share(value.bytes as f64, bytes as f64)
+            } else {
+                Cell::Empty
+            },
+            gpus.into(),
+            gpus.filter(|&n| n > 0)
+                .map(|n| value.calls as f64 / n as f64)
+                .into(),
+            if bars {
+                bar(share, 24).into()
+            } else {
+                Cell::Empty
+            },
+        ];
+        out(&row[..row.len() - usize::from(!bars)]);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::group_columns;
 use crate::calls::Calls;
-use crate::groups::{By, Entry, Groups, Part};
+use crate::groups::{By, Entry, Groups, Part, words_of};
 use crate::records::Basis;
 use crate::render::{Sheet, awk};
 use crate::tally::{self, Key, Sizing, UNKNOWN, Value};
@@ -88,7 +88,6 @@ impl Op {
 /// The rows of the table.
 pub fn sheet<'c>(calls: &'c Calls, options: &Options) -> Sheet<'c> {
     let mut columns = group_columns(&options.by);
-    let in_front = columns.len();
     let own = [
         "op",
         "calls",
@@ -104,28 +103,35 @@ pub fn sheet<'c>(calls: &'c Calls, options: &Options) -> Sheet<'c> {
     let groups = Groups::new(calls, &options.by, |key| (key.size, 0, 0));
     Sheet {
         columns,
-        group: in_front,
         parts: groups.parts(),
         rows: Box::new(move |part, sink| {
-            let (mut op, mut row) = (Op::default(), Vec::new());
             let part = groups.part(part);
-            for entries in part.groups().flat_map(|group| by_op(&part, group)) {
-                op.take(entries.iter().map(|e| (part.key(e), &e.value)));
-                let known = |value: u128| (op.known > 0).then_some(value).into();
-                row.clear();
-                part.row(&entries[0], &mut row);
-                row.extend([
-                    part.op(&entries[0]).into(),
-                    op.value.calls.into(),
-                    known(op.value.min),
-                    op.mean().into(),
-                    known(op.percentile(0.50)),
-                    known(op.percentile(0.95)),
-                    known(op.percentile(0.99)),
-                    known(op.value.max),
-                    known(op.value.bytes),
-                ]);
-                sink(&row, false);
+            let (mut op, mut columns, mut made_of) = (Op::default(), Vec::new(), Vec::new());
+            for group in part.groups() {
+                columns.clear();
+                part.row(&group[0], &mut columns);
+                part.made_of(group, &mut made_of);
+                for Entry { value, .. } in group {
+                    made_of.extend(words_of(value.min));
+                    made_of.extend(words_of(value.max));
+                }
+                sink.group(&columns, &made_of, &mut |out| {
+                    for entries in by_op(&part, group) {
+                        op.take(entries.iter().map(|e| (part.key(e), &e.value)));
+                        let known = |value: u128| (op.known > 0).then_some(value).into();
+                        out(&[
+                            part.op(&entries[0]).into(),
+                            op.value.calls.into(),
+                            known(op.value.min),
+                            op.mean().into(),
+                            known(op.percentile(0.50)),
+                            known(op.percentile(0.95)),
+                            known(op.percentile(0.99)),
+                            known(op.value.max),
+                            known(op.value.bytes),
+                        ]);
+                    }
+                });
             }
         }),
     }
