@@ -1,5 +1,6 @@
 //! Many calls of few keys, counted.
 
+use super::packed::Packed;
 use super::{Key, Value};
 use rustc_hash::FxHashMap;
 
@@ -27,12 +28,12 @@ pub(super) struct Counts {
 }
 
 /// A [`Value`] that fits 64 bits.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Sums {
-    calls: u64,
-    bytes: u64,
-    min: u64,
-    max: u64,
+    pub(super) calls: u64,
+    pub(super) bytes: u64,
+    pub(super) min: u64,
+    pub(super) max: u64,
 }
 
 impl From<Sums> for Value {
@@ -135,11 +136,14 @@ impl Counts {
         &self.keys
     }
 
-    /// Ends the stretch: its counts go behind `cells`, by their keys' numbers, those that need
-    /// more than 64 bits to `wide`.
-    pub(super) fn take(&mut self, cells: &mut Vec<(u32, Sums)>, mut wide: impl FnMut(u32, Value)) {
+    /// Ends the stretch: its counts go behind `cells`, by their keys' numbers, those that are too
+    /// large to `wide`.
+    pub(super) fn take(&mut self, cells: &mut Packed, mut wide: impl FnMut(u32, Value)) {
         for at in self.touched.drain(..) {
-            cells.push((at, std::mem::take(&mut self.sums[at as usize])));
+            let sums = std::mem::take(&mut self.sums[at as usize]);
+            if !cells.push(at, &sums) {
+                wide(at, sums.into());
+            }
         }
         if !self.wide.is_empty() {
             self.wide.drain().for_each(|(at, value)| wide(at, value));

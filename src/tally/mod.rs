@@ -5,12 +5,14 @@ use crate::grammar::coll::Coll;
 use crate::origin::Renumbered;
 use crate::records::{Basis, Datatype, Kind};
 use crate::scan::{Call, Visit};
-use counts::{Counts, Sums};
+use counts::Counts;
+use packed::Packed;
 pub(crate) use pieces::Pieces;
 
 mod bag;
 mod counts;
 mod ops;
+mod packed;
 mod pieces;
 
 pub use bag::Bag;
@@ -168,7 +170,7 @@ pub struct Partial<'o> {
     /// Number of the gap in the chunk.
     gap: u32,
     /// The finished gaps' counts, one gap's behind the other's.
-    cells: Vec<(u32, Sums)>,
+    cells: Packed,
     /// Those gaps that had some, and where their counts end.
     ends: Vec<(u32, usize)>,
     /// Counts that need more than 64 bits, by gap.
@@ -186,7 +188,7 @@ impl<'o> Partial<'o> {
             counts: Counts::new(),
             short: !options.exact && !options.datatypes && options.sizing != Sizing::Count,
             gap: 0,
-            cells: Vec::new(),
+            cells: Packed::default(),
             ends: Vec::new(),
             wide: Vec::new(),
             slots: Vec::new(),
@@ -198,8 +200,8 @@ impl<'o> Partial<'o> {
         let (gap, wide) = (self.gap, &mut self.wide);
         self.counts
             .take(&mut self.cells, |key, value| wide.push((gap, key, value)));
-        if self.ends.last().map_or(0, |end| end.1) < self.cells.len() {
-            self.ends.push((gap, self.cells.len()));
+        if self.ends.last().map_or(0, |end| end.1) < self.cells.end() {
+            self.ends.push((gap, self.cells.end()));
         }
     }
 }
@@ -365,7 +367,7 @@ impl Tally {
             let ends: Vec<_> = ends.collect();
             self.pieces.push(Pieces::new(keys, partial.cells, &ends));
         } else {
-            for (key, sums) in partial.cells {
+            for (key, sums) in partial.cells.all() {
                 self.calls.push(0, keys[key as usize], sums.into());
             }
         }

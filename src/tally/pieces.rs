@@ -1,6 +1,6 @@
 //! A chunk's counts by stretch, in the chunk's own short numbers.
 
-use super::counts::Sums;
+use super::packed::Packed;
 use super::{Key, Value};
 use std::ops::Range;
 
@@ -10,14 +10,14 @@ use std::ops::Range;
 pub(crate) struct Pieces<S> {
     /// The chunk's keys, by their numbers here; two may be equal.
     pub(crate) keys: Vec<Key>,
-    cells: Vec<(u32, Sums)>,
+    cells: Packed,
     /// The stretches, and where their cells are.
     stretches: Vec<(S, Range<usize>)>,
 }
 
 impl<S: Copy> Pieces<S> {
     /// `cells` in the order of the stretches, and where each stretch's end.
-    pub(super) fn new(keys: Vec<Key>, cells: Vec<(u32, Sums)>, ends: &[(S, usize)]) -> Pieces<S> {
+    pub(super) fn new(keys: Vec<Key>, cells: Packed, ends: &[(S, usize)]) -> Pieces<S> {
         let mut from = 0;
         let stretch = |&(stretch, end)| (stretch, std::mem::replace(&mut from, end)..end);
         Pieces {
@@ -27,7 +27,7 @@ impl<S: Copy> Pieces<S> {
         }
     }
 
-    /// The stretches with how many cells each has.
+    /// The stretches with how many cells each has at most.
     pub(crate) fn stretches(&self) -> impl Iterator<Item = (S, usize)> {
         self.stretches.iter().map(|(s, cells)| (*s, cells.len()))
     }
@@ -35,8 +35,8 @@ impl<S: Copy> Pieces<S> {
     /// The counts of the stretch at `at`, by their keys' numbers.
     pub(crate) fn counts(&self, at: usize) -> impl Iterator<Item = (u32, Value)> {
         let (_, cells) = &self.stretches[at];
-        let cells = self.cells[cells.clone()].iter();
-        cells.map(|&(key, sums)| (key, sums.into()))
+        let cells = self.cells.counts(cells.clone());
+        cells.map(|(key, sums)| (key, sums.into()))
     }
 
     /// The stretches that `name` gives another name to; the others are dropped.

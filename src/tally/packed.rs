@@ -1,0 +1,112 @@
+//! Counts in few bytes: there may be one for every few calls, and all stay until the rows are made.
+
+use super::counts::Sums;
+use std::ops::Range;
+
+/// Counts by their keys' numbers. Mostly a key's calls in a stretch are all of one size: then they
+/// take 16 bytes, else 32.
+#[derive(Debug, Default)]
+pub(super) struct Packed {
+    /// The key and the calls of a count, and the bytes of one; where [`UNEVEN`] is set the bytes
+    /// of all, and behind them the smallest and the largest.
+    pairs: Vec<[u64; 2]>,
+}
+
+/// Set beside the key of calls that are not all of one size.
+const UNEVEN: u64 = 1 << 63;
+
+impl Packed {
+    /// Adds a count; `false` where it is too large for it.
+    pub(super) fn push(&mut self, key: u32, sums: &Sums) -> bool {
+        let Sums {
+            calls,
+            bytes,
+            min,
+            max,
+        } = *sums;
+        let first = u64::from(key) << 32 | calls;
+        if calls > u64::from(u32::MAX) || first & UNEVEN != 0 {
+            return false;
+        }
+        if min == max && min.checked_mul(calls) == Some(bytes) {
+            self.pairs.push([first, min]);
+        } else {
+            self.pairs.extend([[first | UNEVEN, bytes], [min, max]]);
+        }
+        true
+    }
+
+    /// Where the next count begins.
+    pub(super) fn end(&self) -> usize {
+        self.pairs.len()
+    }
+
+    /// The counts between two such places.
+    pub(super) fn counts(&self, range: Range<usize>) -> impl Iterator<Item = (u32, Sums)> {
+        let mut pairs = self.pairs[range].iter();
+        std::iter::from_fn(move || {
+            let &[first, bytes] = pairs.next()?;
+            let (key, calls) = ((first & !UNEVEN) >> 32, first & u64::from(u32::MAX));
+            let sums = if first & UNEVEN == 0 {
+                Sums {
+                    calls,
+                    bytes: bytes * calls,
+                    min: bytes,
+                    max: bytes,
+                }
+            } else {
+                let &[min, max] = pairs.next()?;
+                Sums {
+                    calls,
+                    bytes,
+                    min,
+                    max,
+                }
+            };
+            Some((key as u32, sums))
+        })
+    }
+
+    /// All counts.
+    pub(super) fn all(&self) -> impl Iterator<Item = (u32, Sums)> {
+        self.counts(0..self.end())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_fits_reads_back(
+            list in proptest::collection::vec((
+                prop_oneof![0..9_u32, any::<u32>()],
+                prop_oneof![1..9_u64, (u64::from(u32::MAX) - 1)..(1 << 33)],
+                prop_oneof![0..9_u64, any::<u64>()],
+                prop_oneof![0..9_u64, any::<u64>()],
+                any::<bool>(),
+            ), 0..20),
+        ) {
+            let (mut packed, mut fit, mut ends) = (Packed::default(), Vec::new(), Vec::new());
+            for (key, calls, size, other, even) in list {
+                let (min, max) = if even { (size, size) } else { (size.min(other), size.max(other)) };
+                let bytes = if even { size.wrapping_mul(calls) } else { other };
+                let sums = Sums { calls, bytes, min, max };
+                let fits = packed.push(key, &sums);
+                prop_assert_eq!(fits, key < 1 << 31 && calls < 1 << 32);
+                if fits {
+                    fit.push((key, sums));
+                    ends.push(packed.end());
+                }
+            }
+            prop_assert_eq!(packed.all().collect::<Vec<_>>(), fit.clone());
+            let mut from = 0;
+            for (one, end) in fit.into_iter().zip(ends) {
+                prop_assert_eq!(packed.counts(from..end).collect::<Vec<_>>(), vec![one]);
+                from = end;
+            }
+        }
+    }
+}
