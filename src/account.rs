@@ -122,6 +122,20 @@ impl Account {
         } += 1;
     }
 
+    /// True where there is nothing to say of the lines but how many there are of each class, none
+    /// torn.
+    pub fn is_plain(&self) -> bool {
+        let numbers = Account {
+            lines: self.lines,
+            call_lines: self.call_lines,
+            other: self.other,
+            foreign: self.foreign,
+            calls: self.calls,
+            ..Account::default()
+        };
+        *self == numbers
+    }
+
     /// Counts the lines as repaired that were put together before they were read.
     pub fn joined(&mut self, seen: Seen) {
         self.block_writers += seen.processes;

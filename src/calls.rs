@@ -7,13 +7,14 @@ use crate::fold;
 use crate::formats::{self, Format, log, rows};
 use crate::origin::{Interner, Member, Merged};
 use crate::report::Report;
-use crate::scan::Visit;
-use crate::source::{self, Input, Origin, Small};
+use crate::scan::{Had, Visit};
+use crate::source::{self, Input, Origin, Texts};
 use crate::table::Row;
 use crate::tally::{self, Counted, Key, Ops, Partial, Tally, Value};
 use crate::timeline::{self, Present, Timeline, Window};
 use rustc_hash::{FxHashMap, FxHasher};
 use std::hash::{Hash, Hasher};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// How inputs are read.
 #[derive(Debug)]
@@ -186,27 +187,64 @@ impl<'o> Collector<'o> {
         report: &mut Report,
         progress: &dyn Progress,
     ) -> Result<()> {
-        let (options, tally) = (self.options, self.tally_options);
-        let ahead = |origin| (origin, ahead(origin, &options.log, tally));
+        let options = self.options;
+        let walker = Walker {
+            log: &options.log,
+            tally: self.tally_options,
+            apart: AtomicUsize::new(0),
+        };
         let mut outcome = Outcome::of(origins);
         // Few files are shared out one by one.
         let size = (origins.len() / (4 * options.log.jobs.max(1))).clamp(1, BATCH);
+        let batches = origins.chunks(size);
         fold::ordered(
             options.log.jobs,
-            origins.chunks(size),
-            |batch| batch.iter().map(ahead).collect::<Vec<_>>(),
+            batches,
+            |batch| walker.ahead(batch),
             |batch| {
-                batch.into_iter().try_for_each(|(origin, ahead)| {
-                    let result = match ahead {
-                        Some(log) => self.walked(&origin.name(), log, report, progress),
-                        None => Input::open(origin, options.source)
-                            .and_then(|input| self.input(&input, report, progress)),
-                    };
-                    outcome.add(result, report)
+                batch.into_iter().try_for_each(|(origins, ahead)| {
+                    self.ahead(origins, ahead, &mut outcome, report, progress)
                 })
             },
         )?;
         outcome.end()
+    }
+
+    /// Adds inputs that a worker had already.
+    fn ahead(
+        &mut self,
+        origins: &[Origin],
+        ahead: Ahead<'o>,
+        outcome: &mut Outcome,
+        report: &mut Report,
+        progress: &dyn Progress,
+    ) -> Result<()> {
+        match ahead {
+            Ahead::Together(log, had) => {
+                let log = self.walked("", *log, progress)?;
+                report.plain(origins.len() as u64, &log.account);
+                for (origin, had) in origins.iter().zip(had) {
+                    if had.calls == 0 {
+                        no_calls(&origin.name(), had.lines, report);
+                    }
+                    outcome.add(Ok(()), report)?;
+                }
+                let timeline = self.timeline(&log);
+                self.count(&timeline);
+                Ok(())
+            }
+            Ahead::Each(logs) => origins.iter().zip(logs).try_for_each(|(origin, log)| {
+                let name = origin.name();
+                let walked = self.walked(&name, log, progress);
+                let result = walked.map(|log| self.add(&name, &log, report));
+                outcome.add(result, report)
+            }),
+            Ahead::Not => origins.iter().try_for_each(|origin| {
+                let opened = Input::open(origin, self.options.source);
+                let result = opened.and_then(|input| self.input(&input, report, progress));
+                outcome.add(result, report)
+            }),
+        }
     }
 
     fn input(&mut self, input: &Input, report: &mut Report, p: &dyn Progress) -> Result<()> {
@@ -234,17 +272,16 @@ impl<'o> Collector<'o> {
         Ok(())
     }
 
-    /// A log that was walked already.
+    /// Merges a log that was walked already.
     fn walked(
         &mut self,
         name: &str,
         log: log::Ahead<Partial<'o>>,
-        report: &mut Report,
         progress: &dyn Progress,
-    ) -> Result<()> {
+    ) -> Result<log::Log> {
         self.tally.clear();
         let tally = &mut self.tally;
-        let log = log.merge(
+        log.merge(
             name,
             self.options.log.strict,
             &mut self.merged,
@@ -253,9 +290,7 @@ impl<'o> Collector<'o> {
                 tally.merge(part.visit, part.gap, part.to, part.joined);
                 Ok(())
             },
-        )?;
-        self.add(name, &log, report);
-        Ok(())
+        )
     }
 
     /// Adds the calls of a log that is read to its end, by their steps.
@@ -264,14 +299,23 @@ impl<'o> Collector<'o> {
         if log.account.calls == 0 {
             no_calls(name, log.account.lines, report);
         }
-        let timeline = if self.tally_options.steps {
-            let timeline = timeline::resolve(&log.marks, &self.options.timeline);
-            said(name, &timeline, report);
-            self.present.add(&timeline);
-            timeline
-        } else {
-            Timeline::default()
-        };
+        let timeline = self.timeline(log);
+        said(name, &timeline, report);
+        self.count(&timeline);
+    }
+
+    /// The steps of a log, where they are told apart.
+    fn timeline(&mut self, log: &log::Log) -> Timeline {
+        if !self.tally_options.steps {
+            return Timeline::default();
+        }
+        let timeline = timeline::resolve(&log.marks, &self.options.timeline);
+        self.present.add(&timeline);
+        timeline
+    }
+
+    /// Adds the calls of the tally by the steps of their gaps.
+    fn count(&mut self, timeline: &Timeline) {
         let step_of = |gap: usize| timeline.step_of(gap).map(|s| s.step);
         let wanted = |gap: usize| match &self.options.window {
             Some(window) => step_of(gap).is_some_and(|s| window.contains(s)),
@@ -406,16 +450,54 @@ fn sorted<T: Ord + Clone>(items: &[T]) -> (Vec<T>, Vec<u32>) {
     (order.iter().map(|&at| items[at].clone()).collect(), ranks)
 }
 
-/// Walks `origin` before it is its turn, if it is a small log.
-fn ahead<'o>(
-    origin: &Origin,
-    options: &log::Options,
+/// Inputs before it is their turn.
+enum Ahead<'o> {
+    /// Small logs, walked as one, and what each had.
+    Together(Box<log::Ahead<Partial<'o>>>, Vec<Had>),
+    /// Small logs, each walked by itself.
+    Each(Vec<log::Ahead<Partial<'o>>>),
+    /// Anything else.
+    Not,
+}
+
+/// Walks small logs before it is their turn.
+struct Walker<'o> {
+    log: &'o log::Options,
     tally: &'o tally::Options,
-) -> Option<log::Ahead<Partial<'o>>> {
-    Small::with(origin, |small| {
-        let is_log = formats::recognise(small.head()) == Format::Log;
-        is_log.then(|| log::ahead(&small, options, || Partial::new(tally)))
-    })
+    /// How many times to come logs are not walked as one: where one is torn, so may be others,
+    /// and what was walked for nothing would cost more than is won.
+    apart: AtomicUsize,
+}
+
+/// After so many times logs are walked as one again.
+const APART: usize = 32;
+
+impl<'o> Walker<'o> {
+    fn ahead<'i>(&self, origins: &'i [Origin]) -> Vec<(&'i [Origin], Ahead<'o>)> {
+        let mut all = Vec::new();
+        let is_log = |head: &[u8]| formats::recognise(head) == Format::Log;
+        source::texts(origins, is_log, |origins, texts| {
+            let ahead = texts.map_or(Ahead::Not, |texts| self.walk(&texts));
+            all.push((origins, ahead));
+        });
+        all
+    }
+
+    fn walk(&self, texts: &Texts<'_>) -> Ahead<'o> {
+        let new = || Partial::new(self.tally);
+        let next = |apart: usize| apart.checked_sub(1);
+        let apart = self
+            .apart
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+        if texts.at().len() > 1 && apart.is_err() {
+            match log::together(texts, self.log, self.tally.steps, new()) {
+                Some((log, had)) => return Ahead::Together(Box::new(log), had),
+                None => self.apart.store(APART, Ordering::Relaxed),
+            }
+        }
+        let walked = texts.each().map(|text| log::ahead(text, self.log, new));
+        Ahead::Each(walked.collect())
+    }
 }
 
 /// A merged member as its columns.
@@ -516,7 +598,9 @@ mod tests {
     use super::*;
     use crate::grammar::trainer::Recogniser;
     use crate::records::Basis;
+    use crate::scan::{self, tests::healthy};
     use crate::tally::Sizing;
+    use proptest::prelude::*;
     use std::fs;
     use std::path::Path;
 
@@ -571,25 +655,46 @@ mod tests {
         origins
     }
 
-    fn tally() -> tally::Options {
+    fn tally(steps: bool) -> tally::Options {
         tally::Options {
             sizing: Sizing::Count,
             basis: Basis::Api,
             members: true,
             datatypes: true,
-            steps: false,
+            steps,
             exact: true,
         }
     }
 
     /// The twin: each input opened when it is its turn.
-    fn one_by_one(origins: &[Origin], options: &Options, report: &mut Report) -> Result<Calls> {
-        let tally = tally();
-        let mut all = Collector::new(options, &tally);
+    fn one_by_one(
+        origins: &[Origin],
+        options: &Options,
+        tally: &tally::Options,
+        report: &mut Report,
+    ) -> Result<Calls> {
+        let mut all = Collector::new(options, tally);
         each(origins, options.source, report, |input, report| {
             all.input(&input, report, &Nobody)
         })?;
         Ok(all.finish())
+    }
+
+    /// Holds the inputs as workers walk them against the twin.
+    fn hold(origins: &[Origin], options: &Options, steps: bool) -> Result<Calls> {
+        let tally = tally(steps);
+        let (mut report, mut other) =
+            (Report::new("a", false, true), Report::new("b", false, true));
+        let got = count(origins, options, &tally, &mut report, &Nobody);
+        let want = one_by_one(origins, options, &tally, &mut other);
+        let all = |calls: &Result<Calls>| match calls {
+            Ok(calls) => format!("{:?} {:?} {:?}", calls.ops, calls.who, calls.cells.list()),
+            Err(e) => e.to_string(),
+        };
+        assert_eq!(all(&got), all(&want));
+        assert_eq!(report.total(), other.total());
+        assert_eq!(report.is_damaged(), other.is_damaged());
+        got
     }
 
     #[test]
@@ -597,15 +702,29 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let origins = folder(dir.path());
         for (jobs, strict) in [(1, false), (2, false), (5, false), (1, true), (4, true)] {
-            let options = options(jobs, strict);
-            let (mut report, mut other) =
-                (Report::new("a", false, true), Report::new("b", false, true));
-            let got = count(&origins, &options, &tally(), &mut report, &Nobody);
-            let want = one_by_one(&origins, &options, &mut other);
-            assert_eq!(format!("{got:?}"), format!("{want:?}"));
+            let got = hold(&origins, &options(jobs, strict), false);
             assert_eq!(got.is_err(), strict);
-            assert_eq!(report.total(), other.total());
-            assert_eq!(report.is_damaged(), other.is_damaged());
+        }
+    }
+
+    proptest! {
+        /// Files with torn lines, with step lines and without, and such that are no logs.
+        #[test]
+        fn small_files_walked_as_one_give_what_each_gives(
+            files in proptest::collection::vec(prop_oneof![
+                9 => healthy(),
+                1 => scan::tests::log(),
+                1 => Just(b"op,count,datatype\nSend,5,int8\n".to_vec()),
+            ], 1..40),
+            jobs in 1..4_usize,
+            steps: bool,
+        ) {
+            let dir = tempfile::tempdir().unwrap();
+            for (at, file) in files.iter().enumerate() {
+                fs::write(dir.path().join(format!("{at:02}.log")), file).unwrap();
+            }
+            let origins = source::expand(&[dir.path().to_owned()]).unwrap();
+            prop_assert!(hold(&origins, &options(jobs, false), steps).is_ok());
         }
     }
 }

@@ -317,7 +317,9 @@ impl Run {
 fn total(origins: &[Origin]) -> Option<u64> {
     origins.iter().try_fold(0_u64, |sum, origin| match origin {
         Origin::Stdin => None,
-        Origin::Path(path) => path.metadata().ok().map(|m| sum.saturating_add(m.len())),
+        Origin::Path(path) | Origin::Listed(path) => {
+            path.metadata().ok().map(|m| sum.saturating_add(m.len()))
+        }
     })
 }
 

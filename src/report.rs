@@ -96,6 +96,14 @@ impl Report {
         }
     }
 
+    /// Takes in the account of several inputs, of which nothing is to be said
+    /// ([`Account::is_plain`]).
+    pub fn plain(&mut self, inputs: u64, account: &Account) {
+        debug_assert!(account.is_plain());
+        self.inputs += inputs;
+        self.total.add(account);
+    }
+
     /// A soft error: the run goes on, the exit code remembers.
     pub fn error(&mut self, text: &str) {
         self.damaged = true;

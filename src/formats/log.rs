@@ -6,8 +6,8 @@ use crate::fold;
 use crate::grammar::trainer::Recogniser;
 use crate::join::{Joined, Joiner};
 use crate::origin::{Merged, Renumbered};
-use crate::scan::{self, MarkAt, Piece, Scanned, Visit};
-use crate::source::{Chunk, Input, Small};
+use crate::scan::{self, Had, MarkAt, Piece, Scanned, Visit};
+use crate::source::{Chunk, Input, Texts};
 
 /// How a log is read.
 #[derive(Debug)]
@@ -162,15 +162,28 @@ pub fn read<V: Visit + Send>(
 /// What the walk over a chunk found, and the bytes it was.
 type Walked<V> = (Scanned<V>, u64);
 
-/// A log of one chunk, walked before it is its turn.
+/// A log of one chunk, or several as one, walked before it is its turn.
 pub struct Ahead<V>(Option<Walked<V>>);
 
 /// Walks a small file by itself, to be merged when it is its turn.
-pub fn ahead<V: Visit>(small: &Small<'_>, options: &Options, new: impl Fn() -> V) -> Ahead<V> {
-    let bytes = small.bytes();
+pub fn ahead<V: Visit>(bytes: &[u8], options: &Options, new: impl Fn() -> V) -> Ahead<V> {
     let (recogniser, keep) = (&options.recogniser, options.keep_init_lines);
     let walk = || scan::scan(bytes, 0, recogniser, keep, new());
     Ahead((!bytes.is_empty()).then(|| (walk(), bytes.len() as u64)))
+}
+
+/// Walks small files as one log, to be merged when it is their turn, and says what each had; see
+/// [`scan::together`].
+pub fn together<V: Visit>(
+    texts: &Texts<'_>,
+    options: &Options,
+    marks: bool,
+    visit: V,
+) -> Option<(Ahead<V>, Vec<Had>)> {
+    let (bytes, at) = (texts.bytes(), texts.at());
+    let (scanned, had) = scan::together(bytes, at, &options.recogniser, marks, visit)?;
+    let read = texts.each().map(|text| text.len() as u64).sum();
+    Some((Ahead(Some((scanned, read))), had))
 }
 
 impl<V> Ahead<V> {

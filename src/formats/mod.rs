@@ -31,9 +31,8 @@ pub fn recognise(head: &[u8]) -> Format {
     if line.starts_with(b"{") && memchr::memmem::find(line, b"\"op\"").is_some() {
         return Format::Jsonl;
     }
-    let is_header = |name: &&&[u8]| table::COLUMNS.iter().any(|c| c.as_bytes() == **name);
-    let names: Vec<&[u8]> = line.split(|&b| b == b',').map(unquoted).collect();
-    if names.len() > 1 && names.iter().filter(is_header).count() * 2 > names.len() {
+    // No list of names is made of a log's line: there may be 10,000 logs.
+    if line.contains(&b',') && is_header(line) {
         return Format::Csv;
     }
     if rows::chain_line(line).is_some() {
@@ -41,6 +40,13 @@ pub fn recognise(head: &[u8]) -> Format {
     } else {
         Format::Log
     }
+}
+
+/// True where most names of a line are columns of the call table.
+fn is_header(line: &[u8]) -> bool {
+    let is_column = |name: &&&[u8]| table::COLUMNS.iter().any(|c| c.as_bytes() == **name);
+    let names: Vec<&[u8]> = line.split(|&b| b == b',').map(unquoted).collect();
+    names.iter().filter(is_column).count() * 2 > names.len()
 }
 
 fn unquoted(name: &[u8]) -> &[u8] {

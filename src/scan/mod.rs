@@ -8,10 +8,12 @@
 
 mod fragment;
 mod line;
+mod together;
 
 pub use fragment::{Fragment, Piece, TEAR};
 pub(crate) use line::TOO_LONG;
 pub use line::quiet;
+pub use together::{Had, together};
 
 use crate::account::{Account, Class};
 use crate::grammar::coll::{self, Coll};
@@ -138,7 +140,7 @@ pub fn scan<V: Visit>(
     visit: V,
 ) -> Scanned<V> {
     let mut scan = Scan::new(bytes, offset, recogniser, keep_init_lines, visit);
-    scan.walk();
+    scan.walk(0);
     scan.out
 }
 
@@ -247,9 +249,9 @@ impl<'a, V: Visit> Scan<'a, V> {
         }
     }
 
-    fn walk(&mut self) {
+    /// Walks the lines from `at` on.
+    fn walk(&mut self, mut at: usize) {
         let bytes = self.bytes;
-        let mut at = 0;
         loop {
             if let Some(next) = self.hot(at) {
                 at = next;
@@ -544,4 +546,4 @@ impl<'a, V: Visit> Scan<'a, V> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

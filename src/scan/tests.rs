@@ -52,7 +52,7 @@ fn read(bytes: &[u8], cuts: &[usize], long_only: bool) -> Given {
             Keep::default(),
         );
         scan.long_only = long_only;
-        scan.walk();
+        scan.walk(0);
         let (mut renumbered, mut joined) = (Renumbered::default(), Vec::new());
         let part = log.add(scan.out, &mut merged, &mut renumbered, &mut joined);
         let (gap, line, keep) = (part.gap, part.line, part.visit);
@@ -135,18 +135,8 @@ fn piece() -> impl Strategy<Value = String> {
         1 => (1..50_u64).prop_map(|s| format!(
             " iteration {s:8}/     100 | elapsed time per iteration (ms): 5.0 | x: 1 |\n"
         )),
-        1 => (0..6_u8, 1..9_u32).prop_map(|(r, id)| format!(
-            "node0{}:{}:7 [{r}] NCCL INFO ncclCommInitRank comm 0x55d{r}a0000000 rank {r} nranks \
-             4 cudaDev {r} nvmlDev {r} busId 1b000 commId 0x9f{id} - Init COMPLETE\n",
-            r / 4,
-            100 + u32::from(r)
-        )),
-        1 => (0..6_u8).prop_map(|r| format!(
-            "node0{}:{}:7 [{r}] NCCL INFO comm 0x55d{r}a0000000 rank {r} nranks 4 cudaDev 0 \
-             busId 44000 - Destroy COMPLETE\n",
-            r / 4,
-            100 + u32::from(r)
-        )),
+        1 => (0..6_u8, 1..9_u32).prop_map(|(r, id)| init_line(r, id)),
+        1 => (0..6_u8).prop_map(end_line),
         2 => (whole.clone(), 0..3_u8)
             .prop_map(|(w, n)| format!("[2026-04-28 14:14:4{n}] {w}")),
         2 => (whole.clone(), 0..3_u8).prop_map(|(w, n)| format!("{n}: {w}")),
@@ -160,6 +150,49 @@ fn piece() -> impl Strategy<Value = String> {
         1 => Just("\nhello world\n".to_owned()),
         1 => "[ -~\r\n]{0,40}",
     ]
+}
+
+fn init_line(rank: u8, id: u32) -> String {
+    format!(
+        "node0{}:{}:7 [{rank}] NCCL INFO ncclCommInitRank comm 0x55d{rank}a0000000 rank {rank} \
+         nranks 4 cudaDev {rank} nvmlDev {rank} busId 1b000 commId 0x9f{id} - Init COMPLETE\n",
+        rank / 4,
+        100 + u32::from(rank)
+    )
+}
+
+fn end_line(rank: u8) -> String {
+    format!(
+        "node0{}:{}:7 [{rank}] NCCL INFO comm 0x55d{rank}a0000000 rank {rank} nranks 4 cudaDev 0 \
+         busId 44000 - Destroy COMPLETE\n",
+        rank / 4,
+        100 + u32::from(rank)
+    )
+}
+
+/// Logs without a torn line, some with step lines, some whose last line has no end.
+pub(crate) fn healthy() -> impl Strategy<Value = Vec<u8>> {
+    let call = (0..6_u8, 0..9_u64).prop_map(|(r, n)| coll_line(r, "AllReduce", n, "\n"));
+    let line = prop_oneof![
+        9 => call,
+        1 => (0..6_u8, 1..4_u32).prop_map(|(r, id)| init_line(r, id)),
+        1 => (0..6_u8).prop_map(end_line),
+        1 => Just("hello world\n".to_owned()),
+    ];
+    let step = (1..9_u64).prop_map(|s| {
+        format!(" iteration {s:8}/     100 | elapsed time per iteration (ms): 5.0 | x: 1 |\n")
+    });
+    let lines = proptest::collection::vec(line, 0..12);
+    let steps = proptest::collection::vec(step, 0..3);
+    (lines, steps, 0..4_u8).prop_map(|(lines, steps, kind)| {
+        let mut text = lines.concat();
+        match kind {
+            0 => text = lines.join(steps.first().map_or("", String::as_str)),
+            1 => text.truncate(text.trim_end().len()),
+            _ => {}
+        }
+        text.into_bytes()
+    })
 }
 
 /// An INIT line torn around a call's: what it says is known at the merge.
@@ -205,7 +238,7 @@ fn text_of(piece: impl Strategy<Value = String>, n: usize) -> impl Strategy<Valu
 }
 
 /// Texts with more of what the merge decides; also with a collector's stamp in front of lines.
-fn log() -> impl Strategy<Value = Vec<u8>> {
+pub(crate) fn log() -> impl Strategy<Value = Vec<u8>> {
     let piece = || prop_oneof![12 => piece(), 1 => torn_init(), 2 => torn_late()];
     let stamped = piece().prop_map(|piece| piece.replace("node0", "2026-04-28T14:14:49 node0"));
     prop_oneof![2 => text_of(piece(), 60), 1 => text_of(stamped, 60)]

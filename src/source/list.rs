@@ -60,7 +60,9 @@ fn folder(path: &Path, origins: &mut Vec<Origin>) -> Result<()> {
         // its entries are; only of a link must be asked what it leads to.
         if kind.is_some_and(|k| k.is_dir()) {
             folder(&entry, origins)?;
-        } else if kind.is_some_and(|k| k.is_file()) || entry.is_file() {
+        } else if kind.is_some_and(|k| k.is_file()) {
+            origins.push(Origin::Listed(entry));
+        } else if entry.is_file() {
             origins.push(Origin::Path(entry));
         }
     }

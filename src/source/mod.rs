@@ -4,7 +4,8 @@
 //! `--no-mmap`) is read in blocks of constant size. Chunks end at line ends. What may be done
 //! to a log while we read it: appending is harmless (the map keeps its first length);
 //! truncating kills a map, which `guard` explains; `--no-mmap` is immune. Many small files are
-//! read by the workers that walk them (`small`), since to open and map each costs more.
+//! read by the workers that walk them (`small`), several at a time, since to open and map each
+//! costs more.
 
 mod blocks;
 mod chunks;
@@ -16,7 +17,7 @@ pub use blocks::{BLOCK, Seen};
 pub use chunks::{Chunk, Chunks, QuietAt};
 pub use guard::name_program;
 pub use list::expand;
-pub use small::Small;
+pub use small::{Texts, texts};
 
 use crate::error::{Error, Result};
 use guard::Map;
@@ -46,6 +47,8 @@ pub enum Origin {
     Stdin,
     /// A file.
     Path(PathBuf),
+    /// A plain file, as the folder says that it is in.
+    Listed(PathBuf),
 }
 
 impl Origin {
@@ -53,7 +56,7 @@ impl Origin {
     pub fn name(&self) -> String {
         match self {
             Origin::Stdin => "stdin".to_owned(),
-            Origin::Path(path) => path.display().to_string(),
+            Origin::Path(path) | Origin::Listed(path) => path.display().to_string(),
         }
     }
 
@@ -89,7 +92,7 @@ impl Input {
     /// Opens `origin`. Errors name it and say what was expected instead.
     pub fn open(origin: &Origin, options: Options) -> Result<Input> {
         let data = match origin {
-            Origin::Path(path) => Input::open_file(origin, path, options)?,
+            Origin::Path(path) | Origin::Listed(path) => Input::open_file(origin, path, options)?,
             Origin::Stdin => Input::open_stdin(origin, options)?,
         };
         let input = Input {
