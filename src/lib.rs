@@ -236,28 +236,37 @@
 //! half of the run, and on one core. A chunk keeps its keys' numbers from step to step, so that to
 //! begin a step costs nothing, and leaves short records ([`tally`]); only the keys, a few hundred,
 //! are sorted; a few steps at a time are then gathered, put in the keys' order and made into text on
-//! all cores, in memory that is used again ([`cells`], [`groups`]). What is left is the text of the
-//! rows (100 MB): a group's columns and fractions that come again are copied. Of the processors'
-//! time the plain run takes 1, to count every step and to gather it 0.09 more, the rows 0.27 (170 ns
-//! each). To read a step's counts in place, and not to copy them before they are sorted, gave
+//! all cores, in memory that is used again ([`cells`], [`groups`]). The steps of a job are alike:
+//! where a group's calls are those that it had in another step, the text of its rows is copied and
+//! only the columns in front are new ([`render::Sink`]). A count takes 16 bytes where all its calls
+//! are of one size, which saved half of the page faults. Of the processors' time the plain run
+//! takes 1, to count every step, to gather it and to write its rows (100 MB) 0.15 more, where to
+//! make each row anew took 0.3 (170 ns each). To read a step's counts in place, and not to copy
+//! them before they are sorted, gave
 //! nothing. The percentiles of nccl-ops are counted off the sorted sizes: an hdrhistogram for each
 //! row took 24 GB and, emptied and used again, 15 times as long as the walk.
 //!
 //! A call table is read a line at a time on one core: commas are found eight bytes at a time, and
 //! no line is searched for quotes where the megabyte around it has none.
 //!
-//! 10,000 files of 100 kB take 1.6 times what their bytes take in one file. Half of that is the
-//! kernel's copy of what is read (0.15 s for a GB; to open and map each file costs more), the rest
-//! each file's own tables and the opening.
+//! 10,000 files of 100 kB take 1.3 to 1.4 times what their bytes take in one. A worker reads
+//! some of them one behind the other and walks them as one chunk, so that tables, keys and the
+//! merge cost once what they cost for each file ([`scan::together`]); only what a torn line is in,
+//! or a step line where steps are told apart, is walked file by file. A folder says which of its entries are
+//! plain files, so that no path is looked up twice. What is left is the kernel's: its copy of what
+//! is read takes 0.45 of the time that the one file takes, mapping that 0.1, opening and closing
+//! 0.05.
 //!
 //! On a damaged log (NCCL 2.29, 2 % torn) a line behind a torn one is what it looks like where its
 //! process was seen to use the communicator, in the same chunk and for certain; else it is left
 //! to the merge without being looked at from all sides. What a joined line says is read once.
 //!
 //! What did not pay: hashing the whole header text for each line; one hash table of all of a
-//! key's fields; converting with a table of hexadecimal digits; mapping small files (reading is
-//! cheaper under 1 MB); inserting joined calls one by one into a chunk's list (it was ten times
-//! the walk).
+//! key's fields; converting with a table of hexadecimal digits; mapping small files (with two
+//! threads each unmapping stops the other core, three times the time of reading; to leave them
+//! mapped takes as long as to read them); reading them without their access time, or in pieces of
+//! 16 kB; to have the workers merge small files in turn instead of a thread that does only that;
+//! inserting joined calls one by one into a chunk's list (it was ten times the walk).
 //!
 //! # Limits
 //!
