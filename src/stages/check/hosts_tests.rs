@@ -177,7 +177,7 @@ fn a_healthy_job_has_no_warning() {
 }
 
 #[test]
-fn captured_jobs_have_no_warning() {
+fn captured_jobs_have_no_warning_but_of_what_they_were_told() {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/captured");
     let mut seen = 0;
     for job in std::fs::read_dir(dir).unwrap() {
@@ -194,6 +194,13 @@ fn captured_jobs_have_no_warning() {
         seen += 1;
         let all = of_files(&logs);
         let bad: Vec<&Finding> = all.iter().filter(|f| is_bad(f)).collect();
+        // NCCL_P2P_DISABLE where GPUs have NVLink, on a machine that other jobs used meanwhile.
+        if command.contains("NCCL_P2P_DISABLE") {
+            let known = ["setting", "init_slow"];
+            assert_eq!(bad.first().map(|f| f.id), Some("setting"));
+            assert!(bad.iter().all(|f| known.contains(&f.id)), "{bad:#?}");
+            continue;
+        }
         assert!(bad.is_empty(), "{}: {bad:#?}", job.display());
     }
     assert!(seen > 20, "{seen}");

@@ -135,7 +135,8 @@ fn finding(waited: &Waited<'_>, records: &[Watched]) -> Option<Finding> {
     );
     let mut far = far(waited.group, records);
     let why = how_far(&far);
-    // Who says that it completed this call says so of a later moment: it was waited for, and came.
+    // Who says that it completed this call is behind no one who waits for it: it came to it later, or
+    // was let through.
     let is_past = |rank: &u32, far: &Far| {
         !ranks.contains(rank) && u64::try_from(far.completed).is_ok_and(|n| n >= waited.seq)
     };
@@ -151,8 +152,13 @@ fn finding(waited: &Waited<'_>, records: &[Watched]) -> Option<Finding> {
     match (behind.len(), silent.len()) {
         (0, 0) if past.is_empty() => {}
         (0, 0) => {
-            let is = verb(past.len(), "is", "are");
-            says += &format!("; {} {is} past it by now", named(&past));
+            says += &format!("; {} went past it", named(&past));
+            let fewer = if past.len() < ranks.len() {
+                &past
+            } else {
+                &ranks
+            };
+            about.rank = fewer.first().copied().filter(|_| fewer.len() == 1);
         }
         (0, _) => {
             let whose = if of_job { "" } else { " of the group" };

@@ -240,13 +240,13 @@ fn the_watchdog_names_the_call_and_who_is_behind() {
         (
             "ddp-stall",
             "PyTorch waited 15000 ms in vain for call 135 of process group ID 0 PG GUID \
-             0(default_pg): ALLREDUCE of 2097152 elements on ranks 0, 2-3; rank 1 is behind",
+             0(default_pg): ALLREDUCE of 2097152 elements on ranks 0, 2-3; rank 1 went past it",
             1,
         ),
         (
             "ddp-count",
             "PyTorch waited 15000 ms in vain for call 140 of process group ID 0 PG GUID \
-             0(default_pg): ALLREDUCE of 4 elements on rank 1; rank 1 is behind",
+             0(default_pg): ALLREDUCE of 4 elements on rank 1; ranks 0, 2-3 went past it",
             1,
         ),
     ] {
