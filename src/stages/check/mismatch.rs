@@ -347,14 +347,17 @@ fn gap_at(places: &[u64], last: u64) -> Option<u64> {
     } else {
         apart[at] > apart[at - p] + apart[at + 1 - p] / 2
     };
-    // Which one it is the last distances say best all together.
-    let last = (n + 1 - p..=n + 1).filter(|&k| k > p && (k > at || at == n));
-    let best = last.min_by_key(|&k| (off(&apart, tail, p, k), Reverse(k)));
-    is_missing.then(|| best.unwrap_or(at + 1) as u64)
+    // Which one it is all distances say together: where they begin to be others, or at the end.
+    let near = (at + 1 - p..=at + 1 + p).chain(n + 1 - p..=n + 1);
+    let near = near.filter(|&k| k > p && k <= n + 1);
+    let best = near.map(|k| (off(&apart, tail, p, k), Reverse(k))).min();
+    let none = off(&apart, tail, p, n + 2);
+    let is_better = best.is_some_and(|(off, _)| off.saturating_add(2) < none);
+    (is_missing || is_better).then(|| best.map_or(at + 1, |(_, k)| k.0) as u64)
 }
 
 /// How far the distances `apart`, and the `tail` behind them, are off what they would be if the
-/// `missing`th call had been left out and all else were as in the periods of `p` before.
+/// `missing`th call had been left out (none, if that is behind the next) and all else were as in the periods of `p` before.
 fn off(apart: &[u64], tail: u64, p: usize, missing: usize) -> u64 {
     let n = apart.len();
     // The usual distance behind a call: the middle one of its kind before the one that is missing.
@@ -377,10 +380,10 @@ fn off(apart: &[u64], tail: u64, p: usize, missing: usize) -> u64 {
         off = off.saturating_add(seen.abs_diff(expected));
     }
     // The rank went on behind its last call for so long without the next.
-    let (least, most) = if missing == n + 1 {
-        (usual(n), both(n))
-    } else {
-        (0, usual(n + 1))
+    let (least, most) = match missing.cmp(&(n + 1)) {
+        Ordering::Less => (0, usual(n + 1)),
+        Ordering::Equal => (usual(n), both(n)),
+        Ordering::Greater => (0, usual(n)),
     };
     let away = least.saturating_sub(tail) + tail.saturating_sub(most);
     off.saturating_add(away)
@@ -498,6 +501,9 @@ mod tests {
         assert_eq!(gap_at(&two, 175), Some(8));
         let two = [2, 8, 38, 44, 73, 79, 108, 114, 143];
         assert_eq!(gap_at(&two, 175), Some(9));
+        // The rank went on for several steps without the call.
+        let went_on = [2, 8, 38, 44, 73, 79, 108, 114, 148, 177, 183, 212, 218];
+        assert_eq!(gap_at(&went_on, 225), Some(8));
         // A call more was made in the step before.
         let two = [10, 13, 31, 34, 51, 54, 71, 74, 91, 94, 112, 115, 134];
         assert_eq!(gap_at(&two, 140), Some(12));
