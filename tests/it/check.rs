@@ -100,6 +100,27 @@ fn every_fault_of_a_rank_is_found_with_its_place() {
 }
 
 #[test]
+fn a_call_left_out_before_the_rank_went_on_elsewhere_is_named() {
+    let job = job("--ranks 8 --tp 2 --pp 2", "--steps 8 --seed 4 --fault skip").unwrap();
+    let csv = findings(&job.log);
+    let first = &csv.rows[0];
+    let truth = &job.truth["fault"];
+    assert_eq!(csv.get(first, "finding"), "rank_behind");
+    assert_eq!(csv.get(first, "pid"), truth["pid"].to_string());
+    assert_eq!(
+        csv.get(first, "comm_id"),
+        truth["comm_id"].as_str().unwrap()
+    );
+    assert_eq!(csv.get(first, "seq"), truth["seq"].to_string());
+    assert_eq!(csv.get(first, "rank"), truth["comm_rank"].to_string());
+    let says = csv.get(first, "says");
+    assert!(
+        says.contains("has not made call 14 there, which 1 rank waits for"),
+        "{says}"
+    );
+}
+
+#[test]
 fn healthy_jobs_have_no_findings() {
     let more = [
         "",

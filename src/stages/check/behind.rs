@@ -26,9 +26,19 @@ pub(crate) struct End {
 /// Where a process stands on the communicators that are apart.
 #[derive(Debug, Default)]
 struct Standing {
-    /// (communicator, the member, by how many calls)
-    behind: Vec<(usize, Ranked, u64)>,
+    behind: Vec<Lag>,
     ahead: bool,
+}
+
+/// That a member is behind others on a communicator.
+#[derive(Debug, Clone, Copy)]
+struct Lag {
+    communicator: usize,
+    member: Ranked,
+    /// How many calls.
+    by: u64,
+    /// The first collective that others made and it did not.
+    lacks: Option<u64>,
 }
 
 /// Each process's last call: its communicator, the process's rank there, the call.
@@ -67,7 +77,7 @@ pub(crate) fn behind(
     // Who is behind most is told of.
     let by = |process: &u32| {
         let behind = standings.get(process).into_iter().flat_map(|s| &s.behind);
-        behind.fold(0_u64, |sum, (_, _, by)| sum.saturating_add(*by))
+        behind.fold(0_u64, |sum, lag| sum.saturating_add(lag.by))
     };
     for processes in hosts.values_mut() {
         // Processes are numbered as their lines come, which says nothing.
@@ -100,8 +110,12 @@ fn standings(apart: &[&Apart], unpaired: &[Unpaired], names: Names<'_>) -> BTree
             let standing = all.entry(process(member)).or_default();
             standing.ahead |= member.before > least;
             if member.before < most {
-                let by = most - member.before;
-                standing.behind.push((group.communicator, *member, by));
+                standing.behind.push(Lag {
+                    communicator: group.communicator,
+                    member: *member,
+                    by: most - member.before,
+                    lacks: Some(member.before),
+                });
             }
         }
     }
@@ -116,9 +130,13 @@ fn standings(apart: &[&Apart], unpaired: &[Unpaired], names: Names<'_>) -> BTree
             continue;
         }
         all.entry(process(ahead)).or_default().ahead = true;
-        let by = sent.abs_diff(received);
         let standing = all.entry(process(behind)).or_default();
-        standing.behind.push((pair.communicator, *behind, by));
+        standing.behind.push(Lag {
+            communicator: pair.communicator,
+            member: *behind,
+            by: sent.abs_diff(received),
+            lacks: None,
+        });
     }
     all
 }
@@ -136,17 +154,26 @@ impl Told<'_> {
     fn finding(&self, processes: &[u32]) -> Option<Finding> {
         let first = *processes.first()?;
         let standing = self.standings.get(&first)?;
-        let (_, member, _) = standing.behind.first()?;
+        let lag = standing.behind.first()?;
+        let member = &lag.member;
         let process = self.names.process(member.side);
         let last = self.last.get(&first);
         let all_silent = processes.iter().all(|p| !self.last.contains_key(p));
-        let communicators: BTreeSet<usize> = standing.behind.iter().map(|b| b.0).collect();
-        let by = standing.behind.iter().map(|b| b.2).max().unwrap_or(0);
+        let communicators: BTreeSet<usize> =
+            standing.behind.iter().map(|b| b.communicator).collect();
+        let by = standing.behind.iter().map(|b| b.by).max().unwrap_or(0);
         let which = |communicator: usize| self.names.communicator(communicator);
-        // The call it made last names the rank best: its number is that communicator's.
-        let (rank, communicator, seq) = match last {
-            Some((communicator, rank, call)) => (*rank, *communicator, Some(call.seq)),
-            None => (member.rank, standing.behind[0].0, None),
+        // One call that it left out, and went on elsewhere.
+        let left_out = match last {
+            Some((at, _, call)) if communicators.len() == 1 && *at != lag.communicator => {
+                lag.lacks.map(|number| (number, *at, call))
+            }
+            _ => None,
+        };
+        // Else the call it made last names the rank best: its number is that communicator's.
+        let (rank, communicator, seq) = match (last, left_out) {
+            (Some((communicator, rank, call)), None) => (*rank, *communicator, Some(call.seq)),
+            (_, left_out) => (member.rank, lag.communicator, left_out.map(|l| l.0)),
         };
         let many = match processes.len() {
             1 => String::new(),
@@ -160,8 +187,17 @@ impl Told<'_> {
             ),
             None => names::process(process),
         };
-        let says = match last {
-            Some((_, _, call)) => format!(
+        let says = match (last, left_out) {
+            (_, Some((number, at, call))) => format!(
+                "{place}{many} has not made call {number} there, which {} {} for; its last call is {}, \
+                 call {} of communicator {}",
+                counted(self.waiting as u64, "rank"),
+                names::verb(self.waiting, "waits", "wait"),
+                names::call(call),
+                call.seq,
+                which(at),
+            ),
+            (Some((_, _, call)), None) => format!(
                 "{place}{many} made no call after {}, its call {}; others went on: it is behind on \
                  {}, by up to {}, and {} {}",
                 names::call(call),
@@ -171,7 +207,7 @@ impl Told<'_> {
                 counted(self.waiting as u64, "rank"),
                 names::verb(self.waiting, "waits", "wait"),
             ),
-            None => format!(
+            (None, None) => format!(
                 "{place}{many} made no call at all, others up to {by} on the same communicators",
             ),
         };
