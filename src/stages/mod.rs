@@ -16,6 +16,7 @@ pub mod ops;
 mod pieces;
 pub(crate) mod rhythm;
 pub mod skew;
+pub mod spread;
 pub mod steps;
 pub mod survey;
 pub mod timing;

@@ -9,7 +9,8 @@ use super::again::Detail;
 use super::compare::{Apart, Ranked, Unpaired};
 use super::finding::{About, Finding, Severity, Sure};
 use super::mismatch::spot;
-use super::names::{self, Names, counted};
+use super::names::{self, Names};
+use super::words::{counted, verb};
 use crate::stages::communicators::State;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -192,7 +193,7 @@ impl Told<'_> {
                 "{place}{many} has not made call {number} there, which {} {} for; its last call is {}, \
                  call {} of communicator {}",
                 counted(self.waiting as u64, "rank"),
-                names::verb(self.waiting, "waits", "wait"),
+                verb(self.waiting, "waits", "wait"),
                 names::call(call),
                 call.seq,
                 which(at),
@@ -205,7 +206,7 @@ impl Told<'_> {
                 counted(communicators.len() as u64, "communicator"),
                 counted(by, "call"),
                 counted(self.waiting as u64, "rank"),
-                names::verb(self.waiting, "waits", "wait"),
+                verb(self.waiting, "waits", "wait"),
             ),
             (None, None) => format!(
                 "{place}{many} made no call at all, others up to {by} on the same communicators",

@@ -5,7 +5,8 @@
 //! first four GPUs of a host may well be better connected than the last four.
 
 use super::finding::{About, Finding, Severity, Sure};
-use super::said::{LINES, about, count, evidence, listed};
+use super::said::{LINES, about, evidence};
+use super::words::{counted, listed};
 use crate::stages::communicators::Found;
 use crate::stages::net::all::First;
 use std::collections::{BTreeMap, BTreeSet};
@@ -91,7 +92,7 @@ fn fewer(kind: &Kind, of: &BTreeMap<Hosts<'_>, Most>) -> Option<Finding> {
         severity: Severity::Warning,
         says: format!(
             "communicators of {nranks} ranks{on} have {} on {} where {} of that kind {} {usual}",
-            count(worst as usize, "channel"),
+            counted(worst as usize, "channel"),
             listed(&odd),
             n,
             if n == 1 { "has" } else { "have" },

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
-pub use super::facts::{Facts, Spread};
+pub use super::facts::Facts;
 
 /// A list of expectations.
 #[derive(Debug, Clone, PartialEq)]
@@ -392,6 +392,7 @@ fn numeric(name: &str, op: Op, number: f64, facts: &Facts) -> Judged {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stages::spread::Spread;
 
     fn facts() -> Facts {
         let words = |list: &[&str]| Some(list.iter().map(|w| (*w).to_owned()).collect());
@@ -404,13 +405,7 @@ mod tests {
             versions: Some(1),
             nodes: Some(16),
             mismatch: Some(0),
-            step_time: Some(Spread {
-                mean: 6.0,
-                min: 5.0,
-                p50: 6.0,
-                p95: 6.5,
-                max: 7.25,
-            }),
+            step_time: Spread::of([&[5.0][..], &[6.0; 17], &[6.5, 7.25]].concat()),
             ..Facts::default()
         }
     }

@@ -4,6 +4,7 @@ use crate::stages::communicators::Found;
 use crate::stages::net::Net;
 use crate::stages::net::fact::Kind;
 use crate::stages::net::table;
+use crate::stages::spread::Spread;
 use std::collections::BTreeSet;
 
 /// What a log says, as far as it says it. The program fills it: [`Facts::add_net`],
@@ -36,21 +37,6 @@ pub struct Facts {
     pub step_time: Option<Spread>,
     /// TFLOP/s of a GPU.
     pub tflops: Option<Spread>,
-}
-
-/// How values are spread.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Spread {
-    /// Mean.
-    pub mean: f64,
-    /// Lowest.
-    pub min: f64,
-    /// Median.
-    pub p50: f64,
-    /// 95 of 100 are not above.
-    pub p95: f64,
-    /// Highest.
-    pub max: f64,
 }
 
 impl Facts {

@@ -1,8 +1,9 @@
 //! Whether the network's connections reach the GPUs' memory (GPUDirect RDMA).
 
 use super::finding::{Finding, Severity, Sure};
-use super::said::{about, count, evidence, listed};
+use super::said::{about, evidence};
 use super::transport::{Hosts, is_fast_network, is_socket, lines, names, saying};
+use super::words::{counted, listed};
 use crate::stages::net::Net;
 use crate::stages::net::all::First;
 use crate::stages::net::fact::{Fact, Kind};
@@ -94,7 +95,7 @@ pub(super) fn finding(net: &Net, facts: &Facts) -> Option<Finding> {
     if on.is_empty() {
         let says = format!(
             "GPUDirect RDMA is off: none of the network connections of {} reaches the GPUs' memory",
-            count(off.len(), "host")
+            counted(off.len(), "host")
         );
         let disabled = saying(facts, |fact| is_card(fact, false));
         let why = match disabled.is_empty() {
@@ -107,7 +108,7 @@ pub(super) fn finding(net: &Net, facts: &Facts) -> Option<Finding> {
         let says = format!(
             "GPUDirect RDMA is off on {} and on on {}",
             listed(names(&off)),
-            count(on.len(), "other host")
+            counted(on.len(), "other host")
         );
         let why = "a connection that uses it has GDRDMA in its line";
         return finding("gpudirect_mixed", severity, says, &off, &on, why);
@@ -168,7 +169,7 @@ fn of_cards(net: &Net, facts: &Facts) -> Option<Finding> {
             format!(
                 "no card of {} reaches the GPUs' memory, those of {} do",
                 listed(names(&off)),
-                count(n, "other host")
+                counted(n, "other host")
             ),
         ),
     };

@@ -5,8 +5,9 @@
 //! held against anything.
 
 use super::finding::{Finding, Severity, Sure};
-use super::said::{about, count, evidence, hosts, listed, split, text};
+use super::said::{about, evidence, hosts, split};
 use super::transport::{is_fast_card, is_over_sockets};
+use super::words::{counted, listed, text};
 use crate::stages::net::Net;
 use crate::stages::net::all::First;
 use crate::stages::net::fact::Kind;
@@ -178,13 +179,13 @@ fn cards(facts: &Facts, all: &mut Vec<Finding>) {
                 "{} {} {}{more} where {} {usual}; {} has no {}",
                 listed(&few),
                 if few.len() == 1 { "has" } else { "have" },
-                count(
+                counted(
                     few.iter().map(|h| of[h].ports.len()).max().unwrap_or(0),
                     "network card"
                 ),
                 match peers.len() {
                     1 => format!("{} has", text(peers[0])),
-                    n => format!("{} have", count(n, "host")),
+                    n => format!("{} have", counted(n, "host")),
                 },
                 text(least),
                 listed(&missing),
@@ -337,7 +338,7 @@ fn only_some(
     let names = listed(subjects.iter().map(|s| s.name));
     let (odd, says) = match 2 * saying.len() > of.len() {
         true => {
-            let others = count(saying.len(), "host");
+            let others = counted(saying.len(), "host");
             let (on, print) = (
                 listed(&without),
                 if without.len() == 1 {
@@ -352,7 +353,7 @@ fn only_some(
             )
         }
         false => {
-            let others = count(without.len(), "host");
+            let others = counted(without.len(), "host");
             let (on, print) = (
                 listed(saying),
                 if saying.len() == 1 { "prints" } else { "print" },

@@ -1,8 +1,8 @@
 //! How the log was written, where that spoils it.
 
 use super::finding::{About, Evidence, Finding, Severity, Spot, Sure};
-use super::names::{counted, verb};
 use super::walk::Walked;
+use super::words::{counted, verb};
 use crate::account::{Account, PLACES};
 use crate::scan;
 use crate::stages::net::all::First;
@@ -135,7 +135,7 @@ pub(crate) fn findings(number: u32, input: &Walked, account: &Account) -> Vec<Fi
             format!(
                 "the step number falls {}: the file holds restarts, epochs, several jobs or \
                  several ranks' step lines",
-                counted(falls.into(), "time")
+                counted(falls, "time")
             ),
             (
                 "by the step lines",

@@ -11,9 +11,11 @@
 //! fifteen seconds: loading the kernels took 12 where five jobs shared a GPU.
 
 use super::finding::{About, Finding, Severity, Sure};
-use super::said::{about, count, evidence, listed, text};
+use super::said::{about, evidence};
+use super::words::{counted, listed, text};
 use crate::stages::communicators::Found;
 use crate::stages::communicators::view::{Seat, View};
+use crate::stages::spread::Sorted;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Seconds above which a communicator is slow to make.
@@ -50,7 +52,7 @@ pub fn findings(found: &Found) -> Vec<Finding> {
     }
     let said = |(_, mut finding, more): (f64, Finding, usize)| {
         if more > 0 {
-            finding.says += &format!("; {} too", count(more, "more communicator"));
+            finding.says += &format!("; {} too", counted(more, "more communicator"));
         }
         finding
     };
@@ -68,14 +70,6 @@ fn of(seat: &Seat<'_>, phase: &[u8]) -> f64 {
     own.map(|(_, seconds)| seconds).sum()
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values
-        .get(values.len().saturating_sub(1) / 2)
-        .copied()
-        .unwrap_or(0.0)
-}
-
 /// What is slow about a communicator: its seconds, the part, the finding.
 fn slow(view: &View<'_>) -> Option<(f64, Vec<u8>, Finding)> {
     let seats: Vec<Seat<'_>> = view.seats().filter(|s| s.init_s().is_some()).collect();
@@ -87,7 +81,8 @@ fn slow(view: &View<'_>) -> Option<(f64, Vec<u8>, Finding)> {
     let phases: BTreeSet<&[u8]> = seats.iter().flat_map(|s| s.phases().map(|p| p.0)).collect();
     // Ranks that are slow by themselves explain what the others wait for.
     for &phase in phases.iter().filter(|phase| !is_waiting(phase)) {
-        let usual = median(seats.iter().map(|seat| of(seat, phase)).collect());
+        let usual = Sorted::new(seats.iter().map(|seat| of(seat, phase)));
+        let usual = usual.median().unwrap_or(0.0);
         let is = |seat: &&Seat<'_>| {
             let own = of(seat, phase);
             own > RANK_S && own > TIMES * usual
@@ -184,7 +179,7 @@ fn name(view: &View<'_>) -> String {
         .as_ref()
         .map_or(String::new(), |id| format!(" {id}"));
     let of = view.nranks.map_or(String::new(), |n| {
-        format!(" of {}", count(n as usize, "rank"))
+        format!(" of {}", counted(n as usize, "rank"))
     });
     format!("the communicator{id}{of}")
 }

@@ -5,7 +5,7 @@ use super::compare::{Apart, Ranked, Unpaired, Why};
 use super::finding::{About, Evidence, Finding, Severity, Spot, Sure};
 use super::names::{self, Names};
 use super::streams::{Caller, Way};
-use super::words::times;
+use super::words::{times, verb};
 use crate::records::is_known;
 use rustc_hash::FxHashMap;
 use std::cmp::{Ordering, Reverse};
@@ -170,10 +170,10 @@ fn different(
     let mut says = format!(
         "call {seq} on communicator {}: {who} {} {} where {} {} {}",
         names.communicator(apart.communicator),
-        names::verb(groups[1].len(), "calls", "call"),
+        verb(groups[1].len(), "calls", "call"),
         names::call(made),
         names.ranks(&members(&groups[0])),
-        names::verb(groups[0].len(), "calls", "call"),
+        verb(groups[0].len(), "calls", "call"),
         names::call(expected),
     );
     if groups.len() > 2 {
@@ -182,11 +182,11 @@ fn different(
             .flatten()
             .map(|&at| all[at].member)
             .collect();
-        let call = names::verb(rest.len(), "calls", "call");
+        let call = verb(rest.len(), "calls", "call");
         says += &format!("; {} {call} yet another thing", names.ranks(&rest));
     }
     if let Some(how) = how(seq, right, wrong) {
-        says += &how.replace("it ", names::verb(groups[1].len(), "it ", "they "));
+        says += &how.replace("it ", verb(groups[1].len(), "it ", "they "));
     }
     if !decided {
         why += "; no side has a majority, so which is wrong is not known";

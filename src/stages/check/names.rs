@@ -2,12 +2,10 @@
 
 use super::again::Detail;
 use super::compare::Ranked;
+use super::words::listed;
 use crate::origin::Process;
 use crate::records::{Datatype, RedOp, has_redop, has_root};
 use crate::stages::communicators::Found;
-
-/// How many of a list are named.
-const NAMED: usize = 4;
 
 /// Names of what was found.
 #[derive(Clone, Copy)]
@@ -79,19 +77,6 @@ pub(crate) fn process(process: &Process) -> String {
     }
 }
 
-/// `a, b and c`; of many the first few, and how many more.
-pub(crate) fn listed(all: &[String]) -> String {
-    match all {
-        [] => String::new(),
-        [one] => one.clone(),
-        _ if all.len() <= NAMED + 1 => {
-            let (last, rest) = (&all[all.len() - 1], &all[..all.len() - 1]);
-            format!("{} and {last}", rest.join(", "))
-        }
-        _ => format!("{} and {} more", all[..NAMED].join(", "), all.len() - NAMED),
-    }
-}
-
 /// `AllReduce of 1024 fp32 sum`, `Broadcast of 5 int64 from 0`.
 pub(crate) fn call(call: &Detail) -> String {
     let mut text = format!(
@@ -110,32 +95,4 @@ pub(crate) fn call(call: &Detail) -> String {
         _ => {}
     }
     text
-}
-
-/// The form of a verb that so many take.
-pub(crate) fn verb<'a>(n: usize, one: &'a str, many: &'a str) -> &'a str {
-    if n == 1 { one } else { many }
-}
-
-/// `1 call`, `3 calls`.
-pub(crate) fn counted(n: u64, what: &str) -> String {
-    if n == 1 {
-        format!("1 {what}")
-    } else {
-        format!("{n} {what}s")
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn long_lists_are_cut() {
-        let all: Vec<String> = (0..9).map(|n| n.to_string()).collect();
-        assert_eq!(listed(&all[..1]), "0");
-        assert_eq!(listed(&all[..2]), "0 and 1");
-        assert_eq!(listed(&all[..5]), "0, 1, 2, 3 and 4");
-        assert_eq!(listed(&all), "0, 1, 2, 3 and 5 more");
-    }
 }

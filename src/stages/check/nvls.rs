@@ -1,8 +1,9 @@
 //! Whether the NVLink switches that are there are used, and by all hosts.
 
 use super::finding::{Finding, Severity, Sure};
-use super::said::{about, count, evidence, listed};
+use super::said::{about, evidence};
 use super::transport::{Hosts, by_host, lines, names, saying};
+use super::words::{counted, listed};
 use crate::stages::net::Net;
 use crate::stages::net::fact::{Fact, Kind};
 use crate::stages::net::table::Facts;
@@ -50,7 +51,7 @@ pub(super) fn finding(net: &Net, facts: &Facts) -> Option<Finding> {
             false => format!(
                 "the NVLink switches can {not}be used (NVLS) on {}, unlike on {}",
                 listed(names(odd)),
-                count(other.len(), "host")
+                counted(other.len(), "host")
             ),
         };
         let why = "each process says whether its device can";
@@ -93,7 +94,7 @@ pub(super) fn finding(net: &Net, facts: &Facts) -> Option<Finding> {
         let says = format!(
             "NVLS is available on {} and no buffers were made for it there; {} made them",
             listed(names(&not_made)),
-            count(made.len(), "other host")
+            counted(made.len(), "other host")
         );
         let why = match connects_at_start(facts) {
             true => "hosts with communicators of the same size do the same",

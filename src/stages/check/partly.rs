@@ -7,8 +7,9 @@
 use super::compare::{Apart, Ranked};
 use super::finding::{Finding, Severity, Sure};
 use super::mismatch::{self, Details, Parting};
-use super::names::{Names, counted};
+use super::names::Names;
 use super::streams::{BLOCK, Caller};
+use super::words::counted;
 
 /// The note on ranks that part, where `apart` are some of a communicator's.
 pub(crate) fn finding(

@@ -7,13 +7,14 @@ use super::compare::{Apart, Compared, Ranked, Unpaired, Whose, Why, compare, who
 use super::evidence;
 use super::finding::{About, Evidence, Finding, Severity, Spot, Sure};
 use super::mismatch::{self, AHEAD, Details, Parting};
-use super::names::{self, Names, counted, listed};
+use super::names::{self, Names};
 use super::partly;
 use super::streams::{BLOCK, Caller, Streams, Way};
 use super::taken::{self, Open};
 use super::waiting;
 use super::walk::Walked;
 use super::watchdog::{Watched, What};
+use super::words::{counted, listed};
 use crate::account::Account;
 use crate::calls::Options;
 use crate::error::Result;

@@ -1,46 +1,14 @@
 //! Hosts and values in a sentence, and who a finding is about.
 
 use super::finding::{About, Evidence};
-use crate::report::printable;
+use super::words::{counted, listed, text};
 use crate::stages::net::all::First;
 use crate::stages::net::fact::{Fact, Kind};
 use crate::stages::net::table::{Facts, Said, Subject};
 use std::collections::BTreeSet;
 
-/// Names in a sentence; of more it says how many.
-const SHOWN: usize = 4;
-
 /// Lines of a finding.
 pub(super) const LINES: usize = 6;
-
-/// Log text in a sentence.
-pub(super) fn text(bytes: &[u8]) -> String {
-    printable(&String::from_utf8_lossy(bytes), false)
-}
-
-/// `a`, `a and b`, `a, b, c, d and 12 more`.
-pub(super) fn listed<T: AsRef<[u8]>>(names: impl IntoIterator<Item = T>) -> String {
-    let names: Vec<T> = names.into_iter().collect();
-    let shown = if names.len() > SHOWN + 1 {
-        SHOWN
-    } else {
-        names.len()
-    };
-    let mut parts: Vec<String> = names[..shown].iter().map(|n| text(n.as_ref())).collect();
-    if names.len() > shown {
-        parts.push(format!("{} more", names.len() - shown));
-    }
-    match parts.pop() {
-        None => String::new(),
-        Some(last) if parts.is_empty() => last,
-        Some(last) => format!("{} and {last}", parts.join(", ")),
-    }
-}
-
-/// `1 host`, `2 hosts`.
-pub(super) fn count(n: usize, of: &str) -> String {
-    format!("{n} {of}{}", if n == 1 { "" } else { "s" })
-}
 
 /// Who it is about, where that is one host.
 pub(super) fn about(hosts: &BTreeSet<&[u8]>) -> About {
@@ -106,13 +74,13 @@ impl<'a> Split<'a> {
             format!("{} on {}", text(&fact.value), listed(hosts(said)))
         };
         let most = |(fact, said): &(&Fact, &Said)| {
-            let on = count(said.hosts.len(), "host");
+            let on = counted(said.hosts.len(), "host");
             format!("{} on {on}", text(&fact.value))
         };
         let more = self.others.len().saturating_sub(3);
         let mut parts: Vec<String> = self.others.iter().take(3).map(other).collect();
         if more > 0 {
-            parts.push(count(more, "more value"));
+            parts.push(counted(more, "more value"));
         }
         parts.extend(self.most.iter().take(2).map(most));
         parts.join("; ")

@@ -6,7 +6,8 @@
 //! name it does not know never shows.
 
 use super::finding::{Finding, Severity, Sure};
-use super::said::{about, count, evidence, hosts, listed, text};
+use super::said::{about, evidence, hosts};
+use super::words::{counted, listed, text};
 use crate::stages::net::Net;
 use crate::stages::net::all::First;
 use crate::stages::net::fact::{Fact, Kind};
@@ -300,7 +301,7 @@ fn where_said(facts: &Facts, here: &BTreeSet<&[u8]>) -> String {
         0 => String::new(),
         n if n == all.len() => String::new(),
         1..=3 => format!(" on {}", listed(here)),
-        n => format!(" on {n} of {}", count(all.len(), "host")),
+        n => format!(" on {n} of {}", counted(all.len(), "host")),
     }
 }
 

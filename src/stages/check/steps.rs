@@ -1,10 +1,12 @@
 //! Steps that are not like the others: in their time, in their calls, or without any.
 
 use super::finding::{About, Finding, Severity, Sure};
-use super::names::{Names, counted, listed};
+use super::names::Names;
 use super::walk::Walked;
+use super::words::{counted, listed};
 use crate::stages::communicators::Found;
 use crate::stages::rhythm::{self, FEW, Odd, RARE};
+use crate::stages::spread::Sorted;
 use crate::stages::survey::Sum;
 use crate::timeline::{Gap, Step};
 use std::collections::{BTreeMap, BTreeSet};
@@ -91,12 +93,15 @@ impl Of<'_> {
             .inner()
             .filter_map(|at| Some((at, self.steps[at].time_s?)))
             .collect();
-        let Some(middle) =
-            median(times.iter().map(|(_, time)| *time)).filter(|_| times.len() >= FEW)
+        let Some(middle) = Sorted::new(times.iter().map(|(_, time)| *time))
+            .median()
+            .filter(|_| times.len() >= FEW)
         else {
             return Vec::new();
         };
-        let usual = median(self.inner().map(|at| self.calls(at) as f64)).unwrap_or(0.0);
+        let usual = Sorted::new(self.inner().map(|at| self.calls(at) as f64))
+            .median()
+            .unwrap_or(0.0);
         let is_slow = |&(_, time): &(usize, f64)| time > SLOW * middle && time - middle > LONGER;
         // Slow steps at the beginning are the job's warming up.
         let warm = times.iter().skip_while(|time| is_slow(time));
@@ -135,7 +140,10 @@ impl Of<'_> {
     fn odd(&self) -> Vec<Finding> {
         let inner: Vec<usize> = self.inner().collect();
         let calls = inner.iter().map(|&at| self.calls(at) as f64);
-        let Some(middle) = median(calls).filter(|m| *m > 0.0 && inner.len() >= FEW) else {
+        let Some(middle) = Sorted::new(calls)
+            .median()
+            .filter(|m| *m > 0.0 && inner.len() >= FEW)
+        else {
             return Vec::new();
         };
         let off = |at: &usize| (self.calls(*at) as f64 - middle).abs() > ODD * middle;
@@ -246,11 +254,4 @@ impl Of<'_> {
             ..self.finding("calls_stop", first, says)
         })
     }
-}
-
-/// The middle value.
-fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied()
 }

@@ -2,9 +2,10 @@
 
 use super::compare::Compared;
 use super::coverage::{Known, Stamps};
-use super::expect::{Facts, Spread};
+use super::expect::Facts;
 use super::finding::{Finding, Severity};
 use super::walk::Seen;
+use crate::stages::spread::Spread;
 use crate::timeline::Step;
 
 /// What the log says, as far as it says it.
@@ -23,7 +24,7 @@ pub(crate) fn facts(seen: &Seen, compared: &Compared, findings: &[Finding]) -> F
     let lines = seen.accounts.iter().any(|account| account.other > 0);
     facts.warn = lines.then(|| findings.iter().filter(is_warn).count() as u64);
     let steps = || seen.inputs.iter().flat_map(|input| &input.timeline.steps);
-    let of = |value: fn(&Step) -> Option<f64>| spread(steps().filter_map(value).collect());
+    let of = |value: fn(&Step) -> Option<f64>| Spread::of(steps().filter_map(value).collect());
     facts.step_time = of(|step| step.time_s);
     facts.tflops = of(|step| step.tflops);
     facts
@@ -51,18 +52,4 @@ pub(crate) fn known(seen: &Seen) -> Known {
 fn facts_of_times(seen: &Seen) -> bool {
     let mut steps = seen.inputs.iter().flat_map(|input| &input.timeline.steps);
     steps.any(|step| step.time_s.is_some())
-}
-
-/// How values are spread: the nearest ranks, so each is one that was printed.
-fn spread(mut values: Vec<f64>) -> Option<Spread> {
-    values.sort_by(f64::total_cmp);
-    let n = values.len();
-    let at = |share: f64| values.get(((share * n as f64).ceil() as usize).clamp(1, n.max(1)) - 1);
-    Some(Spread {
-        mean: values.iter().sum::<f64>() / n.max(1) as f64,
-        min: *values.first()?,
-        p50: *at(0.50)?,
-        p95: *at(0.95)?,
-        max: *values.last()?,
-    })
 }

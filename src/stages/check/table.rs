@@ -4,7 +4,7 @@ use super::Checked;
 use super::coverage::{Answerable, Question, questions, remarks, rerun};
 use super::expect::Answer;
 use super::finding::{Evidence, Finding, Severity, Spot};
-use super::names::counted;
+use super::words::counted;
 use crate::render::{Cell, Grid};
 use crate::report::printable;
 use std::io::{self, Write};

@@ -5,7 +5,8 @@
 //! sockets. A job on one host has no network.
 
 use super::finding::{Finding, Severity, Sure};
-use super::said::{about, count, evidence, hosts, listed, who};
+use super::said::{about, evidence, hosts, who};
+use super::words::{counted, listed};
 use super::{gpudirect, nvls};
 use crate::stages::net::Net;
 use crate::stages::net::all::{First, Owner};
@@ -124,7 +125,7 @@ fn sockets(net: &Net, facts: &Facts) -> Option<Finding> {
             "{} {} over sockets while {} {} a faster network",
             listed(names(&slow)),
             if slow.len() == 1 { "goes" } else { "go" },
-            count(fast.len(), "host"),
+            counted(fast.len(), "host"),
             if fast.len() == 1 { "uses" } else { "use" },
         );
         let why = "each host says which network it uses";
@@ -326,7 +327,7 @@ fn shm(facts: &Facts) -> Option<Finding> {
             "the GPUs of {} reach each other through the host's memory (SHM), those of {} \
              directly (P2P)",
             listed(names(&shm)),
-            count(p2p.len(), "host")
+            counted(p2p.len(), "host")
         ),
         false => format!(
             "the GPUs of {} reach each other through the host's memory (SHM), none directly (P2P)",

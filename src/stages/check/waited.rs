@@ -2,9 +2,8 @@
 //! and who is behind.
 
 use super::finding::{About, Evidence, Finding, Severity, Sure};
-use super::names::verb;
 use super::watchdog::{TimedOut, Watched, What};
-use super::words::{ranks as ranks_named, text};
+use super::words::{ranks as ranks_named, text, verb};
 use crate::stages::net::all::First;
 use std::collections::{BTreeMap, BTreeSet};
 

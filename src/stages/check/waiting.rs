@@ -6,9 +6,9 @@ use super::compare::Whose;
 use super::finding::{About, Evidence, Finding, Severity, Sure};
 use super::mismatch::{Details, spot};
 use super::names::{self, Names};
-use super::said::text;
 use super::streams::Caller;
 use super::watchdog::{TimedOut, Watched, What};
+use super::words::{listed, text};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
@@ -106,7 +106,7 @@ fn finding(
     let lacking = match ranks.len() {
         0 => "all members whose calls are known had made it".to_owned(),
         1 => format!("rank {} had not made it", ranks[0]),
-        _ => format!("ranks {} had not made it", names::listed(&ranks)),
+        _ => format!("ranks {} had not made it", listed(&ranks)),
     };
     let exact = seq + 1 == number;
     Some(Finding {

@@ -1,6 +1,8 @@
 //! Words that the sentences of findings share.
 
+use crate::report::printable;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 
 /// How many hosts, peers or kinds a sentence names.
 pub(super) const NAMED: usize = 4;
@@ -56,8 +58,38 @@ pub(super) fn named(result: i32) -> String {
     format!("{name} ({result})")
 }
 
+/// `a`, `a and b`, `a, b, c, d and 12 more`.
+pub(super) fn listed<T: AsRef<[u8]>>(names: impl IntoIterator<Item = T>) -> String {
+    let names: Vec<T> = names.into_iter().collect();
+    let shown = if names.len() > NAMED + 1 {
+        NAMED
+    } else {
+        names.len()
+    };
+    let mut parts: Vec<String> = names[..shown].iter().map(|n| text(n.as_ref())).collect();
+    if names.len() > shown {
+        parts.push(format!("{} more", names.len() - shown));
+    }
+    match parts.pop() {
+        None => String::new(),
+        Some(last) if parts.is_empty() => last,
+        Some(last) => format!("{} and {last}", parts.join(", ")),
+    }
+}
+
+/// `1 host`, `2 hosts`.
+pub(super) fn counted<N: Display + PartialEq + From<u8>>(n: N, what: &str) -> String {
+    let s = if n == N::from(1) { "" } else { "s" };
+    format!("{n} {what}{s}")
+}
+
+/// The form of a verb that so many take.
+pub(super) fn verb<'a>(n: usize, one: &'a str, many: &'a str) -> &'a str {
+    if n == 1 { one } else { many }
+}
+
 pub(super) fn lines(count: u64) -> String {
-    format!("{count} WARN line{}", if count == 1 { "" } else { "s" })
+    counted(count, "WARN line")
 }
 
 pub(super) fn of_processes(count: usize) -> String {
@@ -73,8 +105,9 @@ pub(super) fn times(count: u64) -> String {
     }
 }
 
+/// Log text in a sentence.
 pub(super) fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+    printable(&String::from_utf8_lossy(bytes), false)
 }
 
 /// Ranks as `0-2, 5`.
@@ -99,4 +132,25 @@ pub(super) fn ranks(ranks: &BTreeSet<u32>) -> String {
         more => format!(" and {more} more runs of ranks"),
     };
     each.join(", ") + &more
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lists_are_cut() {
+        let all: Vec<String> = (0..9).map(|n| n.to_string()).collect();
+        assert_eq!(listed(&all[..0]), "");
+        assert_eq!(listed(&all[..1]), "0");
+        assert_eq!(listed(&all[..2]), "0 and 1");
+        assert_eq!(listed(&all[..5]), "0, 1, 2, 3 and 4");
+        assert_eq!(listed(&all), "0, 1, 2, 3 and 5 more");
+    }
+
+    #[test]
+    fn one_has_no_s() {
+        assert_eq!(counted(1_u64, "call"), "1 call");
+        assert_eq!(counted(0_usize, "call"), "0 calls");
+    }
 }

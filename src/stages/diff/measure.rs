@@ -1,6 +1,7 @@
 //! Numbers of two runs held against each other.
 
 use crate::render::Cell;
+use crate::stages::spread::Sorted;
 
 /// A number that was counted: a sum over some steps, and how far it may be off.
 ///
@@ -86,16 +87,11 @@ pub(super) struct Quartiles {
 impl Quartiles {
     /// Of values in any order; `None` of none.
     pub(super) fn of(values: &[f64]) -> Option<Quartiles> {
-        let mut sorted = values.to_vec();
-        sorted.sort_by(f64::total_cmp);
-        let at = |quarter: usize| {
-            let rank = (sorted.len() * quarter).div_ceil(4);
-            sorted.get(rank.saturating_sub(1)).copied()
-        };
+        let sorted = Sorted::new(values.iter().copied());
         Some(Quartiles {
-            low: at(1)?,
-            median: at(2)?,
-            high: at(3)?,
+            low: sorted.at(0.25)?,
+            median: sorted.median()?,
+            high: sorted.at(0.75)?,
         })
     }
 
