@@ -442,7 +442,7 @@ pub(crate) fn unpaired(
         };
         let says = format!(
             "communicator {communicator}: {from} sends {} to {to}, which receives {}: a {what} of {} is \
-             missing, message {seq} or one just before it",
+             missing, message {seq} or one like it before",
             times(pair.sent),
             times(pair.received),
             names.rank(lacks)
