@@ -148,7 +148,8 @@
 //! # What real jobs showed
 //!
 //! `testdata/captured` holds logs of real jobs with what each job recorded of its own calls where
-//! they enter NCCL (PyTorch's flight recorder). Held against that record (`tests/it/captured.rs`):
+//! they enter NCCL (PyTorch's flight recorder; for JAX and CUDA graphs a library in between). Held against that
+//! record (`tests/it/captured.rs`, `captured_tables.rs`, and for what went wrong `check.rs`):
 //!
 //! - **Every call is found**, with its elements, datatype, communicator and rank: in all logs
 //!   whose lines are whole, torn or cut into blocks nothing is lost or beyond the record. PyTorch 2.11 hands an
@@ -171,7 +172,11 @@
 //! - **NCCL 2.30.7 tears lines at byte 128** on an unbuffered pipe, one in 200 with four ranks that
 //!   log at full speed. Two beginnings may stand before their two ends, an end behind another's
 //!   beginning, the tear in the address by which an end is known: all are joined (`tp-torn`).
-//! - **A CUDA graph** shows its calls once, when it is captured; its replays show none (`graph`).
+//! - **A CUDA graph** shows its calls once, when it is captured; its replays show none (`graph`). PyTorch's own recorder
+//!   leaves out even these.
+//! - **JAX** sums all gradients and the loss in one AllReduce a step (`jax`): its line, one step late, is put right.
+//! - **A rank that stalls comes back** (`ddp-stall`): a minute later it makes its calls, waits in vain itself, and its watchdog
+//!   speaks of a later call. What ranks say of how far they are is then of two moments.
 //! - **An evaluation** of Megatron-LM is half as many calls as a step's; it belongs to no step.
 //! - Hugging Face's Trainer gathers the loss after its bar has moved on, so these calls count to the
 //!   next step; its version 5 prints the values of its dictionary as strings.

@@ -111,13 +111,13 @@ impl Of<'_> {
         }
         let told = |(at, time): (usize, f64)| {
             let calls = self.calls(at);
+            let made = counted(calls, "call");
             let beside = if usual == 0.0 {
                 String::new()
+            } else if usual == calls as f64 {
+                format!("; it made {made}, as others did")
             } else {
-                format!(
-                    "; it made {}, others about {usual:.0}",
-                    counted(calls, "call")
-                )
+                format!("; it made {made}, others about {usual:.0}")
             };
             let step = self.steps[at].step;
             let says = format!("step {step} took {time} s, the middle one {middle} s{beside}");
