@@ -121,6 +121,33 @@ fn a_call_left_out_before_the_rank_went_on_elsewhere_is_named() {
 }
 
 #[test]
+fn who_stopped_among_many_peers_left_out_no_single_message() {
+    for (shape, more) in [
+        (
+            "--ranks 64 --nodes 8 --tp 2 --ep 8 --nccl 2.22",
+            "--steps 2 --fault die",
+        ),
+        (
+            "--ranks 64 --nodes 8 --tp 4 --pp 8 --layers 8",
+            "--steps 3 --seed 2 --fault stall",
+        ),
+    ] {
+        let job = job(shape, more).unwrap();
+        let csv = findings(&job.log);
+        let rows = csv
+            .rows
+            .iter()
+            .filter(|row| csv.get(row, "severity") != "note");
+        let ids: Vec<&str> = rows.map(|row| csv.get(row, "finding")).collect();
+        assert_eq!(ids, ["rank_behind"], "{shape}");
+        assert_eq!(
+            csv.get(&csv.rows[0], "pid"),
+            job.truth["fault"]["pid"].to_string()
+        );
+    }
+}
+
+#[test]
 fn healthy_jobs_have_no_findings() {
     let more = [
         "",

@@ -49,8 +49,8 @@ pub(crate) type LastCalls<'d> = BTreeMap<u32, (usize, Option<u32>, &'d Detail)>;
 pub(crate) struct Behind {
     /// The findings.
     pub(crate) findings: Vec<Finding>,
-    /// The processes that the others wait for.
-    pub(crate) laggards: BTreeSet<u32>,
+    /// The processes that the others wait for, and on how many communicators and pairs.
+    pub(crate) laggards: BTreeMap<u32, usize>,
 }
 
 /// The findings on ranks that are behind on `apart`, and on pairs.
@@ -62,16 +62,16 @@ pub(crate) fn behind(
     end: End,
 ) -> Behind {
     let standings = standings(apart, unpaired, names);
-    let laggards: BTreeSet<u32> = standings
+    let laggards: BTreeMap<u32, usize> = standings
         .iter()
         .filter(|(_, s)| !s.ahead && !s.behind.is_empty())
-        .map(|(&process, _)| process)
+        .map(|(&process, s)| (process, s.behind.len()))
         .collect();
     let waiting = standings.values().filter(|s| s.ahead).count();
     let mut findings = Vec::new();
     // Of one host's ranks one is told of in full.
     let mut hosts: BTreeMap<&[u8], Vec<u32>> = BTreeMap::new();
-    for &process in &laggards {
+    for &process in laggards.keys() {
         let host = &names.found.processes[process as usize].host;
         hosts.entry(host).or_default().push(process);
     }

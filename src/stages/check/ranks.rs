@@ -2,7 +2,7 @@
 //! findings.
 
 use super::again::{Wanted, again};
-use super::behind::{self, End, LastCalls};
+use super::behind::{self, Behind, End, LastCalls};
 use super::compare::{Apart, Compared, Ranked, Unpaired, Whose, Why, compare, whose};
 use super::evidence;
 use super::finding::{About, Evidence, Finding, Severity, Spot, Sure};
@@ -119,7 +119,8 @@ pub(crate) fn ranks<F: Fn(u32) -> Result<Input>>(
         found,
     };
     // Where ranks call different things, or a message has no other side, the rest follows from it.
-    let missing = pairs.findings(caller, names, !different && behind.laggards.is_empty());
+    let all = !different && behind.laggards.is_empty();
+    let missing = pairs.findings(caller, names, &behind, all);
     if !different && missing.iter().all(|f| f.id != "p2p_missing_counterpart") {
         findings.extend(behind.findings);
     }
@@ -317,6 +318,16 @@ struct Pairs<'a> {
     found: &'a Found,
 }
 
+/// The side of a pair that made fewer calls.
+fn lacking(pair: &Unpaired) -> &Ranked {
+    let (sent, received) = pair.before;
+    if sent < received {
+        &pair.from
+    } else {
+        &pair.to
+    }
+}
+
 impl Pairs<'_> {
     /// The findings. A message whose other side is missing is one where that rank went on without
     /// it, or where nothing else explains it (`all`): a rank that stopped lacks many.
@@ -324,6 +335,7 @@ impl Pairs<'_> {
         &self,
         caller: impl Fn(u32) -> Caller + Copy,
         names: Names<'_>,
+        behind: &Behind,
         all: bool,
     ) -> Vec<Finding> {
         let last = |member: &Ranked| {
@@ -331,13 +343,11 @@ impl Pairs<'_> {
             self.last.get(&process).map_or(0, |(_, _, call)| call.nth)
         };
         let told = |pair: &Unpaired| {
-            let (sent, received) = pair.before;
-            let lacking = if sent < received {
-                &pair.from
-            } else {
-                &pair.to
-            };
-            let left_out = (pair.sent != pair.received)
+            let lacking = lacking(pair);
+            // Who went on is ahead of somebody; who stopped is of nobody, and behind on much.
+            let process = self.found.sides[lacking.side].process;
+            let stopped = behind.laggards.get(&process).is_some_and(|&lags| lags > 1);
+            let left_out = (!stopped && pair.sent != pair.received)
                 .then(|| mismatch::left_out(pair, self.details, caller, last(lacking)))
                 .flatten();
             (all || pair.sent == pair.received || left_out.is_some())
