@@ -148,6 +148,26 @@ fn who_stopped_among_many_peers_left_out_no_single_message() {
 }
 
 #[test]
+fn an_alarm_in_one_ranks_file_ends_no_other_ranks_calls() {
+    for fault in ["die", "stall"] {
+        let more = format!("--steps 6 --layout per-rank --fault {fault}");
+        let job = job("--ranks 32 --nodes 4 --tp 8 --ep 2", &more).unwrap();
+        assert!(std::path::Path::new(&job.log).is_dir());
+        let csv = findings(&job.log);
+        let rows = csv
+            .rows
+            .iter()
+            .filter(|row| csv.get(row, "severity") != "note");
+        let ids: Vec<&str> = rows.map(|row| csv.get(row, "finding")).collect();
+        assert_eq!(ids, ["rank_behind"], "{fault}");
+        assert_eq!(
+            csv.get(&csv.rows[0], "pid"),
+            job.truth["fault"]["pid"].to_string()
+        );
+    }
+}
+
+#[test]
 fn healthy_jobs_have_no_findings() {
     let more = [
         "",

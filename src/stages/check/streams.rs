@@ -148,6 +148,8 @@ pub(crate) struct Stream {
     pub(crate) blocks: Vec<u64>,
     /// The first and the last input with any of them.
     pub(crate) inputs: Option<(u32, u32)>,
+    /// How many it had when a line of the same input first said that the job hangs.
+    before_alarm: Option<u64>,
 }
 
 impl Stream {
@@ -163,6 +165,11 @@ impl Stream {
     fn touch(&mut self, input: u32) {
         let (first, _) = self.inputs.unwrap_or((input, input));
         self.inputs = Some((first, input));
+    }
+
+    /// What comes is no part of the hang.
+    fn end(&mut self) {
+        self.before_alarm.get_or_insert(self.calls);
     }
 }
 
@@ -183,9 +190,9 @@ pub(crate) struct Streams {
     first: Vec<u64>,
     /// NCCL counts its calls in opCount; where it does not, all are 0.
     pub(crate) counts: bool,
-    /// How many calls each stream had when a line first said that the job hangs: what ranks do
-    /// afterwards is no part of the hang.
-    at_alarm: Option<Vec<u64>>,
+    /// The last input of which a line said that the job hangs: what its ranks do afterwards is no
+    /// part of the hang. Of other inputs' calls it is not known whether they came before or after.
+    alarmed: Option<u32>,
 }
 
 impl Streams {
@@ -249,9 +256,13 @@ impl Streams {
                 self.list[at as usize].push(mark_of(&coll, way));
             }
         }
-        if let Some(alarm) = alarm.filter(|_| self.at_alarm.is_none()) {
+        if let Some(alarm) = alarm.filter(|_| self.alarmed != Some(input)) {
             put(self, alarm);
-            self.at_alarm = Some(self.list.iter().map(|stream| stream.calls).collect());
+            self.alarmed = Some(input);
+            let here = |stream: &&mut Stream| stream.inputs.is_some_and(|(_, last)| last == input);
+            for stream in self.list.iter_mut().filter(here) {
+                stream.end();
+            }
         }
         put(self, (calls.len(), between.len()));
     }
@@ -277,11 +288,8 @@ impl Streams {
 
     /// How many calls a stream had when the job hung, or has in all.
     pub(crate) fn calls(&self, stream: u32) -> u64 {
-        let at = stream as usize;
-        match &self.at_alarm {
-            Some(calls) => calls.get(at).copied().unwrap_or(0),
-            None => self.list.get(at).map_or(0, |stream| stream.calls),
-        }
+        let stream = self.list.get(stream as usize);
+        stream.map_or(0, |stream| stream.before_alarm.unwrap_or(stream.calls))
     }
 
     /// The caller that a merged member is.
@@ -309,7 +317,11 @@ impl Streams {
             ways[caller as usize].push(way);
             u32::try_from(list.len() - 1).unwrap_or(u32::MAX)
         });
-        self.list[at as usize].touch(input);
+        let stream = &mut self.list[at as usize];
+        stream.touch(input);
+        if self.alarmed == Some(input) {
+            stream.end();
+        }
         at
     }
 }
