@@ -148,6 +148,36 @@ fn who_stopped_among_many_peers_left_out_no_single_message() {
 }
 
 #[test]
+fn of_two_ranks_the_other_communicators_of_the_kind_tell_who_is_wrong() {
+    let shape = "--tp 2 --pp 2 --layers 8";
+    for (ranks, fault) in [
+        (
+            "--ranks 8 --trainer torchtitan",
+            "--steps 6 --seed 762 --fault order",
+        ),
+        (
+            "--ranks 64 --nodes 8 --nccl 2.22",
+            "--steps 3 --seed 986 --fault root",
+        ),
+    ] {
+        let job = job(&format!("{ranks} {shape}"), fault).unwrap();
+        let csv = findings(&job.log);
+        let first = &csv.rows[0];
+        assert_eq!(
+            csv.get(first, "pid"),
+            job.truth["fault"]["pid"].to_string(),
+            "{fault}"
+        );
+        assert_eq!(csv.get(first, "sure"), "high");
+        let why = csv.get(first, "why");
+        assert!(
+            why.contains("of the same kind call there what the others call"),
+            "{why}"
+        );
+    }
+}
+
+#[test]
 fn an_alarm_in_one_ranks_file_ends_no_other_ranks_calls() {
     for fault in ["die", "stall"] {
         let more = format!("--steps 6 --layout per-rank --fault {fault}");

@@ -5,7 +5,7 @@ use super::compare::{Apart, Ranked, Unpaired, Why};
 use super::finding::{About, Evidence, Finding, Severity, Spot, Sure};
 use super::names::{self, Names};
 use super::streams::{Caller, Way};
-use super::words::{times, verb};
+use super::words::{counted, times, verb};
 use crate::records::is_known;
 use rustc_hash::FxHashMap;
 use std::cmp::{Ordering, Reverse};
@@ -60,12 +60,13 @@ impl<'a> Calls<'a> {
     }
 }
 
-/// Finds where the members of `apart` part. `caller` gives the caller of a number.
+/// Finds where the members of `apart` part. `caller` gives the caller of a number, `kin` others that
+/// make the same calls.
 pub(crate) fn parting(
     apart: &Apart,
-    from: u64,
-    to: u64,
+    (from, to): (u64, u64),
     details: &Details,
+    kin: &[Caller],
     caller: impl Fn(u32) -> Caller,
     names: Names<'_>,
 ) -> Parting {
@@ -114,7 +115,12 @@ pub(crate) fn parting(
                 return Parting::Unknown(Why::Damaged);
             }
             let groups = groups.into_values().collect();
-            return match different(apart, seq, groups, &all, names) {
+            let kin: Vec<&[Detail]> = kin
+                .iter()
+                .filter_map(|caller| details.get(&(*caller, Way::Collective)))
+                .map(|list| &list[..])
+                .collect();
+            return match different(apart, seq, groups, &all, &kin, names) {
                 Some(finding) => Parting::Different(Box::new(finding)),
                 None => behind(seq),
             };
@@ -143,6 +149,7 @@ fn different(
     seq: u64,
     mut groups: Vec<Vec<usize>>,
     all: &[Calls<'_>],
+    kin: &[&[Detail]],
     names: Names<'_>,
 ) -> Option<Finding> {
     groups.sort_by_key(|group| (Reverse(group.len()), group[0]));
@@ -158,6 +165,14 @@ fn different(
         groups.swap(0, usual);
         decided = true;
         why += "; what the others call has followed the same calls before";
+    } else if tied && let Some((of_kin, votes)) = of_kin(seq, &groups, all, kin) {
+        groups.swap(0, of_kin);
+        decided = true;
+        why += &format!(
+            "; {} of the same kind {} there what the others call",
+            counted(votes, "communicator"),
+            verb(votes, "calls", "call")
+        );
     }
     let right = &all[groups[0][0]];
     let wrong = &all[groups[1][0]];
@@ -241,6 +256,34 @@ fn word(expected: &Detail, made: &Detail) -> &'static str {
     } else {
         "root_mismatch"
     }
+}
+
+/// Of equally large groups the one whose call others of the communicator's kind make there too, and
+/// how many; `None` where they make each, or none.
+fn of_kin(
+    seq: u64,
+    groups: &[Vec<usize>],
+    all: &[Calls<'_>],
+    kin: &[&[Detail]],
+) -> Option<(usize, usize)> {
+    let tied = groups.iter().take_while(|g| g.len() == groups[0].len());
+    let votes: Vec<usize> = tied
+        .map(|group| {
+            let own = &all[group[0]];
+            let same = |list: &&&[Detail]| {
+                let other = Calls {
+                    member: own.member,
+                    list,
+                };
+                let both = |at: u64| own.same(at, &other, at);
+                both(seq) && seq.checked_sub(1).is_none_or(both)
+            };
+            kin.iter().filter(same).count()
+        })
+        .collect();
+    let mut those = (0..votes.len()).filter(|&at| votes[at] > 0);
+    let first = those.next()?;
+    those.next().is_none().then_some((first, votes[first]))
 }
 
 /// Of equally large groups the one whose call came before behind the same two calls; `None` where

@@ -37,6 +37,7 @@ pub mod hosts;
 mod hosts_tests;
 pub(crate) mod hygiene;
 pub mod initialisation;
+mod kin;
 pub mod known;
 mod lines;
 pub(crate) mod mismatch;

@@ -22,7 +22,7 @@ pub(crate) fn finding(
     let seen = apart.members.len();
     let begins = format!("{seen} of {of} ranks' lines are here; if they are of one communicator,");
     let first = apart.block * BLOCK;
-    let part = match mismatch::parting(apart, first, first + BLOCK, details, caller, names) {
+    let part = match mismatch::parting(apart, (first, first + BLOCK), details, &[], caller, names) {
         Parting::Different(finding) => Finding {
             says: format!("{begins} {}", finding.says),
             ..*finding

@@ -6,6 +6,7 @@ use super::behind::{self, Behind, End, LastCalls};
 use super::compare::{Apart, Compared, Ranked, Unpaired, Whose, Why, compare, whose};
 use super::evidence;
 use super::finding::{About, Evidence, Finding, Severity, Spot, Sure};
+use super::kin::{self, Kin};
 use super::mismatch::{self, AHEAD, Details, Parting};
 use super::names::{self, Names};
 use super::partly;
@@ -72,7 +73,8 @@ pub(crate) fn ranks<F: Fn(u32) -> Result<Input>>(
         });
     }
     let whose = whose(found, streams);
-    let details = read_again(&compared, found, streams, inputs)?;
+    let kin = kin::kin(&compared.apart, &whose, found);
+    let details = read_again(&compared, &kin, found, streams, inputs)?;
     let last = last_calls(&details, streams, &whose);
     let names = Names { found };
     let mut unjudged: Vec<(Why, usize)> = Vec::new();
@@ -93,7 +95,9 @@ pub(crate) fn ranks<F: Fn(u32) -> Result<Input>>(
     let mut late: Vec<&Apart> = Vec::new();
     for apart in &compared.apart {
         let first = apart.block * BLOCK;
-        match mismatch::parting(apart, first, first + BLOCK, &details, caller, names) {
+        let stretch = (first, first + BLOCK);
+        let kin = kin.get(&apart.communicator).map_or(&[][..], |kin| kin);
+        match mismatch::parting(apart, stretch, &details, kin, caller, names) {
             Parting::Different(finding) => findings.push(*finding),
             Parting::Behind if is_over(apart, found) => {
                 unjudged.push((Why::Ended, apart.communicator));
@@ -361,6 +365,7 @@ impl Pairs<'_> {
 /// Reads the stretches in which streams part, and every stream's last call.
 fn read_again<F: Fn(u32) -> Result<Input>>(
     compared: &Compared,
+    kin: &Kin,
     found: &Found,
     streams: &Streams,
     inputs: &Inputs<'_, F>,
@@ -372,24 +377,26 @@ fn read_again<F: Fn(u32) -> Result<Input>>(
         let last = calls.saturating_sub(waiting::BACK)..calls;
         wanted.entry(key).or_default().push(last);
     }
-    let mut want = |caller: Option<u32>, way: Way, block: u64| {
+    let mut want = |caller: Option<Caller>, way: Way, block: u64| {
         let Some(caller) = caller else { return };
         // Of the block before it is seen what usually comes.
         let first = block.saturating_sub(1) * BLOCK;
         let stretch = first..(block + 1) * BLOCK + AHEAD;
-        let ranges = wanted
-            .entry((*streams.callers.get(caller), way))
-            .or_default();
+        let ranges = wanted.entry((caller, way)).or_default();
         ranges.insert(0, stretch);
     };
+    let caller = |member: &Ranked| member.caller.map(|caller| *streams.callers.get(caller));
     for apart in compared.apart.iter().chain(&compared.few) {
         for member in &apart.members {
-            want(member.caller, Way::Collective, apart.block);
+            want(caller(member), Way::Collective, apart.block);
+        }
+        for &other in kin.get(&apart.communicator).into_iter().flatten() {
+            want(Some(other), Way::Collective, apart.block);
         }
     }
     for pair in &compared.unpaired {
-        want(pair.from.caller, Way::Send(pair.to.peer()), pair.block);
-        want(pair.to.caller, Way::Recv(pair.from.peer()), pair.block);
+        want(caller(&pair.from), Way::Send(pair.to.peer()), pair.block);
+        want(caller(&pair.to), Way::Recv(pair.from.peer()), pair.block);
     }
     let those = 0..u32::try_from(inputs.processes.len()).unwrap_or(u32::MAX);
     again(

@@ -32,6 +32,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 pub(crate) use fold::{Partial, Side, Sides, State};
 pub(crate) use identity::{Communicator, Gpu, Key as Named, Told, gpu};
 pub(crate) use kinds::Kind;
+pub(crate) use label::Of;
 pub use rows::{grid, look, members};
 
 /// What the logs say about communicators.
