@@ -120,6 +120,17 @@ fn a_call_left_out_before_the_rank_went_on_elsewhere_is_named() {
     );
 }
 
+/// One finding but notes: the rank that the truth names is behind.
+fn has_only_a_laggard(job: &Job, what: &str) {
+    let csv = findings(&job.log);
+    let rows = csv.rows.iter();
+    let rows = rows.filter(|row| csv.get(row, "severity") != "note");
+    let ids: Vec<&str> = rows.map(|row| csv.get(row, "finding")).collect();
+    assert_eq!(ids, ["rank_behind"], "{what}");
+    let pid = job.truth["fault"]["pid"].to_string();
+    assert_eq!(csv.get(&csv.rows[0], "pid"), pid, "{what}");
+}
+
 #[test]
 fn who_stopped_among_many_peers_left_out_no_single_message() {
     for (shape, more) in [
@@ -133,17 +144,7 @@ fn who_stopped_among_many_peers_left_out_no_single_message() {
         ),
     ] {
         let job = job(shape, more).unwrap();
-        let csv = findings(&job.log);
-        let rows = csv
-            .rows
-            .iter()
-            .filter(|row| csv.get(row, "severity") != "note");
-        let ids: Vec<&str> = rows.map(|row| csv.get(row, "finding")).collect();
-        assert_eq!(ids, ["rank_behind"], "{shape}");
-        assert_eq!(
-            csv.get(&csv.rows[0], "pid"),
-            job.truth["fault"]["pid"].to_string()
-        );
+        has_only_a_laggard(&job, shape);
     }
 }
 
@@ -183,17 +184,7 @@ fn an_alarm_in_one_ranks_file_ends_no_other_ranks_calls() {
         let more = format!("--steps 6 --layout per-rank --fault {fault}");
         let job = job("--ranks 32 --nodes 4 --tp 8 --ep 2", &more).unwrap();
         assert!(std::path::Path::new(&job.log).is_dir());
-        let csv = findings(&job.log);
-        let rows = csv
-            .rows
-            .iter()
-            .filter(|row| csv.get(row, "severity") != "note");
-        let ids: Vec<&str> = rows.map(|row| csv.get(row, "finding")).collect();
-        assert_eq!(ids, ["rank_behind"], "{fault}");
-        assert_eq!(
-            csv.get(&csv.rows[0], "pid"),
-            job.truth["fault"]["pid"].to_string()
-        );
+        has_only_a_laggard(&job, fault);
     }
 }
 

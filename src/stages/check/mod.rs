@@ -40,6 +40,7 @@ pub mod initialisation;
 mod kin;
 pub mod known;
 mod lines;
+mod messages;
 pub(crate) mod mismatch;
 pub(crate) mod names;
 mod nvls;

@@ -7,6 +7,7 @@ use super::compare::{Apart, Compared, Ranked, Unpaired, Whose, Why, compare, who
 use super::evidence;
 use super::finding::{About, Evidence, Finding, Severity, Spot, Sure};
 use super::kin::{self, Kin};
+use super::messages;
 use super::mismatch::{self, AHEAD, Details, Parting};
 use super::names::{self, Names};
 use super::partly;
@@ -352,10 +353,10 @@ impl Pairs<'_> {
             let process = self.found.sides[lacking.side].process;
             let stopped = behind.laggards.get(&process).is_some_and(|&lags| lags > 1);
             let left_out = (!stopped && pair.sent != pair.received)
-                .then(|| mismatch::left_out(pair, self.details, caller, last(lacking)))
+                .then(|| messages::left_out(pair, self.details, caller, last(lacking)))
                 .flatten();
             (all || pair.sent == pair.received || left_out.is_some())
-                .then(|| mismatch::unpaired(pair, left_out, self.details, caller, names))
+                .then(|| messages::unpaired(pair, left_out, self.details, caller, names))
                 .flatten()
         };
         self.unpaired.iter().filter_map(told).collect()
