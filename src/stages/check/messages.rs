@@ -3,7 +3,7 @@
 
 use super::again::Detail;
 use super::compare::{Ranked, Unpaired};
-use super::finding::{About, Finding, Severity, Sure};
+use super::finding::{Finding, Severity, Sure};
 use super::mismatch::{Calls, Details, spot};
 use super::names::{self, Names};
 use super::streams::{Caller, Way};
@@ -164,19 +164,11 @@ pub(crate) fn unpaired(
         );
         ("p2p_missing_counterpart", says, lacks)
     };
-    let process = names.process(about.side);
     Some(Finding {
         id,
         severity: Severity::Error,
         says,
-        about: About {
-            host: Some(process.host.clone()),
-            pid: process.pid,
-            rank: about.rank,
-            comm_id: names.id(pair.communicator),
-            seq: Some(seq),
-            step: None,
-        },
+        about: names.about(about, pair.communicator, seq),
         sure: Sure::High,
         why: match seq {
             0 => "it is the first message of the two".to_owned(),

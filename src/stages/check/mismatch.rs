@@ -2,7 +2,7 @@
 
 use super::again::Detail;
 use super::compare::{Apart, Ranked, Why};
-use super::finding::{About, Evidence, Finding, Severity, Spot, Sure};
+use super::finding::{Evidence, Finding, Severity, Spot, Sure};
 use super::names::{self, Names};
 use super::streams::{Caller, Way};
 use super::words::{counted, verb};
@@ -210,19 +210,11 @@ fn different(
     for &at in outliers.iter().take(2).chain(groups[0].iter().take(2)) {
         evidence.extend(all[at].at(seq).map(spot));
     }
-    let process = names.process(wrong.member.side);
     Some(Finding {
         id,
         severity: Severity::Error,
         says,
-        about: About {
-            host: Some(process.host.clone()),
-            pid: process.pid,
-            rank: wrong.member.rank,
-            comm_id: names.id(apart.communicator),
-            seq: Some(seq),
-            step: None,
-        },
+        about: names.about(&wrong.member, apart.communicator, seq),
         sure: if decided { Sure::High } else { Sure::Medium },
         why,
         advice: "every rank of a communicator must make the same calls in the same order: look in \
@@ -281,16 +273,21 @@ fn of_kin(
             kin.iter().filter(same).count()
         })
         .collect();
+    only(&votes).map(|at| (at, votes[at]))
+}
+
+/// The only one that has votes.
+fn only(votes: &[usize]) -> Option<usize> {
     let mut those = (0..votes.len()).filter(|&at| votes[at] > 0);
     let first = those.next()?;
-    those.next().is_none().then_some((first, votes[first]))
+    those.next().is_none().then_some(first)
 }
 
 /// Of equally large groups the one whose call came before behind the same two calls; `None` where
 /// that does not tell.
 fn usual(seq: u64, groups: &[Vec<usize>], all: &[Calls<'_>]) -> Option<usize> {
     let tied = groups.iter().take_while(|g| g.len() == groups[0].len());
-    let votes: Vec<u64> = tied
+    let votes: Vec<usize> = tied
         .map(|group| {
             let own = &all[group[0]];
             let first = own.list.first().map_or(seq, |call| call.seq);
@@ -300,13 +297,10 @@ fn usual(seq: u64, groups: &[Vec<usize>], all: &[Calls<'_>]) -> Option<usize> {
                 })
             };
             let came = (first..seq).filter(|&at| before(at) && own.same(at, own, seq));
-            came.count() as u64
+            came.count()
         })
         .collect();
-    let most = votes.iter().max().copied().filter(|&n| n > 0)?;
-    let mut those = (0..votes.len()).filter(|&at| votes[at] > 0);
-    let first = those.next().filter(|&at| votes[at] == most);
-    first.filter(|_| those.next().is_none())
+    only(&votes)
 }
 
 /// How the calls of `wrong` go on, if that tells what became of the missing one.

@@ -10,7 +10,7 @@
 //! | `ranks`, `mismatch`, `behind` | ranks that call different things, or fewer |
 //! | `cuts` | where a log may lack lines of its job |
 //! | `taken` | communicators that no line names, told by counting |
-//! | `ranks`, `mismatch`, `behind`, `partly` | ranks that call different things, or fewer |
+//! | `ranks`, `mismatch`, `kin`, `messages`, `behind`, `partly` | ranks that call different things, or fewer |
 //! | [`warnings`], [`triage`], [`known`] | WARN lines by their first cause |
 //! | [`watchdog`], `waited`, `waiting` | PyTorch's watchdog, and the calls it waited for |
 //! | [`transport`], [`hosts`], [`settings`], [`channels`], [`initialisation`] | what hosts show |

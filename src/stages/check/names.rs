@@ -2,6 +2,7 @@
 
 use super::again::Detail;
 use super::compare::Ranked;
+use super::finding::About;
 use super::words::listed;
 use crate::origin::Process;
 use crate::records::{Datatype, RedOp, has_redop, has_root};
@@ -41,6 +42,19 @@ impl Names<'_> {
                 let all: Vec<String> = members.iter().map(|m| self.rank(m)).collect();
                 listed(&all)
             }
+        }
+    }
+
+    /// A finding about a member's call.
+    pub(crate) fn about(&self, member: &Ranked, communicator: usize, seq: u64) -> About {
+        let process = self.process(member.side);
+        About {
+            host: Some(process.host.clone()),
+            pid: process.pid,
+            rank: member.rank,
+            comm_id: self.id(communicator),
+            seq: Some(seq),
+            step: None,
         }
     }
 
