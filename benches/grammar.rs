@@ -155,7 +155,7 @@ fn damaged(group: &mut BenchmarkGroup<'_, WallTime>, recogniser: &Recogniser) {
 
 /// The steps that have calls. MaxText prints a line one step late: its last has none.
 fn steps(scanned: &Scanned<Count>) -> usize {
-    let timeline = timeline::resolve(&scanned.marks, &timeline::Options::default());
+    let timeline = timeline::resolve(&scanned.marks, &[], &timeline::Options::default());
     timeline.steps.len() - usize::from(timeline.lags)
 }
 

@@ -226,7 +226,7 @@ fn surveys(c: &mut Criterion) {
     group.sample_size(20).throughput(bench.throughput());
     for jobs in jobs() {
         let found = survey(jobs);
-        let steps = timeline::resolve(&found.log.marks, &timeline::Options::default()).steps;
+        let steps = timeline::resolve(&found.log.marks, &[], &timeline::Options::default()).steps;
         assert_eq!(steps.len(), bench.made.truth.steps.len());
         for (step, truth) in steps.iter().zip(&bench.made.truth.steps) {
             let sum = found.sums.sum(step.mark);

@@ -1,6 +1,7 @@
 //! Where every line of an input went: the sum of the classes is the number of lines.
 
-use crate::source::Seen;
+use crate::source::{Broken, Seen};
+use crate::twice::Again;
 use std::collections::BTreeMap;
 
 /// What became of one line.
@@ -82,7 +83,7 @@ pub struct Account {
     pub repaired: u64,
     /// Lines of [`Class::Damaged`].
     pub damaged: u64,
-    /// Calls found, on whatever line.
+    /// Calls found, on whatever line; `u64::MAX` stands for more than can be counted.
     pub calls: u64,
     /// The first damaged places, in order.
     pub places: Vec<Place>,
@@ -107,6 +108,17 @@ pub struct Account {
     pub dropped: u64,
     /// Where some of these first are.
     pub firsts: Firsts,
+    /// Inputs before this one that have calls of it.
+    pub again: Option<Again>,
+    /// What is wrong with a packed input.
+    pub broken: Option<Broken>,
+    /// The last line has no end.
+    pub is_open: bool,
+    /// The last line is NCCL's and has neither an end nor all that belongs on it: the log is still
+    /// written, or was cut. It is of [`Class::Other`].
+    pub is_unfinished: bool,
+    /// The last damaged line, counted as those of `places` are.
+    last_place: Option<u64>,
 }
 
 impl Account {
@@ -158,8 +170,27 @@ impl Account {
         self.firsts.torn = Some(first);
     }
 
+    /// The input has ended: a last line that is only not finished is not damaged.
+    pub fn end(&mut self) {
+        let last = self.lines.checked_sub(1);
+        let is_damaged = self.damaged > 0 && last.is_some() && self.last_place == last;
+        if self.is_open && is_damaged {
+            self.is_unfinished = true;
+            self.damaged -= 1;
+            self.other += 1;
+            self.places.retain(|place| Some(place.line) != last);
+        }
+    }
+
+    /// The first damaged place but that of a last line that is not finished.
+    pub fn first_place(&self) -> Option<&Place> {
+        let is_last = |place: &Place| self.is_open && place.line + 1 == self.lines;
+        self.places.first().filter(|place| !is_last(place))
+    }
+
     /// Notes a damaged place, if it is among the first.
     pub fn place(&mut self, line: u64, column: usize, what: &'static str, text: &[u8]) {
+        self.last_place = self.last_place.max(Some(line));
         let place = Place {
             line,
             column: column as u64 + 1,
@@ -187,6 +218,9 @@ impl Account {
             );
         }
         self.firsts.merge(&next.firsts, before);
+        let last = next.last_place.map(|line| line + before);
+        self.last_place = self.last_place.max(last);
+        self.is_open = next.is_open;
         self.add(next);
     }
 
@@ -198,9 +232,11 @@ impl Account {
         self.foreign += next.foreign;
         self.repaired += next.repaired;
         self.damaged += next.damaged;
-        self.calls += next.calls;
+        // Only a table's own `calls` column can come near the end of 64 bits.
+        self.calls = self.calls.saturating_add(next.calls);
         for (code, calls) in &next.unknown_datatypes {
-            *self.unknown_datatypes.entry(*code).or_default() += calls;
+            let known = self.unknown_datatypes.entry(*code).or_default();
+            *known = known.saturating_add(*calls);
         }
         self.torn += next.torn;
         self.overwritten += next.overwritten;

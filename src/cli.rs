@@ -7,13 +7,15 @@ use crate::fold;
 use crate::formats::log;
 use crate::grammar::trainer::{Recogniser, Trainer};
 use crate::groups::By;
+use crate::man;
 use crate::progress::Bar;
 use crate::records::Basis;
 use crate::render::Sheet;
 use crate::report::{Escaped, Report};
-use crate::source::{self, Origin, expand};
+use crate::source::{self, Origin, Pattern, expand};
 use crate::timeline::{self, Marker, Window};
 use anyhow::{Context, bail};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, CommandFactory, ValueEnum};
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::PathBuf;
@@ -24,13 +26,17 @@ pub struct InputArgs {
     /// Logs, folders of logs, or - for standard input (default); gzip and zstd too
     #[arg(value_name = "FILE")]
     pub files: Vec<PathBuf>,
+    /// Of folders read only files whose name fits (with a / the path in the folder), such as
+    /// '*.log'; may be given several times
+    #[arg(long, value_name = "PATTERN")]
+    glob: Vec<Pattern>,
     /// Read files in blocks instead of mapping them: for a log that is still written
     #[arg(long, overrides_with = "mmap")]
     no_mmap: bool,
     /// Map files (default)
     #[arg(long, hide = true, overrides_with = "no_mmap")]
     mmap: bool,
-    /// Threads (default: all cores)
+    /// Threads (default: one per core; at most four per core)
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
     /// Stop at the first damaged line, with exit code 2
@@ -43,7 +49,7 @@ pub struct InputArgs {
     #[arg(short, long)]
     quiet: bool,
     /// Print a man page or shell completions
-    #[arg(long, hide = true, value_enum, value_name = "WHAT")]
+    #[arg(long, hide_short_help = true, value_enum, value_name = "WHAT")]
     pub generate: Option<Generate>,
 }
 
@@ -73,21 +79,38 @@ pub struct StepArgs {
     /// Only these steps, in the trainer's own numbers, both ends in: 45..49, 45.., ..49, 45
     #[arg(long, value_name = "A..B")]
     steps: Option<Window>,
+    #[command(flatten)]
+    lines: StepLineArgs,
+    /// Take the AWK chain's window (steps 45..50, lines after the marker) instead of the right one
+    #[arg(long, value_enum, value_name = "WHOSE")]
+    pub compat: Option<Compat>,
+}
+
+/// What a step line looks like.
+#[derive(Debug, Args, Default)]
+pub struct StepLineArgs {
     /// Whose step lines to take: nemo2, megatron, torchtitan, maxtext, ... (default: found out)
     #[arg(long, value_name = "NAME", value_parser = trainer)]
     trainer: Option<Trainer>,
     // The pattern's groups are no HTML.
     #[allow(rustdoc::invalid_html_tags)]
-    /// What a step line looks like, with groups step, time_s or time_ms, tflops:
-    /// 'step=(?P<step>\d+) took (?P<time_s>[\d.]+)'
+    /// What a step line looks like, with groups step, tflops and one of time_s, time_ms,
+    /// steps_per_s: 'step=(?P<step>\d+) took (?P<time_s>[\d.]+)' (nccl-steps --list proposes some
+    /// where it knows none)
     #[arg(long, value_name = "REGEX", conflicts_with = "trainer")]
     step_regex: Option<String>,
     /// Whether a step line comes at the end of its step or at its start
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = When::End)]
     marker: When,
-    /// Take the AWK chain's window (steps 45..50, lines after the marker) instead of the right one
-    #[arg(long, value_enum, value_name = "WHOSE")]
-    pub compat: Option<Compat>,
+}
+
+impl From<StepLineArgs> for StepArgs {
+    fn from(lines: StepLineArgs) -> StepArgs {
+        StepArgs {
+            lines,
+            ..StepArgs::default()
+        }
+    }
 }
 
 /// When a step line comes.
@@ -120,25 +143,53 @@ pub enum Format {
     Table,
 }
 
-/// The format of the output.
+impl Format {
+    /// The one that fits where the output goes.
+    fn fitting() -> Format {
+        if io::stdout().is_terminal() {
+            Format::Table
+        } else {
+            Format::Csv
+        }
+    }
+}
+
+/// The format of a table that the AWK chain does not have.
 #[derive(Debug, Args, Default)]
 pub struct FormatArgs {
     /// How rows are written (default: table on a terminal, csv in a pipe)
-    #[arg(long, value_enum)]
+    #[arg(long, value_parser = not_awk())]
     format: Option<Format>,
 }
 
 impl FormatArgs {
     /// The format asked for, or the one that fits where the output goes.
     pub fn get(&self) -> Format {
-        self.format.unwrap_or_else(|| {
-            if io::stdout().is_terminal() {
-                Format::Table
-            } else {
-                Format::Csv
-            }
-        })
+        self.format.unwrap_or_else(Format::fitting)
     }
+}
+
+/// The format of a table that the AWK chain has too.
+#[derive(Debug, Args, Default)]
+pub struct ChainFormatArgs {
+    /// How rows are written (default: table on a terminal, csv in a pipe)
+    #[arg(long, value_enum)]
+    format: Option<Format>,
+}
+
+impl ChainFormatArgs {
+    /// The format asked for, or the one that fits where the output goes.
+    pub fn get(&self) -> Format {
+        self.format.unwrap_or_else(Format::fitting)
+    }
+}
+
+/// All formats but the AWK chain's.
+fn not_awk() -> impl TypedValueParser<Value = Format> {
+    let formats = Format::value_variants().iter();
+    let offered = formats.filter(|format| **format != Format::Awk);
+    PossibleValuesParser::new(offered.filter_map(Format::to_possible_value))
+        .try_map(|name| Format::from_str(&name, false))
 }
 
 /// How calls are grouped and measured.
@@ -168,6 +219,10 @@ impl GroupArgs {
             if !by.contains(&column) {
                 by.push(column);
             }
+        }
+        // A communicator's columns have its host: a name stands for one column.
+        if by.contains(&By::Comm) {
+            by.retain(|column| *column != By::Host);
         }
         by
     }
@@ -212,7 +267,7 @@ enum BasisArg {
 
 fn trainer(name: &str) -> Result<Trainer, String> {
     Trainer::from_name(name).ok_or_else(|| {
-        let names: Vec<_> = Trainer::ALL.iter().map(|t| t.name()).collect();
+        let names: Vec<_> = Trainer::all().map(Trainer::name).collect();
         format!("expected one of {} (or use --step-regex)", names.join(", "))
     })
 }
@@ -228,13 +283,18 @@ impl StepArgs {
         if self.compat.is_some() {
             return Recogniser::regex(AWK_MARKER).map_err(anyhow::Error::msg);
         }
-        match (&self.step_regex, self.trainer) {
+        match (&self.lines.step_regex, self.lines.trainer) {
             (Some(pattern), _) => Recogniser::regex(pattern)
                 .map_err(anyhow::Error::msg)
                 .context("--step-regex"),
             (None, Some(trainer)) => Ok(Recogniser::only(trainer)),
             (None, None) => Ok(Recogniser::all()),
         }
+    }
+
+    /// True where the user said what step lines look like.
+    fn is_asked(&self) -> bool {
+        self.compat.is_some() || self.lines.step_regex.is_some() || self.lines.trainer.is_some()
     }
 
     /// The window asked for; `compat` is the AWK chain's own where none is.
@@ -269,9 +329,35 @@ impl Run {
         if input.files.is_empty() && io::stdin().is_terminal() {
             bail!("expected a log: name a file or a folder, or pipe one in (see {name} --help)");
         }
+        let (run, _) = Run::of_sides(name, input, steps, compat, &[&input.files])?;
+        Ok(run)
+    }
+
+    /// The same for a program that holds inputs against each other: those of each of `sides` are
+    /// listed by themselves, in one a file may be that is in another too.
+    ///
+    /// # Errors
+    /// As [`Run::new`].
+    pub fn of_sides(
+        name: &'static str,
+        input: &InputArgs,
+        steps: &StepArgs,
+        compat: Window,
+        sides: &[&[PathBuf]],
+    ) -> anyhow::Result<(Run, Vec<Vec<Origin>>)> {
         source::name_program(name);
-        let origins = expand(&input.files)?;
-        let marker = match (steps.compat, steps.marker) {
+        let mut report = Report::new(name, input.verbose, input.quiet);
+        let mut listed = Vec::with_capacity(sides.len());
+        for side in sides {
+            let found = expand(side, &input.glob)?;
+            report.listed(&found);
+            listed.push(found.origins);
+        }
+        let origins = listed.concat();
+        if origins.iter().filter(|&o| *o == Origin::Stdin).count() > 1 {
+            bail!("standard input (-) can be named only once");
+        }
+        let marker = match (steps.compat, steps.lines.marker) {
             (Some(_), _) | (None, When::Start) => Marker::Start,
             (None, When::End) => Marker::End,
         };
@@ -280,25 +366,27 @@ impl Run {
                 mmap: !input.no_mmap,
             },
             log: log::Options {
-                jobs: input.jobs.map_or_else(fold::default_jobs, usize::from),
+                jobs: fold::jobs(input.jobs.map(usize::from)),
                 recogniser: steps.recogniser()?,
                 strict: input.strict,
                 keep_init_lines: false,
             },
             timeline: timeline::Options {
                 marker,
+                asked: steps.is_asked(),
                 ..timeline::Options::default()
             },
             window: steps.window(compat),
         };
-        let report = Report::new(name, input.verbose, input.quiet);
         let bar = Bar::new(|| total(&origins), !input.quiet);
-        Ok(Run {
+        let report = report.beside(&bar);
+        let run = Run {
             origins,
             options,
             report,
             bar,
-        })
+        };
+        Ok((run, listed))
     }
 
     /// Says what is left to say; how the run ended.
@@ -315,11 +403,9 @@ impl Run {
 
 /// Bytes of all inputs, if all are files.
 fn total(origins: &[Origin]) -> Option<u64> {
-    origins.iter().try_fold(0_u64, |sum, origin| match origin {
-        Origin::Stdin => None,
-        Origin::Path(path) | Origin::Listed(path) => {
-            path.metadata().ok().map(|m| sum.saturating_add(m.len()))
-        }
+    origins.iter().try_fold(0_u64, |sum, origin| {
+        let meta = origin.path()?.metadata().ok()?;
+        Some(sum.saturating_add(meta.len()))
     })
 }
 
@@ -334,7 +420,7 @@ pub fn generated<C: CommandFactory>(what: Option<Generate>) -> anyhow::Result<bo
     let mut out = Vec::new();
     let shell = match what {
         Generate::Man => {
-            clap_mangen::Man::new(command).render(&mut out)?;
+            man::page(command, &mut out)?;
             io::stdout().write_all(&out)?;
             return Ok(true);
         }
@@ -381,7 +467,7 @@ pub fn with_stdout(
     // Not locked: whichever thread has the next rows writes them.
     let stdout = io::stdout();
     let mut out: Box<dyn Write + Send> = if stdout.is_terminal() {
-        Box::new(BufWriter::new(Escaped(stdout)))
+        Box::new(BufWriter::new(Escaped::new(stdout)))
     } else {
         Box::new(BufWriter::with_capacity(1 << 16, stdout))
     };
@@ -397,7 +483,7 @@ impl std::str::FromStr for Size {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Size, String> {
-        let wrong = || format!("`{text}` is no size; expected bytes or 64KB, 1MB, 2GB (of 1024)");
+        let wrong = || format!("invalid size `{text}`; expected bytes or 64KB, 1MB, 2GB (of 1024)");
         let end = text
             .find(|c: char| !c.is_ascii_digit())
             .unwrap_or(text.len());
@@ -440,7 +526,7 @@ impl std::str::FromStr for Share {
         percent
             .filter(|n| n.is_finite() && *n >= 0.0)
             .map(|n| Share(n / 100.0))
-            .ok_or_else(|| format!("`{text}` is no share; expected percent, such as 5% or 0.5%"))
+            .ok_or_else(|| format!("invalid share `{text}`; expected percent, such as 5% or 0.5%"))
     }
 }
 
@@ -455,7 +541,7 @@ impl std::str::FromStr for Address {
         text.strip_prefix("0x")
             .and_then(|digits| u64::from_str_radix(digits, 16).ok())
             .map(Address)
-            .ok_or_else(|| format!("`{text}` is no address; expected 0x and hexadecimal digits"))
+            .ok_or_else(|| format!("invalid address `{text}`; expected 0x and hexadecimal digits"))
     }
 }
 
@@ -475,6 +561,26 @@ mod tests {
         }
         assert!(Size::rising(&[Size(2), Size(1)]).is_err());
         assert!(Size::rising(&[Size(0)]).is_err());
+    }
+
+    #[test]
+    fn no_column_comes_twice() {
+        let of = |by: &[ByArg]| {
+            let group = GroupArgs {
+                by: by.to_vec(),
+                ..GroupArgs::default()
+            };
+            let columns = group.by().into_iter().flat_map(By::columns);
+            columns.copied().collect::<Vec<_>>()
+        };
+        assert_eq!(
+            of(&[ByArg::Rank, ByArg::Step, ByArg::Rank]),
+            ["rank", "step"]
+        );
+        assert_eq!(of(&[ByArg::Host, ByArg::Rank]), ["host", "rank"]);
+        let comm = ["host", "pid", "comm"];
+        assert_eq!(of(&[ByArg::Comm, ByArg::Host]), comm);
+        assert_eq!(of(&[ByArg::Host, ByArg::Comm]), comm);
     }
 
     #[test]

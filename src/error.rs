@@ -1,5 +1,6 @@
 //! The library's one error: what was expected, where, and what to do.
 
+use crate::source::shown;
 use std::io;
 use std::path::PathBuf;
 
@@ -8,12 +9,20 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum Error {
     /// A file or folder could not be opened or read.
-    #[error("{}: {cause}", path.display())]
+    #[error("{}: {cause}", shown(path))]
     Input {
         /// The path as the user gave it.
         path: PathBuf,
         /// What the system said.
         cause: io::Error,
+    },
+    /// An input that is no text.
+    #[error("{name}: {what}, expected a log as text (plain, gzip or zstd)")]
+    NoText {
+        /// The input's name.
+        name: String,
+        /// What it is.
+        what: &'static str,
     },
     /// The output could not be written.
     #[error("cannot write the output: {0}")]
@@ -21,6 +30,10 @@ pub enum Error {
     /// The input was read and is not what this program needs.
     #[error("{0}")]
     Content(String),
+    /// Steps were asked for and the input has no known step lines. The text has several lines, and
+    /// what of it is the log's is escaped.
+    #[error("{0}")]
+    Proposed(String),
     /// The arguments contradict each other or the input.
     #[error("{0}")]
     Usage(String),

@@ -19,8 +19,8 @@ pub enum Exit {
     Unanswerable,
 }
 
-/// Runs a program's body and turns its end into an exit code, with one line on stderr for an
-/// error: `<name>: error: <message>`.
+/// Runs a program's body and turns its end into an exit code, with `<name>: error: <message>` on
+/// stderr for an error: one line, but for proposals.
 pub fn run(name: &str, body: impl FnOnce() -> anyhow::Result<Exit>) -> ExitCode {
     match body() {
         Ok(Exit::Clean) => ExitCode::SUCCESS,
@@ -29,7 +29,9 @@ pub fn run(name: &str, body: impl FnOnce() -> anyhow::Result<Exit>) -> ExitCode 
         Err(e) if is_broken_pipe(&e) => ExitCode::SUCCESS,
         Err(e) => {
             // A closed stderr must not turn the code into a panic.
-            let text = crate::report::printable(&format!("{e:#}"), false);
+            let is_proposed = |e: &Error| matches!(e, Error::Proposed(_));
+            let multiline = e.downcast_ref().is_some_and(is_proposed);
+            let text = crate::report::printable(&format!("{e:#}"), multiline);
             let _ = writeln!(std::io::stderr().lock(), "{name}: error: {text}");
             ExitCode::from(2)
         }

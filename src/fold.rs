@@ -5,9 +5,15 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::sync_channel;
 use std::sync::{Condvar, Mutex};
 
-/// How many threads there are if the user does not say: the cores we may use.
-pub fn default_jobs() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
+/// How many threads a core is given at most: some may wait for a slow disk, more only for each
+/// other.
+const PER_CORE: usize = 4;
+
+/// How many threads there are where the user asks for `asked`: by default as many as there are
+/// cores that we may use, and never more than four times as many.
+pub fn jobs(asked: Option<usize>) -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    asked.map_or(cores, |asked| asked.min(PER_CORE * cores))
 }
 
 /// Runs `map` over `tasks` on `jobs` threads and gives the results to `sink` in the order of
@@ -22,6 +28,8 @@ pub fn ordered<T: Send, R: Send>(
     map: impl Fn(T) -> R + Sync,
     mut sink: impl FnMut(R) -> Result<()>,
 ) -> Result<()> {
+    // More threads than tasks would only be started.
+    let jobs = tasks.size_hint().1.map_or(jobs, |tasks| jobs.min(tasks));
     // One task needs no threads: a small file among thousands.
     let (first, second) = if jobs > 1 {
         (tasks.next(), tasks.next())
@@ -30,14 +38,15 @@ pub fn ordered<T: Send, R: Send>(
     };
     let alone = second.is_none();
     let tasks = first.into_iter().chain(second).chain(tasks);
-    if jobs <= 1 || alone {
+    let pool = if alone { None } else { Pool::of(jobs) };
+    let Some(pool) = pool else {
         return tasks.map(map).try_for_each(sink);
-    }
+    };
     let ahead = 4 * jobs;
     let tasks = Mutex::new(tasks.enumerate());
     let done = (Mutex::new(0_usize), Condvar::new());
     let (send, receive) = sync_channel::<(usize, R)>(ahead);
-    with_pool(jobs, |pool| {
+    pool.run(|pool| {
         pool.in_place_scope(|scope| {
             for _ in 0..jobs {
                 let (send, tasks, done, map) = (send.clone(), &tasks, &done, &map);
@@ -95,9 +104,10 @@ pub fn in_turn<T: Send, R: Send>(
     map: impl Fn(T) -> R + Sync,
     sink: impl FnMut(R) -> Result<()> + Send,
 ) -> Result<()> {
-    if jobs <= 1 {
+    let jobs = tasks.size_hint().1.map_or(jobs, |tasks| jobs.min(tasks));
+    let Some(pool) = Pool::of(jobs) else {
         return tasks.map(map).try_for_each(sink);
-    }
+    };
     let ahead = 4 * jobs;
     let tasks = Mutex::new(tasks.enumerate());
     let turn = Turn {
@@ -139,7 +149,7 @@ pub fn in_turn<T: Send, R: Send>(
             now.busy = false;
         }
     };
-    with_pool(jobs, |pool| {
+    pool.run(|pool| {
         pool.in_place_scope(|scope| (0..jobs).for_each(|_| scope.spawn(|_| work())));
     });
     let turn = turn.into_inner().unwrap_or_else(|e| e.into_inner());
@@ -172,32 +182,42 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// Pools at rest, by how many threads were asked for: a run shares out work many times. A run
-/// within a run (a large file among small ones) finds none here and gets its own.
-static AT_REST: Mutex<Vec<(usize, rayon::ThreadPool)>> = Mutex::new(Vec::new());
+/// Pools at rest: a run shares out work many times. A run within a run (a large file among small
+/// ones) finds none here and gets its own.
+static AT_REST: Mutex<Vec<Pool>> = Mutex::new(Vec::new());
 
-/// Gives a pool of `jobs` threads to `work`.
-fn with_pool<R>(jobs: usize, work: impl FnOnce(&rayon::ThreadPool) -> R) -> R {
-    let mut at_rest = lock(&AT_REST);
-    let found = at_rest.iter().position(|(n, _)| *n == jobs);
-    let found = found.map(|at| at_rest.swap_remove(at).1);
-    drop(at_rest);
-    let pool = found.unwrap_or_else(|| rayon_pool(jobs));
-    let result = work(&pool);
-    lock(&AT_REST).push((jobs, pool));
-    result
+/// Threads that wait for work, and how many were asked for: the machine may have refused some.
+struct Pool {
+    asked: usize,
+    threads: rayon::ThreadPool,
 }
 
-/// The pool of `jobs` threads; the machine may refuse threads, then fewer do the work.
-fn rayon_pool(jobs: usize) -> rayon::ThreadPool {
-    let mut n = jobs;
-    loop {
-        match rayon::ThreadPoolBuilder::new().num_threads(n).build() {
-            Ok(pool) => return pool,
-            Err(_) if n > 1 => n /= 2,
-            #[allow(clippy::panic)]
-            Err(e) => panic!("no thread can be started: {e}"),
+impl Pool {
+    /// A pool for the work of `jobs` threads; `None` where that is one, or where the machine starts
+    /// no thread at all (a container's limit): then the work is done here.
+    fn of(jobs: usize) -> Option<Pool> {
+        if jobs <= 1 {
+            return None;
         }
+        let mut at_rest = lock(&AT_REST);
+        if let Some(at) = at_rest.iter().position(|pool| pool.asked >= jobs) {
+            return Some(at_rest.swap_remove(at));
+        }
+        // Smaller ones would only add to the threads.
+        at_rest.clear();
+        drop(at_rest);
+        let fewer = |n: &usize| (*n > 1).then_some(n / 2);
+        let start = |n: usize| rayon::ThreadPoolBuilder::new().num_threads(n).build().ok();
+        let threads = std::iter::successors(Some(jobs), fewer).find_map(start)?;
+        let asked = jobs;
+        Some(Pool { asked, threads })
+    }
+
+    /// Gives the threads to `work`, and puts them to rest.
+    fn run<R>(self, work: impl FnOnce(&rayon::ThreadPool) -> R) -> R {
+        let result = work(&self.threads);
+        lock(&AT_REST).push(self);
+        result
     }
 }
 
@@ -226,6 +246,22 @@ mod tests {
             assert_eq!(got, (0..200).map(|i| i * i).collect::<Vec<_>>());
             assert_eq!(got, in_turns);
         }
+    }
+
+    #[test]
+    fn no_more_threads_are_started_than_there_are_tasks_or_a_machine_can_use() {
+        let cores = jobs(None);
+        assert_eq!((jobs(Some(1)), jobs(Some(65535))), (1, PER_CORE * cores));
+        let threads = Mutex::new(std::collections::BTreeSet::new());
+        let note = |_| {
+            lock(&threads).insert(format!("{:?}", std::thread::current().id()));
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        };
+        in_turn(1000, [1, 2, 3].into_iter(), note, |()| Ok(())).unwrap();
+        ordered(1000, [1, 2, 3].into_iter(), note, |()| Ok(())).unwrap();
+        assert!(lock(&threads).len() <= 6);
+        let at_rest = lock(&AT_REST).iter().map(|pool| pool.asked).max();
+        assert!(at_rest.unwrap_or(0) < 1000);
     }
 
     #[test]

@@ -13,6 +13,10 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
+mod unknown;
+
+pub use unknown::note as note_unknown;
+
 /// What groups rows further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum By {
@@ -423,6 +427,7 @@ mod tests {
                 comm: Some(0x9000 * number + 0x9000),
                 comm_id: (rank > 0).then_some(number),
                 rank: (number < 2).then_some(9 + rank),
+                ..Who::default()
             }).collect();
             let mut gathering = Gathering::default();
             let mut naive: BTreeMap<_, u64> = BTreeMap::new();

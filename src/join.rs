@@ -60,6 +60,11 @@ impl Joined {
         }
     }
 
+    /// Its line, joined.
+    pub fn text(&self) -> &[u8] {
+        &self.text
+    }
+
     /// The thread that said it, and the time stamp.
     pub fn header(&self) -> (Option<u64>, &[u8]) {
         (header::find(&self.text, 0).map(|h| h.tid), &self.time)

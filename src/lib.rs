@@ -93,8 +93,9 @@
 //! # The wire
 //!
 //! Between programs flows the call table: CSV with a header, or JSON lines. Columns are found by
-//! name and new ones go last ([`table::COLUMNS`]). An empty field means not known; nothing is
-//! guessed. A reader needs `op`, `count` and `datatype`, and makes do without the rest.
+//! name and new ones go last ([`table::COLUMNS`]). An empty field, in JSON null, means not known;
+//! nothing is guessed. Texts are written as they are: a cell that begins with `=` is nobody's formula
+//! here, and whoever opens the table in a spreadsheet imports its columns as text. A reader needs `op`, `count` and `datatype`, and makes do without the rest.
 //! [`formats`] recognises an input by its first bytes, never by its name: a log, a call table in
 //! either form, or the `op count datatype bytes` lines of the AWK chain.
 //!
@@ -118,8 +119,9 @@
 //!
 //! *Gaps.* The walk does not know steps. It numbers the gaps between marks, and a stage counts
 //! by gap. A trainer prints its line when the step is over, so only when the log has been walked
-//! can [`timeline::resolve`] name each gap: a step's, between steps, behind the last. This is
-//! why nccl-steps and nccl-comms walk a log twice and spool a pipe.
+//! can [`timeline::resolve`] name each gap: a step's, between steps, behind the last. It chooses
+//! among the shapes of step lines by the whole log, and [`attempts`] gives it the places where new
+//! processes took over. This is why nccl-steps and nccl-comms walk a log twice and spool a pipe.
 //!
 //! *The merge.* Chunks are added in the order of the file, whatever thread was first, and so the
 //! output does not depend on their number ([`fold::ordered`]). [`origin`] gives hosts, processes
@@ -131,11 +133,19 @@
 //!
 //! | to add | change |
 //! |---|---|
-//! | a trainer's step line | a file in `grammar/trainer`, its anchors, its [`grammar::trainer::Trainer`] |
+//! | a trainer's step line | a file in `grammar/trainer` with its facts, its [`grammar::trainer::Trainer`] |
+//! | what a step's time is where no line prints one | `timeline/times.rs` |
+//! | whose step lines count where there are several | `timeline/choice.rs` |
+//! | what tells a restart | [`attempts`], and a launcher's words in `grammar/trainer/launcher.rs` |
+//! | what is proposed where no step line is known | [`propose`] |
 //! | a shape of NCCL's calls | [`grammar::coll`] or [`grammar::header`], and the same in [`synth`] |
 //! | a shape of NCCL's other lines | its family's file in [`grammar::message`] |
+//! | a word by which a job ends | [`grammar::ending`] |
+//! | what a WARN means | its row in `stages/check/known/table.rs` |
+//! | what stands around a line (JSON, HTML, CSV, colours) | a layer in [`grammar::wrap`] |
 //! | a kind of damage | `scan/line.rs` to see it, [`join`] to mend it, [`synth`] to make it |
 //! | a fault of a made job | [`synth::fault`] |
+//! | a way of packing | `source/packed.rs` |
 //! | an input format | a file in [`formats`] that gives [`table::Row`]s, and its mark in [`formats::recognise`] |
 //! | a column | [`table`], where it goes last |
 //! | a grouping | [`groups::By`] and its flag in [`cli`] |
@@ -279,28 +289,34 @@
 //! - Which step a call belongs to is decided by position. Other ranks than the one that prints
 //!   the step lines may be ahead of it or behind.
 //! - Memory grows with the number of distinct things (communicators, sizes, steps when they are
-//!   told apart), not with the number of calls. A line of more than 16 MiB in a stream is cut,
+//!   told apart), not with the number of calls. Of a line of more than 16 MiB the rest is left out,
 //!   counted and said.
 //! - Counts are exact up to 2^64-1, sums of bytes are 128 bits wide. Percentiles have three
 //!   significant digits.
 //! - A mapped file that is truncated while it is read ends the program with a message and code
-//!   2; `--no-mmap` is immune.
+//!   2; `--no-mmap` is immune, but for programs that read twice: see [`source`].
+//! - Two inputs that hold the same calls are warned of by a few places of each ([`twice`]), not by all
+//!   of their bytes: a part of a log without step lines is not recognised.
 //! - Only [`source`] has `unsafe` code.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 pub mod account;
+pub mod attempts;
 pub mod calls;
 pub mod cells;
 pub mod cli;
 pub mod error;
+pub mod escape;
 pub mod exit;
 pub mod fold;
 pub mod formats;
 pub mod grammar;
 pub mod groups;
 pub mod join;
+pub mod man;
 pub mod origin;
 pub mod progress;
+pub mod propose;
 pub mod records;
 pub mod render;
 pub mod report;
@@ -311,3 +327,4 @@ pub mod synth;
 pub mod table;
 pub mod tally;
 pub mod timeline;
+pub mod twice;

@@ -2,6 +2,7 @@
 //! that a call carries one small number.
 
 use crate::grammar::message::init::{Event, Init};
+use crate::twice::{self, Again, End, Print, Twice};
 use rustc_hash::FxHashMap;
 
 /// Which process: a host and a pid. `None` where the header is missing.
@@ -88,6 +89,11 @@ impl<T: Clone + Eq + std::hash::Hash> Interner<T> {
         at
     }
 
+    /// The number of `item`, if it is known.
+    pub fn find(&self, item: &T) -> Option<u32> {
+        self.index.get(item).copied()
+    }
+
     /// All values by number.
     pub fn items(&self) -> &[T] {
         &self.items
@@ -113,6 +119,8 @@ pub struct Origins {
     pub clean: Vec<bool>,
     /// For each member: the first position its address was seen at, by its process.
     pub first_at: Vec<u64>,
+    /// For each member: by what its call there is known again ([`crate::twice`]).
+    pub prints: Vec<Print>,
 }
 
 impl Origins {
@@ -135,11 +143,12 @@ impl Origins {
         self.places.intern(Place { process, dev })
     }
 
-    /// The number of a member, first seen at `at`.
-    pub fn member(&mut self, member: Member, at: u64) -> u32 {
+    /// The number of a member, first seen at `at` with a call that is known again by `print`.
+    pub fn member(&mut self, member: Member, at: u64, print: impl FnOnce() -> Print) -> u32 {
         let index = self.members.intern(member);
         if self.first_at.len() <= index as usize {
             self.first_at.push(at);
+            self.prints.push(print());
         }
         index
     }
@@ -185,6 +194,8 @@ pub struct Merged {
     input: u32,
     /// Processes wrote over each other's bytes: a host at the start of a line may be glued too.
     pub overwritten: bool,
+    /// Which inputs have the same calls.
+    pub twice: Twice,
 }
 
 impl Merged {
@@ -206,8 +217,10 @@ impl Merged {
             let identity = self.identity(&at.init);
             meaning.insert((process, at.init.comm, at.generation), identity);
             self.uses(process, at.init.comm, at.at);
+            self.twice.init(process, &at.init, at.at);
         }
-        for (member, &first_at) in chunk.members.items().iter().zip(&chunk.first_at) {
+        let firsts = chunk.first_at.iter().zip(&chunk.prints);
+        for (member, (&first_at, &print)) in chunk.members.items().iter().zip(firsts) {
             let place = to.places[member.place as usize];
             let process = self.origins.places.get(place).process;
             let identity = if member.identity == 0 {
@@ -227,7 +240,9 @@ impl Merged {
                 identity,
                 ..*member
             };
-            to.members.push(self.origins.member(merged, first_at));
+            let number = self.origins.member(merged, first_at, Print::default);
+            self.twice.call(number, process, first_at, print);
+            to.members.push(number);
         }
         self.recent.clear();
         for at in inits {
@@ -265,7 +280,15 @@ impl Merged {
                 identity,
             },
             at,
+            Print::default,
         )
+    }
+
+    /// A call whose line, `text`, had to be joined; `member` is who made it.
+    pub fn joined_call(&mut self, member: u32, text: &[u8], at: u64) {
+        let place = self.origins.members.get(member).place;
+        let process = self.origins.places.get(place).process;
+        self.twice.call(member, process, at, twice::print(text));
     }
 
     /// An INIT line that had to be joined: it counts if nothing was known of its address.
@@ -278,6 +301,11 @@ impl Merged {
     /// Begins the next input: what was learnt holds from its first byte.
     pub fn next_input(&mut self) {
         self.input += 1;
+    }
+
+    /// The inputs in hand are read: see [`Twice::end`].
+    pub fn end_input(&mut self, ends: impl Iterator<Item = End>) -> Vec<Option<Again>> {
+        self.twice.end(self.origins.processes.items(), ends)
     }
 
     /// The processes known before `at` to use the address `comm`.

@@ -1,13 +1,28 @@
 //! Progress on a terminal, nothing in a pipe.
 
-use crate::calls::Progress;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 
+/// Progress of a run: told of bytes read.
+pub trait Progress: Sync {
+    /// `bytes` more were read.
+    fn advance(&self, bytes: u64);
+    /// All is read: output begins.
+    fn finish(&self) {}
+}
+
 /// A line on stderr that shows bytes read, if someone can see it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Bar {
     bar: ProgressBar,
+}
+
+impl Default for Bar {
+    /// One that is never shown.
+    fn default() -> Bar {
+        let bar = ProgressBar::hidden();
+        Bar { bar }
+    }
 }
 
 impl Bar {
@@ -15,9 +30,7 @@ impl Bar {
     /// inputs, where known: asked for only if it is shown, since it costs a call for each file.
     pub fn new(total: impl FnOnce() -> Option<u64>, wanted: bool) -> Bar {
         if !wanted || !std::io::stderr().is_terminal() {
-            return Bar {
-                bar: ProgressBar::hidden(),
-            };
+            return Bar::default();
         }
         let (bar, template) = match total() {
             Some(total) => (
@@ -34,6 +47,11 @@ impl Bar {
             bar.set_style(style);
         }
         Bar { bar }
+    }
+
+    /// Takes the bar away while `write` writes to stderr.
+    pub fn aside<R>(&self, write: impl FnOnce() -> R) -> R {
+        self.bar.suspend(write)
     }
 }
 

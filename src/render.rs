@@ -202,7 +202,7 @@ impl Sheet<'_> {
         self.write(jobs, out, &Csv)
     }
 
-    /// Writes each row as a line of JSON; what is not known is left out.
+    /// Writes each row as a line of JSON with all columns; what is not known is null.
     ///
     /// # Errors
     /// The output cannot be written.
@@ -386,7 +386,7 @@ mod tests {
         let csv = text(&|out| sheet.csv(2, out));
         assert_eq!(csv, "op,calls,rank\n\"a,b\",1234567,\n");
         let jsonl = text(&|out| sheet.jsonl(1, out));
-        assert_eq!(jsonl, "{\"op\":\"a,b\",\"calls\":1234567}\n");
+        assert_eq!(jsonl, "{\"op\":\"a,b\",\"calls\":1234567,\"rank\":null}\n");
         assert!(text(&|out| sheet.table(out)).contains("1 234 567"));
     }
 }

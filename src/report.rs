@@ -2,8 +2,12 @@
 //! damaged places, and what a log cannot tell.
 
 use crate::account::Account;
-use crate::source::BLOCK;
+use crate::progress::Bar;
+use crate::source::{BLOCK, Listing};
+use crate::twice::Again;
 use std::io::{IsTerminal, Write};
+
+pub use crate::escape::{Escaped, printable};
 
 /// Collects what is to be said about each input, and says it at the end.
 #[derive(Debug)]
@@ -14,6 +18,41 @@ pub struct Report {
     total: Account,
     inputs: u64,
     damaged: bool,
+    /// What is shown where these lines go.
+    bar: Bar,
+    passed: Names,
+    again: Names,
+    twice: usize,
+    unfinished: usize,
+    silent: bool,
+}
+
+/// The first of some names, and how many there are.
+#[derive(Debug, Default)]
+struct Names {
+    first: Vec<String>,
+    all: usize,
+}
+
+/// How many names are told.
+const NAMES: usize = 5;
+
+impl Names {
+    fn push(&mut self, name: String) {
+        self.all += 1;
+        if self.first.len() < NAMES {
+            self.first.push(name);
+        }
+    }
+
+    /// The names, and how many more there are.
+    fn list(&self) -> String {
+        let names = self.first.join(", ");
+        match self.all - self.first.len() {
+            0 => names,
+            more => format!("{names} and {more} more"),
+        }
+    }
 }
 
 impl Report {
@@ -26,7 +65,69 @@ impl Report {
             total: Account::default(),
             inputs: 0,
             damaged: false,
+            bar: Bar::default(),
+            passed: Names::default(),
+            again: Names::default(),
+            twice: 0,
+            unfinished: 0,
+            silent: false,
         }
+    }
+
+    /// The same, printed nowhere: what is to be said is counted all the same.
+    pub fn silent(self) -> Report {
+        Report {
+            silent: true,
+            ..self
+        }
+    }
+
+    /// The same beside a bar, which makes room for each line.
+    pub fn beside(self, bar: &Bar) -> Report {
+        Report {
+            bar: bar.clone(),
+            ..self
+        }
+    }
+
+    /// What was listed and is no input.
+    pub fn listed(&mut self, found: &Listing) {
+        for (name, what) in &found.passed {
+            self.pass(name, what);
+        }
+        for (name, read) in &found.again {
+            self.again.push(format!("{name} is {read}"));
+        }
+        for error in &found.failed {
+            self.error(&error.to_string());
+        }
+    }
+
+    /// An input whose calls are in others too.
+    pub fn again(&mut self, input: &str, again: &Again) {
+        self.twice += 1;
+        if self.twice <= NAMES {
+            let more = match again.more {
+                0 => String::new(),
+                1 => " and in 1 more input".to_owned(),
+                n => format!(" and in {n} more inputs"),
+            };
+            self.warn(&format!(
+                "{input}: calls of it are also in {}{more} and are counted twice: leave one of the \
+                 inputs out",
+                again.of
+            ));
+        }
+    }
+
+    /// Something in a folder that is no log.
+    pub fn pass(&mut self, name: &str, what: &str) {
+        self.passed.push(format!("{name} ({what})"));
+    }
+
+    /// What was passed over so far, if anything was.
+    pub fn passed(&self) -> Option<String> {
+        (self.passed.all > 0).then(|| self.passed.list())
     }
 
     /// Takes in one input's account and says what was found in it.
@@ -49,21 +150,37 @@ impl Report {
         }
         if account.damaged > account.places.len() as u64 {
             let more = account.damaged - account.places.len() as u64;
-            self.warn(&format!("{input}: {more} more damaged lines"));
+            self.warn(&format!("{input}: {}", counted(more, "more damaged line")));
+        }
+        if let Some(broken) = &account.broken {
+            self.damaged |= broken.is_lost;
+            self.warn(&format!("{input}: {}", broken.what));
+        } else if account.is_unfinished {
+            self.unfinished += 1;
+            if self.unfinished <= NAMES {
+                self.note(&format!(
+                    "{input}: the last line is not finished, as in a log that is still written or of \
+                     a job that was killed: what it would say is not counted"
+                ));
+            }
         }
         if account.overwritten >= 2 {
             self.warn(&format!(
-                "{input}: several processes wrote over each other's bytes on {} lines: they shared \
+                "{input}: several processes wrote over each other's bytes on {}: they shared \
                  one NCCL_DEBUG_FILE. Missing lines here are not missing calls; rerun with \
                  NCCL_DEBUG_FILE=nccl.%h.%p.log",
-                account.overwritten
+                counted(account.overwritten, "line")
             ));
+        }
+        if let Some(again) = &account.again {
+            self.again(input, again);
         }
         if account.ray_lines > 0 {
             self.warn(&format!(
-                "{input}: Ray left out {} lines ([repeated Nx across cluster] on {} lines): counts \
+                "{input}: Ray left out {} ([repeated Nx across cluster] on {}): counts \
                  are too low; rerun with RAY_DEDUP_LOGS=0",
-                account.ray_repeats, account.ray_lines
+                counted(account.ray_repeats, "line"),
+                counted(account.ray_lines, "line")
             ));
         }
         if account.block_lines > 0 {
@@ -88,10 +205,16 @@ impl Report {
                 account.dropped
             ));
         }
+        if account.calls == u64::MAX {
+            self.warn(&format!(
+                "{input}: the column calls adds up to more than 2^64 - 1: numbers of calls are too \
+                 low"
+            ));
+        }
         for (code, calls) in &account.unknown_datatypes {
             self.warn(&format!(
-                "{input}: {calls} calls have the unknown datatype {code}: their bytes are not \
-                 known and not in any sum of bytes"
+                "{input}: datatype {code} is unknown: the bytes of {} are in no sum of bytes",
+                counted(*calls, "call")
             ));
         }
     }
@@ -122,8 +245,28 @@ impl Report {
         }
     }
 
-    /// Says the account of all lines, if asked for or if anything was damaged.
+    /// Says what was not read, and the account of all lines, if asked for or if anything was
+    /// damaged.
     pub fn finish(&self) {
+        if let Some(passed) = self.passed() {
+            self.note(&format!("passed over, not being logs: {passed}"));
+        }
+        if self.unfinished > NAMES {
+            let more = self.unfinished - NAMES;
+            self.note(&format!(
+                "{more} more inputs have a last line that is not finished"
+            ));
+        }
+        if self.twice > NAMES {
+            let more = self.twice - NAMES;
+            self.warn(&format!(
+                "{more} more inputs have calls that are counted twice"
+            ));
+        }
+        if self.again.all > 0 {
+            let again = self.again.list();
+            self.note(&format!("read once, being the same file: {again}"));
+        }
         let t = &self.total;
         if self.verbose || t.damaged > 0 {
             let lines = t.call_lines + t.other + t.foreign + t.repaired + t.damaged;
@@ -162,6 +305,7 @@ impl Report {
         self.damaged
             || self.total.damaged > 0
             || self.total.dropped > 0
+            || self.total.calls == u64::MAX
             || !self.total.unknown_datatypes.is_empty()
     }
 
@@ -170,55 +314,63 @@ impl Report {
     }
 
     fn line(&self, text: &str) {
-        let mut stderr = std::io::stderr().lock();
-        let text = if stderr.is_terminal() {
-            printable(text, true)
-        } else {
-            text.to_owned()
-        };
-        // A closed stderr is no reason to stop.
-        let _ = writeln!(stderr, "{}: {text}", self.name);
-    }
-}
-
-/// `text` with control bytes escaped, so that log text cannot drive a terminal. Newlines stay
-/// when `multiline`.
-pub fn printable(text: &str, multiline: bool) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        if c.is_control() && !(multiline && c == '\n') {
-            out.extend(c.escape_default());
-        } else {
-            out.push(c);
+        if self.silent {
+            return;
         }
-    }
-    out
-}
-
-/// Writes to a terminal with control bytes escaped, but for line ends and tabs: rows and lines
-/// of a log carry whatever the job printed.
-#[derive(Debug)]
-pub struct Escaped<W>(pub W);
-
-impl<W: Write> Write for Escaped<W> {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        for part in bytes.chunk_by(|a, b| is_control(*a) == is_control(*b)) {
-            if part.iter().any(|b| is_control(*b)) {
-                write!(self.0, "{}", part.escape_ascii())?;
+        self.bar.aside(|| {
+            let mut stderr = std::io::stderr().lock();
+            let text = if stderr.is_terminal() {
+                printable(text, true)
             } else {
-                self.0.write_all(part)?;
-            }
-        }
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        self.0.flush()
+                text.to_owned()
+            };
+            // A closed stderr is no reason to stop.
+            let _ = writeln!(stderr, "{}: {text}", self.name);
+        });
     }
 }
 
-fn is_control(b: u8) -> bool {
-    b.is_ascii_control() && b != b'\n' && b != b'\t'
+/// A number of things: `1 line`, `2 lines`; `thing` takes an s.
+pub fn counted(n: u64, thing: &str) -> String {
+    let s = if n == 1 { "" } else { "s" };
+    format!("{n} {thing}{s}")
+}
+
+/// How many names or ranges of numbers a sentence gives.
+const SHOWN: usize = 12;
+
+/// Rising numbers as ranges: `0..7, 9`. Of many the first and the last are given.
+pub fn ranges(numbers: impl IntoIterator<Item = u64>) -> String {
+    let mut ranges: Vec<(u64, u64)> = Vec::new();
+    for number in numbers {
+        match ranges.last_mut() {
+            Some((_, last)) if last.checked_add(1) == Some(number) => *last = number,
+            _ => ranges.push((number, number)),
+        }
+    }
+    let text = |&(a, b): &(u64, u64)| {
+        if a == b {
+            a.to_string()
+        } else {
+            format!("{a}..{b}")
+        }
+    };
+    let mut parts: Vec<String> = ranges.iter().take(SHOWN).map(text).collect();
+    if let (true, Some(last)) = (ranges.len() > SHOWN, ranges.last()) {
+        parts.push(format!("... {}", text(last)));
+    }
+    parts.join(", ")
+}
+
+/// Names of a log, escaped: `a, b and 3 more`.
+pub fn names<'n>(names: impl IntoIterator<Item = &'n [u8]>) -> String {
+    let mut names = names.into_iter();
+    let text = |name: &[u8]| printable(&String::from_utf8_lossy(name), false);
+    let shown: Vec<String> = names.by_ref().take(SHOWN).map(text).collect();
+    match names.count() {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
 }
 
 #[cfg(test)]
@@ -226,16 +378,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_to_a_terminal_is_escaped() {
-        let mut out = Escaped(Vec::new());
-        out.write_all("a\x1b[2Jb\r\n█\t".as_bytes()).unwrap();
-        assert_eq!(out.0, "a\\x1b[2Jb\\r\n█\t".as_bytes());
+    fn one_thing_has_no_s() {
+        assert_eq!(counted(1, "line"), "1 line");
+        assert_eq!(counted(0, "line"), "0 lines");
     }
 
     #[test]
-    fn escapes_cannot_reach_a_terminal() {
-        assert_eq!(printable("a\x1b[31mb\r\n", false), "a\\u{1b}[31mb\\r\\n");
-        assert_eq!(printable("a\nb", true), "a\nb");
-        assert_eq!(printable("шаг 1", false), "шаг 1");
+    fn of_many_numbers_or_names_some_are_shown() {
+        assert_eq!(
+            ranges([0, 1, 2, 5, u64::MAX - 1, u64::MAX]),
+            format!("0..2, 5, {}..{}", u64::MAX - 1, u64::MAX)
+        );
+        assert_eq!(
+            ranges((0..40).step_by(2)),
+            "0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, ... 38"
+        );
+        assert_eq!(names([&b"a"[..], b"b\x1b"]), "a, b\\u{1b}");
+        assert_eq!(
+            names([&b"x"[..]; 15]),
+            format!("{} and 3 more", ["x"; 12].join(", "))
+        );
     }
 }

@@ -57,7 +57,7 @@ pub struct Row<'a> {
     pub calls: u64,
     /// What the row comes from: `log`, ...
     pub src: &'a [u8],
-    /// Nanoseconds, if the source has a duration.
+    /// Nanoseconds, if the source has a duration; of several calls together.
     pub dur_ns: Option<u64>,
     /// Which clock the duration is on.
     pub clock: &'a [u8],
@@ -156,7 +156,8 @@ impl Row<'_> {
         }
     }
 
-    /// Appends the row as a line of JSON; what is not known is left out.
+    /// Appends the row as a line of JSON; what is not known is null, so that every line has
+    /// the same keys.
     pub fn jsonl(&self, out: &mut Vec<u8>) {
         out.push(b'{');
         let mut w = Json { out, first: true };
@@ -293,48 +294,47 @@ struct Json<'o> {
 }
 
 impl Json<'_> {
-    fn key(&mut self, key: &str) -> &mut Vec<u8> {
+    /// A key, and the value that `write` appends; null where there is none.
+    fn value<T>(&mut self, key: &str, value: Option<T>, write: impl FnOnce(T, &mut Vec<u8>)) {
         if !std::mem::take(&mut self.first) {
             self.out.push(b',');
         }
         self.out.push(b'"');
         self.out.extend_from_slice(key.as_bytes());
         self.out.extend_from_slice(b"\":");
-        self.out
+        match value {
+            Some(value) => write(value, self.out),
+            None => self.out.extend_from_slice(b"null"),
+        }
     }
 
     fn number(&mut self, key: &str, value: Option<impl itoa::Integer>) {
-        if let Some(value) = value {
-            let out = self.key(key);
+        self.value(key, value, |value, out| {
             out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
-        }
+        });
     }
 
     fn pointer(&mut self, key: &str, value: Option<u64>) {
-        if let Some(value) = value {
-            let out = self.key(key);
+        self.value(key, value, |value, out| {
             out.push(b'"');
             hex(value, out);
             out.push(b'"');
-        }
+        });
     }
 
     fn show(&mut self, key: &str, value: Option<impl std::fmt::Display>) {
-        if let Some(value) = value {
-            let out = self.key(key);
+        self.value(key, value, |value, out| {
             out.push(b'"');
             show(value, out);
             out.push(b'"');
-        }
+        });
     }
 
     fn text(&mut self, key: &str, text: &[u8]) {
-        if !text.is_empty() {
-            let text = String::from_utf8_lossy(text);
-            let out = self.key(key);
+        self.value(key, (!text.is_empty()).then_some(text), |text, out| {
             // A string into a buffer: neither can fail.
-            let _ = serde_json::to_writer(out, &*text);
-        }
+            let _ = serde_json::to_writer(out, &*String::from_utf8_lossy(text));
+        });
     }
 }
 
@@ -389,12 +389,26 @@ mod tests {
     }
 
     #[test]
-    fn a_row_is_valid_json_and_leaves_out_what_is_not_known() {
+    fn a_row_is_valid_json_with_null_for_what_is_not_known() {
         let mut out = Vec::new();
         full().jsonl(&mut out);
         let value: serde_json::Value = serde_json::from_slice(&out).unwrap();
         assert_eq!(value["host"], "we\"ird");
         assert_eq!(value["count"], u64::MAX);
-        assert!(value.get("rank").is_none());
+        assert_eq!(value.get("rank"), Some(&serde_json::Value::Null));
+        // Every row has every column, in their order.
+        let mut empty = Vec::new();
+        Row::default().jsonl(&mut empty);
+        let keys = |line: &[u8]| {
+            let text = String::from_utf8_lossy(line).into_owned();
+            let at = |name: &&str| text.find(&format!("\"{name}\":"));
+            let places: Vec<_> = COLUMNS.iter().map(at).collect();
+            assert!(
+                places.iter().all(Option::is_some) && places.is_sorted(),
+                "{text}"
+            );
+        };
+        keys(&out);
+        keys(&empty);
     }
 }

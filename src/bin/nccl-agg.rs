@@ -1,9 +1,9 @@
 //! nccl-agg: see `--help`.
 
 use clap::Parser;
-use nccl_pipe::cli::{self, FormatArgs, GroupArgs, InputArgs, Run, StepArgs};
+use nccl_pipe::cli::{self, ChainFormatArgs, GroupArgs, InputArgs, Run, StepArgs};
 use nccl_pipe::exit::{self, Exit};
-use nccl_pipe::groups::By;
+use nccl_pipe::groups::{self, By};
 use nccl_pipe::{calls, stages::agg};
 use std::process::ExitCode;
 
@@ -25,7 +25,7 @@ struct Cli {
     #[command(flatten)]
     group: GroupArgs,
     #[command(flatten)]
-    format: FormatArgs,
+    format: ChainFormatArgs,
 }
 
 const AFTER: &str = "\
@@ -60,6 +60,7 @@ fn main() -> ExitCode {
             &mut run.report,
             &run.bar,
         )?;
+        groups::note_unknown(&all, &options.by, &run.report);
         let chain = || agg::chain(&all, &options);
         cli::print(
             || agg::sheet(&all, &options),

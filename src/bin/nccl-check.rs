@@ -1,11 +1,12 @@
 //! nccl-check: see `--help`.
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::{Parser, ValueEnum};
-use nccl_pipe::cli::{self, Format, InputArgs, Run, StepArgs};
+use nccl_pipe::cli::{self, Format, InputArgs, Run, StepLineArgs};
 use nccl_pipe::exit::{self, Exit};
 use nccl_pipe::stages::check::expect::{Answer, Expectations, Verdict, answers};
 use nccl_pipe::stages::check::{self, Checked, table};
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 /// What is wrong with a job, where, and how sure; and what its log cannot tell
@@ -19,9 +20,10 @@ use std::process::ExitCode;
 /// count_mismatch, datatype_mismatch, redop_mismatch, root_mismatch, p2p_missing_counterpart,
 /// rank_behind, rank_silent), and the hosts' networks, GPUDirect, NVLS, channels, versions, cards and
 /// settings. Ranks are not judged where lines may be missing: shared or damaged files, ranks without
-/// a log. WARN lines and PyTorch's watchdog are told by their first cause.
+/// a log. WARN lines and PyTorch's watchdog are reported by their first cause: as an error where the
+/// job ended by it, and as a note where they come after the job's own end.
 ///
-/// Rows (--format csv, jsonl) have severity (error, warning, note), finding (a stable word), says,
+/// Rows (--format csv, jsonl, table) have severity (error, warning, note), finding (a stable word), says,
 /// host, pid, rank, comm_id, seq and step as in the call table, sure (high, medium, low), why, advice,
 /// and the first line that shows it: input, line, text.
 #[derive(Debug, Parser)]
@@ -29,50 +31,66 @@ use std::process::ExitCode;
 struct Cli {
     #[command(flatten)]
     input: InputArgs,
+    #[command(flatten)]
+    lines: StepLineArgs,
     /// What must hold, for scripts: net=ib,gdr=on,nvls=used,versions=1,nodes=16,ranks=128,mismatch=0,
-    /// warn=0,step_time_p95<6.5. Rows are the answers then: expectation, found, verdict, why
+    /// warn=0,step_time_p95<6.5; may be given several times. Rows are the answers then: expectation,
+    /// found, verdict, why
     #[arg(long, value_name = "LIST")]
-    expect: Option<Expectations>,
+    expect: Vec<Expectations>,
     /// Rows are the questions: number, question, answerable (yes, partly, no), by, missing
     #[arg(long, conflicts_with = "expect")]
     coverage: bool,
-    /// How findings are written
-    #[arg(long, value_enum, default_value_t = Shape::Text)]
-    format: Shape,
+    /// How findings are written (default: text on a terminal, csv in a pipe)
+    #[arg(long, value_enum)]
+    format: Option<Shape>,
+    // Other programs have it: who tries it here is told what to do instead.
+    #[arg(long, hide = true, value_name = "A..B")]
+    steps: Option<String>,
 }
 
 const AFTER: &str = "\
 Examples:
   nccl-check nccl.log
-  nccl-check logs/ --format csv > findings.csv
+  nccl-check logs/ > findings.csv
+  nccl-check logs/ --format text | less
   nccl-check logs/ --expect net=ib,gdr=on,mismatch=0 || mail -s 'job broken' me
   nccl-synth --ranks 16 --tp 4 --fault skip | nccl-check
 
-Exit codes: 0 nothing wrong (notes are no fault), 1 findings, or some input was damaged, 2 failed.
+Exit codes: 0 nothing wrong (notes are no fault), 1 findings, or some input was damaged, 2 failed, 3
+nothing of NCCL's work is in the log: nothing was checked.
 With --expect: 0 all met, 1 one violated, 3 one cannot be answered from this log.";
 
 /// How findings are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Shape {
-    /// To read
+    /// A report to read, with every line that shows a finding: the default on a terminal
     Text,
-    /// Comma-separated with a header, a row a finding
+    /// Comma-separated with a header, a row a finding: the default in a pipe
     Csv,
     /// One JSON object a line
     Jsonl,
+    /// The rows as a table to look at
+    Table,
 }
 
 fn main() -> ExitCode {
     exit::run("nccl-check", || {
-        let cli = Cli::parse();
+        let mut cli = Cli::parse();
         if cli::generated::<Cli>(cli.input.generate)? {
             return Ok(Exit::Clean);
         }
-        let steps = StepArgs::default();
+        if cli.steps.is_some() {
+            bail!(
+                "nccl-check has no --steps: ranks are held against each other from their first \
+                 call on, so it takes the whole log"
+            );
+        }
+        let steps = std::mem::take(&mut cli.lines).into();
         let mut run = Run::new("nccl-check", &cli.input, &steps, cli::AWK_WINDOW)?;
         let checked = check::check(&run.origins, &run.options, &mut run.report, &run.bar)?;
-        let expected = cli.expect.as_ref();
-        let expected = expected.map(|expect| answers(expect, &checked.facts));
+        let expected = Expectations::joined(&cli.expect);
+        let expected = expected.map(|expect| answers(&expect, &checked.facts));
         write(&cli, &checked, expected.as_deref())?;
         let end = run.finish();
         Ok(match expected {
@@ -82,13 +100,18 @@ fn main() -> ExitCode {
                 Verdict::Unanswerable => Exit::Unanswerable,
             },
             None if checked.is_wrong() => Exit::Found,
+            None if checked.is_empty() && end == Exit::Clean => Exit::Unanswerable,
             None => end,
         })
     })
 }
 
 fn write(cli: &Cli, checked: &Checked, expected: Option<&[Answer]>) -> anyhow::Result<()> {
-    let format = match cli.format {
+    let fitting = || match io::stdout().is_terminal() {
+        true => Shape::Text,
+        false => Shape::Csv,
+    };
+    let format = match cli.format.unwrap_or_else(fitting) {
         Shape::Text => {
             return cli::with_stdout(|out| {
                 if !cli.coverage {
@@ -103,6 +126,7 @@ fn write(cli: &Cli, checked: &Checked, expected: Option<&[Answer]>) -> anyhow::R
         }
         Shape::Csv => Format::Csv,
         Shape::Jsonl => Format::Jsonl,
+        Shape::Table => Format::Table,
     };
     let grid = match expected {
         Some(answers) => table::answers(answers),

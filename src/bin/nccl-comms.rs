@@ -2,7 +2,7 @@
 
 use anyhow::bail;
 use clap::Parser;
-use nccl_pipe::cli::{self, Address, Format, FormatArgs, InputArgs, Run, Size, StepArgs};
+use nccl_pipe::cli::{self, Address, ChainFormatArgs, Format, InputArgs, Run, Size, StepArgs};
 use nccl_pipe::exit::{self, Exit};
 use nccl_pipe::stages::comms::{self, Filter, Form, Options};
 use std::process::ExitCode;
@@ -17,8 +17,12 @@ use std::process::ExitCode;
 /// stream, calls, src, dur_ns, clock, quality. An empty field means not known.
 ///
 /// rank and comm_id come from the log's INIT lines, if it has them. With --unique equal calls are
-/// one row: time, tid, seq, op_count and stream are then empty and calls counts them; step too,
-/// unless --steps asks for steps.
+/// one row: time, tid, seq, op_count and stream are then empty, calls counts them and dur_ns is their
+/// sum (empty where one has none); step is empty too, unless --steps asks for steps. Calls that differ
+/// in src, clock or quality are never one row.
+///
+/// A filter that no call passes is reported with what the input has instead; the table is then
+/// empty and the exit code 0, since an empty table is an answer.
 ///
 /// A log from a pipe is first copied to a temporary file (see TMPDIR), since a call's step is
 /// known only when its step line comes.
@@ -32,7 +36,7 @@ struct Cli {
     /// One row for each distinct call, with the number of calls
     #[arg(long)]
     unique: bool,
-    /// Only these operations, as printed: AllReduce,Send
+    /// Only these operations: AllReduce,Send (upper or lower case)
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     op: Vec<String>,
     /// Only these communicators, by address or by id: 0x55d0a0000000
@@ -51,14 +55,14 @@ struct Cli {
     #[arg(long, value_name = "SIZE")]
     max_bytes: Option<Size>,
     #[command(flatten)]
-    format: FormatArgs,
+    format: ChainFormatArgs,
 }
 
 const AFTER: &str = "\
 Examples:
   nccl-comms nccl.log > calls.csv
   nccl-comms nccl.log --unique --op AllGather,ReduceScatter
-  nccl-steps nccl.log --steps 45..49 | nccl-comms | nccl-hist
+  nccl-steps nccl.log --steps 45..49 --keep-init | nccl-comms | nccl-hist --by rank
 
 Exit codes: 0 all understood, 1 written but some input was damaged, 2 failed.";
 
@@ -86,6 +90,11 @@ fn main() -> ExitCode {
             min_bytes: cli.min_bytes.map(|s| s.0),
             max_bytes: cli.max_bytes.map(|s| s.0),
         };
+        if let (Some(min), Some(max)) = (filter.min_bytes, filter.max_bytes)
+            && min > max
+        {
+            bail!("--min-bytes {min} is more than --max-bytes {max}: no call can match");
+        }
         let options = Options { filter, form };
         let mut run = Run::new("nccl-comms", &cli.input, &cli.steps, cli::AWK_WINDOW)?;
         let Run {

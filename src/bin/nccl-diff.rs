@@ -5,7 +5,6 @@ use nccl_pipe::calls::Progress;
 use nccl_pipe::cli::{self, Format, FormatArgs, InputArgs, Run, Share, StepArgs};
 use nccl_pipe::exit::{self, Exit};
 use nccl_pipe::report::Report;
-use nccl_pipe::source::expand;
 use nccl_pipe::stages::diff::{self, Options, row, run};
 use nccl_pipe::timeline::Window;
 use std::process::ExitCode;
@@ -79,7 +78,9 @@ fn main() -> ExitCode {
         if cli::generated::<Cli>(cli.input.generate)? {
             return Ok(Exit::Clean);
         }
-        let mut read = Run::new("nccl-diff", &cli.input, &cli.steps, cli::AWK_WINDOW)?;
+        let sides: Vec<_> = cli.input.files.chunks(1).collect();
+        let (input, steps) = (&cli.input, &cli.steps);
+        let (mut read, sides) = Run::of_sides("nccl-diff", input, steps, cli::AWK_WINDOW, &sides)?;
         let tolerance = cli.tolerance.0;
         let times = cli.time_tolerance.map_or_else(
             || tolerance.max(Options::default().time_tolerance),
@@ -91,8 +92,13 @@ fn main() -> ExitCode {
         };
         let window = read.options.window;
         let mut side = |at: usize, window| {
-            let origins = expand(&cli.input.files[at..=at])?;
-            run::run(&origins, &read.options, window, &mut read.report, &read.bar)
+            run::run(
+                &sides[at],
+                &read.options,
+                window,
+                &mut read.report,
+                &read.bar,
+            )
         };
         let (a, b) = (side(0, window)?, side(1, cli.steps_b.or(window))?);
         read.bar.finish();

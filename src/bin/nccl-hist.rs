@@ -1,9 +1,9 @@
 //! nccl-hist: see `--help`.
 
 use clap::Parser;
-use nccl_pipe::cli::{self, Format, FormatArgs, GroupArgs, InputArgs, Run, Size, StepArgs};
+use nccl_pipe::cli::{self, ChainFormatArgs, Format, GroupArgs, InputArgs, Run, Size, StepArgs};
 use nccl_pipe::exit::{self, Exit};
-use nccl_pipe::{calls, stages::hist};
+use nccl_pipe::{calls, groups, stages::hist};
 use std::process::ExitCode;
 
 /// Histogram of NCCL calls: for each operation and size bucket the calls and their bytes
@@ -33,14 +33,14 @@ struct Cli {
     #[arg(long, conflicts_with = "edges")]
     log2: bool,
     #[command(flatten)]
-    format: FormatArgs,
+    format: ChainFormatArgs,
 }
 
 const AFTER: &str = "\
 Examples:
   nccl-hist nccl.log
   nccl-hist nccl.log --steps 45..49
-  nccl-steps nccl.log --steps 45..49 | nccl-comms | nccl-hist --by rank
+  nccl-steps nccl.log --steps 45..49 --keep-init | nccl-comms | nccl-hist --by rank
 
 Exit codes: 0 all understood, 1 written but some input was damaged, 2 failed.";
 
@@ -70,6 +70,7 @@ fn main() -> ExitCode {
             &mut run.report,
             &run.bar,
         )?;
+        groups::note_unknown(&all, &options.by, &run.report);
         let format = cli.format.get();
         let chain = || hist::chain(&all, &options);
         cli::print(

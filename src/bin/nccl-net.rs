@@ -17,7 +17,14 @@ use std::process::ExitCode;
 /// (hosts that say anything of the subject), minority, line (the first that says so) and, of
 /// several inputs, input. The job's row comes first, then the hosts that differ: minority is yes
 /// where a host says what at most half of the hosts say, lacks where it says nothing else of the
-/// subject and not what most say. Rows job.* are what the whole comes to.
+/// subject and not what most say. A host that made no communicator lacks no setting. Rows job.* are
+/// what the whole comes to. Values of settings that look like secrets (NCCL_API_TOKEN) are hidden.
+///
+/// With --pairs one row a pair of ranks and way: comm_id, or comm (the address in its process) of a
+/// communicator without an id, nranks, from_rank, to_rank, from_host, to_host, transport (P2P, SHM,
+/// NET, ...), via (how: CUMEM, IB, Socket, ...), nic (the NIC's number), direction (send or receive:
+/// which end printed it), channels (how many), gdr (GPUDirect RDMA: yes or no), pxn (the rank whose
+/// NIC is used, if that is another one's) and shared (yes or no: the connection is shared).
 #[derive(Debug, Parser)]
 #[command(name = "nccl-net", version, max_term_width = 100, after_long_help = AFTER)]
 struct Cli {
@@ -31,7 +38,7 @@ struct Cli {
     #[arg(long, conflicts_with = "dot")]
     pairs: bool,
     /// The pairs as a graph for Graphviz
-    #[arg(long)]
+    #[arg(long, conflicts_with = "format")]
     dot: bool,
     #[command(flatten)]
     format: FormatArgs,

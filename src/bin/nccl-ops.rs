@@ -1,9 +1,9 @@
 //! nccl-ops: see `--help`.
 
 use clap::Parser;
-use nccl_pipe::cli::{self, FormatArgs, GroupArgs, InputArgs, Run, StepArgs};
+use nccl_pipe::cli::{self, ChainFormatArgs, GroupArgs, InputArgs, Run, StepArgs};
 use nccl_pipe::exit::{self, Exit};
-use nccl_pipe::{calls, stages::ops};
+use nccl_pipe::{calls, groups, stages::ops};
 use std::process::ExitCode;
 
 /// Sizes of NCCL calls: for each operation how many, and the distribution of their bytes
@@ -25,7 +25,7 @@ struct Cli {
     #[command(flatten)]
     group: GroupArgs,
     #[command(flatten)]
-    format: FormatArgs,
+    format: ChainFormatArgs,
 }
 
 const AFTER: &str = "\
@@ -57,6 +57,7 @@ fn main() -> ExitCode {
             &mut run.report,
             &run.bar,
         )?;
+        groups::note_unknown(&all, &options.by, &run.report);
         let chain = || ops::chain(&all, &options);
         cli::print(
             || ops::sheet(&all, &options),

@@ -14,16 +14,21 @@ use std::process::ExitCode;
 /// follows the last step line to none. Without --steps all steps' lines are passed.
 ///
 /// --list writes segment, step, first_line, last_line, calls, total_bytes, time_s,
-/// tflops_per_gpu, steps, astray. A new segment begins where the step number falls (a restart, a new
-/// epoch). `steps` is how many steps a row stands for, more than 1 where the trainer prints every
+/// tflops_per_gpu, steps, astray and, of several inputs, file (the input's name). A new segment begins
+/// where the step number falls or new processes take over (a restart, a new epoch). `steps` is how many
+/// steps a row stands for, more than 1 where the trainer prints every
 /// k-th. `astray` is how many calls stand on the wrong side of the step's line, at least: ranks run
 /// ahead of the one that prints (empty where the log cannot tell: no INIT lines, damage, a log
 /// that begins or ends in the middle of a job). Rows `between` and `after` hold the calls that belong to no step.
+///
+/// Where the log has no step lines of a known trainer, the error shows up to three kinds of lines
+/// that may be, with the --step-regex that takes each. None is taken by itself.
 ///
 /// A log from a pipe is first copied to a temporary file (see TMPDIR). On a terminal control bytes
 /// of the log are shown escaped; in a pipe or a file its bytes are as they were.
 #[derive(Debug, Parser)]
 #[command(name = "nccl-steps", version, max_term_width = 100, after_long_help = AFTER)]
+#[command(mut_arg("format", |format| format.requires("list")))]
 struct Cli {
     #[command(flatten)]
     input: InputArgs,

@@ -32,7 +32,7 @@ macro_rules! named {
 #[command(name = "nccl-synth", version, after_long_help = EXAMPLES)]
 struct Cli {
     /// Print a man page or shell completions
-    #[arg(long, hide = true, value_enum, value_name = "WHAT")]
+    #[arg(long, hide_short_help = true, value_enum, value_name = "WHAT")]
     generate: Option<Generate>,
     /// Same seed and options, same bytes
     #[arg(long, value_name = "N", default_value_t = 1)]

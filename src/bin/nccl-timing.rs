@@ -2,7 +2,7 @@
 
 use anyhow::{Context, bail};
 use clap::Parser;
-use nccl_pipe::cli::{self, Format, FormatArgs, InputArgs, Run, StepArgs};
+use nccl_pipe::cli::{self, ChainFormatArgs, Format, InputArgs, Run, StepArgs};
 use nccl_pipe::exit::{self, Exit};
 use nccl_pipe::stages::timing;
 use nccl_pipe::timeline::Window;
@@ -11,12 +11,14 @@ use std::process::ExitCode;
 /// Step time and TFLOP/s per GPU, as the trainer prints them
 ///
 /// Reads logs with the step lines of NeMo, Megatron-LM, Megatron-Bridge, Megatron-DeepSpeed,
-/// GPT-NeoX, DeepSpeed, torchtitan, MaxText, nanotron, HF Trainer and others, or lines described
-/// with --step-regex. A field that the trainer does not print is empty. torchtitan and DeepSpeed
-/// print no step time: it is the difference of their lines' time stamps over that of their steps.
+/// GPT-NeoX, DeepSpeed, torchtitan, MaxText, nanotron, HF Trainer, MLPerf and others, or lines
+/// described with --step-regex. A field that the trainer does not print is empty. Where it prints
+/// no step time, the time follows from the lines' time stamps (without evaluations), from samples
+/// a second and the batch size that the log states, or from a progress bar's clock or rate; a
+/// note names the basis.
 ///
 /// Writes field (step_time_s, tflops_per_gpu), steps (how many values there are), mean, sd (of a
-/// sample), min, p50, p95, p99 (nearest rank: a value that was printed), max; under --per-step
+/// sample), min, p50, p95, p99 (nearest rank: a value that occurs), max; under --per-step
 /// segment, step, time_s, tflops_per_gpu.
 #[derive(Debug, Parser)]
 #[command(name = "nccl-timing", version, max_term_width = 100, after_long_help = AFTER)]
@@ -29,7 +31,7 @@ struct Cli {
     #[arg(long)]
     per_step: bool,
     #[command(flatten)]
-    format: FormatArgs,
+    format: ChainFormatArgs,
 }
 
 const AFTER: &str = "\
@@ -49,10 +51,13 @@ fn main() -> ExitCode {
         if cli::generated::<Cli>(cli.input.generate)? {
             return Ok(Exit::Clean);
         }
+        let format = cli.format.get();
+        if format == Format::Awk && cli.per_step {
+            bail!("the AWK chain has no table of steps");
+        }
         let mut run = Run::new("nccl-timing", &cli.input, &cli.steps, COMPAT)?;
         let found = timing::steps(&run.origins, &run.options, &mut run.report, &run.bar)?;
-        match cli.format.get() {
-            Format::Awk if cli.per_step => bail!("the AWK chain has no table of steps"),
+        match format {
             Format::Awk => {
                 let ends = (
                     found.first().map_or(0, |s| s.step),

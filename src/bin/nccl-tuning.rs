@@ -12,7 +12,7 @@ use std::process::ExitCode;
 /// communicator prints TUNING lines. They do not name it: from the call they belong to comes its
 /// size, and up to NCCL 2.22 the operation. TUNING lines alone do too, without these.
 ///
-/// Writes op, nranks, from_bytes and to_bytes (a range of sizes in the log with the same choice),
+/// Writes op, nranks, from_bytes and last_bytes (sizes in the log with the same choice, both in it),
 /// algorithm, protocol, min_channels, max_channels, lines (TUNING lines), calls (those found for
 /// them; up to NCCL 2.23 one line may serve several), ambiguous (lines that fit calls of several
 /// operations or sizes of communicator) and without_call. Bytes are those of the TUNING lines: count × element size, and up to NCCL 2.23

@@ -1,13 +1,16 @@
 //! The NCCL debug log: chunks walked on all cores, merged in order.
 
 use crate::account::Account;
+use crate::attempts::{Attempts, Begin};
 use crate::error::{Error, Result};
 use crate::fold;
-use crate::grammar::trainer::Recogniser;
+use crate::grammar::trainer::{Mark, Recogniser};
 use crate::join::{Joined, Joiner};
 use crate::origin::{Merged, Renumbered};
 use crate::scan::{self, Had, MarkAt, Piece, Scanned, Visit};
-use crate::source::{Chunk, Input, Texts};
+use crate::source::{Broken, Chunk, Input, Texts};
+use crate::twice::{Again, Count, End};
+use std::iter;
 
 /// How a log is read.
 #[derive(Debug)]
@@ -29,9 +32,14 @@ pub struct Log {
     pub account: Account,
     /// Its marks, in order.
     pub marks: Vec<MarkAt>,
+    /// Where new processes took over, if it has step lines.
+    pub begins: Vec<Begin>,
     /// Byte ranges of its INIT lines, if they were kept.
     pub init_lines: Vec<(u64, u64)>,
+    /// The last call.
+    last: Option<Count>,
     joiner: Joiner,
+    attempts: Attempts,
 }
 
 /// A chunk's part, in order.
@@ -88,10 +96,16 @@ impl Log {
             marks,
             fragments,
             account,
+            prints,
         } = scanned;
         let line = self.account.lines;
         let gap = self.marks.len();
         *to = merged.add(&origins, &inits);
+        self.attempts.add(&inits, to);
+        merged
+            .twice
+            .steps(&prints, marks.iter().map(|mark| mark.start));
+        self.last = prints.last.or(self.last);
         merged.overwritten |= account.overwritten > 1;
         self.account.merge(&account);
         joined.clear();
@@ -102,6 +116,9 @@ impl Log {
             }
             self.joiner
                 .feed(fragment, merged, &mut self.account, joined);
+        }
+        for call in &*joined {
+            merged.joined_call(call.member, call.text(), call.at);
         }
         self.init_lines.extend(init_lines);
         let placed = |m: MarkAt| {
@@ -123,9 +140,18 @@ impl Log {
         }
     }
 
+    /// How the log ended, if it is one input.
+    fn end_of_one(&self) -> End {
+        End {
+            calls: self.account.calls,
+            last: self.last,
+        }
+    }
+
     /// The log ended.
     pub fn end(&mut self) {
         self.joiner.close(&mut self.account);
+        self.account.end();
     }
 }
 
@@ -144,18 +170,26 @@ pub fn read<V: Visit + Send>(
     let walk = |chunk: Result<Chunk>| -> Result<Walked<V>> {
         let chunk = chunk?;
         chunk.expect();
-        let mut scanned = scan(&chunk, options, new());
+        let mut scanned = scan(&chunk, options, new())?;
         scanned.account.dropped += chunk.dropped;
+        scanned.account.is_open &= chunk.dropped == 0;
         Ok((scanned, chunk.bytes().len() as u64 + chunk.dropped))
     };
     let chunks = input.chunks(usize::MAX, scan::quiet)?;
+    let jobs = chunks.about().map_or(options.jobs, |n| options.jobs.min(n));
     let (name, strict) = (input.name(), options.strict);
+    merged.twice.begin(iter::once((name.clone(), u64::MAX)));
     let mut log = gather(&name, strict, merged, progress, sink, |take| {
-        fold::ordered(options.jobs, chunks, walk, take)
+        fold::ordered(jobs, chunks, walk, take)
     })?;
+    log.account.again = merged
+        .end_input(iter::once(log.end_of_one()))
+        .pop()
+        .flatten();
     if let Some(seen) = input.joined() {
         log.account.joined(seen);
     }
+    log.account.broken = unbroken(input, strict)?;
     Ok(log)
 }
 
@@ -199,6 +233,47 @@ impl<V> Ahead<V> {
         progress: impl Fn(u64),
         sink: impl FnMut(Part<'_, V>) -> Result<()>,
     ) -> Result<Log> {
+        merged.twice.begin(iter::once((name.to_owned(), u64::MAX)));
+        let mut log = self.gathered(name, strict, merged, progress, sink)?;
+        log.account.again = merged
+            .end_input(iter::once(log.end_of_one()))
+            .pop()
+            .flatten();
+        Ok(log)
+    }
+
+    /// The same of several inputs that were walked as one: their names, and what each had. With
+    /// the log of all of them comes for each the inputs before it that have calls of it.
+    ///
+    /// # Errors
+    /// The sink's own.
+    pub fn merge_all(
+        self,
+        names: impl Iterator<Item = String>,
+        had: &[Had],
+        merged: &mut Merged,
+        progress: impl Fn(u64),
+        sink: impl FnMut(Part<'_, V>) -> Result<()>,
+    ) -> Result<(Log, Vec<Option<Again>>)> {
+        let ends = had.iter().map(|had| had.end);
+        merged.twice.begin(names.zip(ends));
+        // Nothing in them is damaged.
+        let log = self.gathered("", false, merged, progress, sink)?;
+        let ends = had.iter().map(|had| End {
+            calls: had.calls,
+            last: had.last,
+        });
+        Ok((log, merged.end_input(ends)))
+    }
+
+    fn gathered(
+        self,
+        name: &str,
+        strict: bool,
+        merged: &mut Merged,
+        progress: impl Fn(u64),
+        sink: impl FnMut(Part<'_, V>) -> Result<()>,
+    ) -> Result<Log> {
         gather(name, strict, merged, progress, sink, |take| {
             self.0.into_iter().map(Ok).try_for_each(take)
         })
@@ -215,7 +290,10 @@ fn gather<V>(
     chunks: impl FnOnce(&mut dyn FnMut(Result<Walked<V>>) -> Result<()>) -> Result<()>,
 ) -> Result<Log> {
     merged.next_input();
-    let mut log = Log::default();
+    let mut log = Log {
+        attempts: Attempts::new(merged),
+        ..Log::default()
+    };
     let mut to = Renumbered::default();
     let mut joined = Vec::new();
     chunks(&mut |walked| {
@@ -229,6 +307,10 @@ fn gather<V>(
         }
     })?;
     log.end();
+    let is_step = |mark: &MarkAt| matches!(mark.mark, Mark::Step(_));
+    if log.marks.iter().any(is_step) {
+        log.begins = log.attempts.begins(merged);
+    }
     if strict {
         first_damage(name, &log.account)?;
     }
@@ -236,19 +318,38 @@ fn gather<V>(
 }
 
 /// Walks one chunk.
-pub fn scan<V: Visit>(chunk: &Chunk, options: &Options, visit: V) -> Scanned<V> {
-    scan::scan(
+///
+/// # Errors
+/// It is not what it was at the pass before.
+pub fn scan<V: Visit>(chunk: &Chunk, options: &Options, visit: V) -> Result<Scanned<V>> {
+    let scanned = scan::scan(
         chunk.bytes(),
         chunk.offset,
         &options.recogniser,
         options.keep_init_lines,
         visit,
-    )
+    );
+    chunk.walked()?;
+    Ok(scanned)
+}
+
+/// What is wrong with an input that is packed and was read to its end.
+///
+/// # Errors
+/// Something of it is lost, under `strict`.
+pub fn unbroken(input: &Input, strict: bool) -> Result<Option<Broken>> {
+    match input.broken() {
+        Some(broken) if strict && broken.is_lost => {
+            let (name, what) = (input.name(), broken.what);
+            Err(Error::Damaged(format!("{name}: {what}")))
+        }
+        broken => Ok(broken),
+    }
 }
 
 /// The error of `--strict`, if a line was damaged.
 pub fn first_damage(name: &str, account: &Account) -> Result<()> {
-    match account.places.first() {
+    match account.first_place() {
         Some(place) => Err(Error::Damaged(format!(
             "{name}:{}:{}: expected {}",
             place.line + 1,

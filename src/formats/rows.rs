@@ -6,13 +6,12 @@ use crate::account::{Account, Class};
 use crate::error::{Error, Result};
 use crate::grammar::token::{dec_i64, dec_u64, hex_u64};
 use crate::records::{Datatype, RedOp};
-use crate::source::Input;
+use crate::source::{Chunk, Input};
 use crate::table::Row;
+use crate::twice::Twice;
 use memchr::memchr;
 use serde::Deserialize;
 use std::borrow::Cow;
-use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
 
 /// Gives each row of `input` to `sink`, in order.
 ///
@@ -26,13 +25,43 @@ pub fn read(
     progress: impl Fn(u64),
     mut sink: impl FnMut(&Row<'_>) -> Result<()>,
 ) -> Result<Account> {
-    let mut account = Account::default();
+    let name = input.name();
+    let mut table = Table {
+        name: &name,
+        strict,
+        account: Account::default(),
+        sink: &mut sink,
+    };
     match format {
-        Format::Csv => csv_rows(input, strict, &mut account, progress, &mut sink)?,
+        Format::Csv => csv_rows(input, &mut table, progress)?,
         Format::Jsonl | Format::Chain | Format::Log => {
-            line_rows(input, format, strict, &mut account, progress, &mut sink)?;
+            line_rows(input, format, &mut table, progress)?;
         }
     }
+    let mut account = table.account;
+    account.end();
+    account.broken = super::log::unbroken(input, strict)?;
+    Ok(account)
+}
+
+/// The same, and in the account whether another input before it has calls of it.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_known(
+    input: &Input,
+    format: Format,
+    strict: bool,
+    twice: &mut Twice,
+    progress: impl Fn(u64),
+    mut sink: impl FnMut(&Row<'_>) -> Result<()>,
+) -> Result<Account> {
+    twice.begin(std::iter::once((input.name(), u64::MAX)));
+    let mut account = read(input, format, strict, progress, |row| {
+        twice.row(row);
+        sink(row)
+    })?;
+    account.again = twice.end_table(account.calls);
     Ok(account)
 }
 
@@ -58,149 +87,216 @@ pub(super) fn chain_line(line: &[u8]) -> Option<Row<'_>> {
     })
 }
 
-fn line_rows(
-    input: &Input,
-    format: Format,
+/// A table that is read.
+struct Table<'t, S> {
+    name: &'t str,
     strict: bool,
-    account: &mut Account,
-    progress: impl Fn(u64),
-    sink: &mut impl FnMut(&Row<'_>) -> Result<()>,
-) -> Result<()> {
-    let failed = |source| Error::Input {
-        path: PathBuf::from(input.name()),
-        cause: source,
-    };
-    let mut reader = BufReader::with_capacity(1 << 20, input.reader()?);
-    let mut line = Vec::new();
-    let name = input.name();
-    loop {
-        line.clear();
-        let n = reader.read_until(b'\n', &mut line).map_err(failed)?;
-        if n == 0 {
-            return Ok(());
-        }
-        progress(n as u64);
-        let text = line.trim_ascii();
-        if text.is_empty() {
-            account.line(Class::Foreign);
-            continue;
-        }
-        let json: JsonRow<'_>;
-        let row = if format == Format::Jsonl {
-            match serde_json::from_slice(text) {
-                Ok(parsed) => {
-                    json = parsed;
-                    json.row()
+    account: Account,
+    sink: &'t mut S,
+}
+
+/// What a line of a table lacks.
+type Lacks = &'static str;
+
+impl<S: FnMut(&Row<'_>) -> Result<()>> Table<'_, S> {
+    /// Counts one row, which stands on `lines` lines and is `text`, and passes it on.
+    fn row(&mut self, row: Result<Row<'_>, Lacks>, text: &[u8], lines: u64) -> Result<()> {
+        let account = &mut self.account;
+        match row {
+            Ok(row) => {
+                account.calls = account.calls.saturating_add(row.calls);
+                (0..lines).for_each(|_| account.line(Class::Call));
+                if let Some(datatype) = row.datatype.filter(|d| d.size().is_none()) {
+                    let known = account.unknown_datatypes.entry(datatype.0).or_default();
+                    *known = known.saturating_add(row.calls);
                 }
-                Err(_) => Err("a JSON object with op, count and datatype"),
+                (self.sink)(&row)
             }
-        } else {
-            chain_line(text).ok_or("op count datatype bytes")
-        };
-        one(row, text, strict, &name, account, sink)?;
+            Err(what) => {
+                account.place(account.lines, 0, what, text);
+                (0..lines).for_each(|_| account.line(Class::Damaged));
+                // A last line without an end is not damaged yet.
+                if self.strict && (text.ends_with(b"\n") || text.len() > LONGEST_ROW) {
+                    super::log::first_damage(self.name, account)
+                } else {
+                    Ok(())
+                }
+            }
+        }
+    }
+
+    /// Lines that are no rows: blank ones, a header.
+    fn others(&mut self, lines: u64) {
+        (0..lines).for_each(|_| self.account.line(Class::Foreign));
+    }
+
+    /// A part of the input that was read.
+    fn chunk(&mut self, chunk: &Chunk, progress: &impl Fn(u64)) {
+        progress(chunk.bytes().len() as u64 + chunk.dropped);
+        self.account.dropped += chunk.dropped;
+        let is_open = chunk.bytes().last().is_some_and(|&b| b != b'\n');
+        self.account.is_open = is_open && chunk.dropped == 0;
     }
 }
 
-/// Counts one row and passes it on.
-fn one(
-    row: std::result::Result<Row<'_>, &'static str>,
-    text: &[u8],
-    strict: bool,
-    name: &str,
-    account: &mut Account,
-    sink: &mut impl FnMut(&Row<'_>) -> Result<()>,
+/// The longest row that is read: those that are written have a few hundred bytes, and a quote that
+/// is never closed must not fill the memory.
+const LONGEST_ROW: usize = 1 << 20;
+
+const TOO_LONG: Lacks = "a row of at most 1 MiB";
+
+fn line_rows(
+    input: &Input,
+    format: Format,
+    table: &mut Table<'_, impl FnMut(&Row<'_>) -> Result<()>>,
+    progress: impl Fn(u64),
 ) -> Result<()> {
-    match row {
-        Ok(row) => {
-            account.calls = account.calls.saturating_add(row.calls);
-            account.line(Class::Call);
-            if let Some(datatype) = row.datatype.filter(|d| d.size().is_none()) {
-                let known = account.unknown_datatypes.entry(datatype.0).or_default();
-                *known = known.saturating_add(row.calls);
-            }
-            sink(&row)
-        }
-        Err(what) => {
-            account.place(account.lines, 0, what, text);
-            account.line(Class::Damaged);
-            if strict {
-                super::log::first_damage(name, account)
+    for chunk in input.chunks(CHUNK, |_| true)? {
+        let chunk = chunk?;
+        for line in lines(chunk.bytes()) {
+            let text = line.trim_ascii();
+            let json: JsonRow<'_>;
+            let row = if text.is_empty() {
+                table.others(1);
+                continue;
+            } else if line.len() > LONGEST_ROW {
+                Err(TOO_LONG)
+            } else if format == Format::Jsonl {
+                match serde_json::from_slice(text) {
+                    Ok(parsed) => {
+                        json = parsed;
+                        json.row()
+                    }
+                    Err(_) => Err("a JSON object with op, count and datatype"),
+                }
             } else {
-                Ok(())
-            }
+                chain_line(text).ok_or("op count datatype bytes")
+            };
+            table.row(row, line, 1)?;
         }
+        table.chunk(&chunk, &progress);
+        chunk.walked()?;
     }
+    Ok(())
 }
 
 fn csv_rows(
     input: &Input,
-    strict: bool,
-    account: &mut Account,
+    table: &mut Table<'_, impl FnMut(&Row<'_>) -> Result<()>>,
     progress: impl Fn(u64),
-    sink: &mut impl FnMut(&Row<'_>) -> Result<()>,
 ) -> Result<()> {
-    let name = input.name();
-    let mut record = csv::ByteRecord::new();
-    let mut columns: Option<Columns> = None;
+    let mut csv = CsvRows {
+        record: csv::ByteRecord::new(),
+        columns: None,
+    };
     // A record whose quoted field goes on over line ends.
     let mut open: Vec<u8> = Vec::new();
-    let mut take =
-        |line: &[u8], has_quotes: bool, record: &mut csv::ByteRecord, account: &mut Account| {
-            if line.is_empty() {
-                return Ok(());
-            }
-            let Some(columns) = &columns else {
-                quoted(line, record);
-                columns = Some(Columns::find(record, &name)?);
-                account.line(Class::Foreign);
-                return Ok(());
-            };
-            let plain = if has_quotes && memchr(b'"', line).is_some() {
-                None
-            } else {
-                columns.plain(line)
-            };
-            let row = match plain {
-                Some(row) => row,
-                None => {
-                    quoted(line, record);
-                    columns.row(|at| record.get(at))
-                }
-            };
-            one(row, line, strict, &name, account, sink)
-        };
     for chunk in input.chunks(CHUNK, |_| true)? {
         let chunk = chunk?;
-        progress(chunk.bytes().len() as u64);
         // Few tables have quotes at all.
         let has_quotes = memchr(b'"', chunk.bytes()).is_some();
         for line in lines(chunk.bytes()) {
             let turns = has_quotes && is_open(line);
             if open.is_empty() && !turns {
-                take(line.trim_ascii_end(), has_quotes, &mut record, account)?;
+                csv.record(line, has_quotes, table)?;
+                continue;
+            }
+            if open.len() + line.len() > LONGEST_ROW {
+                csv.one_by_one(&mut open, table)?;
+                csv.record(line, true, table)?;
                 continue;
             }
             // The first line opened a field, the next one with a quote too many closes it.
             let closes = turns && !open.is_empty();
             open.extend_from_slice(line);
-            if closes || open.len() > LONGEST_RECORD {
-                take(open.trim_ascii_end(), true, &mut record, account)?;
+            if closes {
+                csv.record(&open, true, table)?;
                 open.clear();
             }
         }
+        table.chunk(&chunk, &progress);
+        chunk.walked()?;
     }
-    take(open.trim_ascii_end(), true, &mut record, account)?;
-    match columns {
+    csv.one_by_one(&mut open, table)?;
+    match csv.columns {
         Some(_) => Ok(()),
-        None => Columns::find(&record, &name).map(|_| ()),
+        None => Columns::find(&csv.record, table.name).map(|_| ()),
+    }
+}
+
+/// Reads a CSV table record by record.
+struct CsvRows {
+    record: csv::ByteRecord,
+    /// Once the header was read.
+    columns: Option<Columns>,
+}
+
+impl CsvRows {
+    /// A record, with its line's end.
+    fn record(
+        &mut self,
+        text: &[u8],
+        has_quotes: bool,
+        table: &mut Table<'_, impl FnMut(&Row<'_>) -> Result<()>>,
+    ) -> Result<()> {
+        let has_quotes = has_quotes && memchr(b'"', text).is_some();
+        let lines = if has_quotes { lines(text).count() } else { 1 } as u64;
+        let line = ended(text);
+        if line.trim_ascii().is_empty() {
+            table.others(lines);
+            return Ok(());
+        }
+        if line.len() > LONGEST_ROW {
+            return match &self.columns {
+                Some(_) => table.row(Err(TOO_LONG), text, lines),
+                None => Columns::find(&self.record, table.name).map(|_| ()),
+            };
+        }
+        let Some(columns) = &self.columns else {
+            quoted(line, &mut self.record);
+            self.columns = Some(Columns::find(&self.record, table.name)?);
+            table.others(lines);
+            return Ok(());
+        };
+        let line = match columns.ends_in_text {
+            true => line,
+            false => line.trim_ascii_end(),
+        };
+        // What is cut in a last line may be a number's end.
+        let is_last = !text.ends_with(b"\n");
+        let plain = if has_quotes || is_last {
+            None
+        } else {
+            columns.plain(line)
+        };
+        let row = match plain {
+            Some(row) => row,
+            None => {
+                quoted(line, &mut self.record);
+                match self.record.len() < columns.width && is_last {
+                    true => Err("the rest of the row"),
+                    false => columns.row(|at| self.record.get(at)),
+                }
+            }
+        };
+        table.row(row, text, lines)
+    }
+
+    /// Lines behind a quote that is not closed: each by itself, so that one cut row does not take
+    /// those behind it along.
+    fn one_by_one(
+        &mut self,
+        open: &mut Vec<u8>,
+        table: &mut Table<'_, impl FnMut(&Row<'_>) -> Result<()>>,
+    ) -> Result<()> {
+        lines(open).try_for_each(|line| self.record(line, true, table))?;
+        open.clear();
+        Ok(())
     }
 }
 
 /// Bytes of a table that are looked at together.
 const CHUNK: usize = 1 << 20;
-
-/// The longest record that is read; a quote that is never closed must not fill the memory.
-const LONGEST_RECORD: usize = 1 << 24;
 
 /// The lines of `bytes`, with their ends.
 fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
@@ -211,6 +307,15 @@ fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
         rest = behind;
         (!line.is_empty()).then_some(line)
     })
+}
+
+/// A record without the ends of its last line.
+fn ended(record: &[u8]) -> &[u8] {
+    let mut record = record;
+    while let [rest @ .., b'\n' | b'\r'] = record {
+        record = rest;
+    }
+    record
 }
 
 /// True where a quoted field is not closed in `text`.
@@ -232,7 +337,14 @@ fn quoted(text: &[u8], record: &mut csv::ByteRecord) {
 /// Where each known column stands.
 struct Columns {
     at: [Option<usize>; crate::table::COLUMNS.len()],
+    /// The last column is a text: blanks at the end of a row are its own.
+    ends_in_text: bool,
+    /// How many columns there are, known or not.
+    width: usize,
 }
+
+/// The columns that hold whatever was printed.
+const TEXTS: [&str; 5] = ["time", "host", "src", "clock", "quality"];
 
 impl Columns {
     fn find(header: &csv::ByteRecord, name: &str) -> Result<Columns> {
@@ -241,7 +353,13 @@ impl Columns {
                 .iter()
                 .position(|h| h.trim_ascii() == column.as_bytes())
         });
-        let columns = Columns { at };
+        let last = header.iter().next_back().unwrap_or_default();
+        let is_last = |name: &&str| last.trim_ascii() == name.as_bytes();
+        let columns = Columns {
+            at,
+            ends_in_text: TEXTS.iter().any(is_last),
+            width: header.len(),
+        };
         for needed in ["op", "count", "datatype"] {
             if columns.of(needed).is_none() {
                 return Err(Error::Content(format!(
@@ -259,7 +377,7 @@ impl Columns {
 
     /// The row of a line without quotes, cut at its commas; `None` for one with more fields than
     /// are looked at here.
-    fn plain<'r>(&self, line: &'r [u8]) -> Option<std::result::Result<Row<'r>, &'static str>> {
+    fn plain<'r>(&self, line: &'r [u8]) -> Option<Result<Row<'r>, Lacks>> {
         const FIELDS: usize = 32;
         let mut fields: [&[u8]; FIELDS] = [b""; FIELDS];
         let mut n = 0;
@@ -292,10 +410,7 @@ impl Columns {
         Some(self.row(|at| fields.get(at).copied()))
     }
 
-    fn row<'r>(
-        &self,
-        get: impl Fn(usize) -> Option<&'r [u8]>,
-    ) -> std::result::Result<Row<'r>, &'static str> {
+    fn row<'r>(&self, get: impl Fn(usize) -> Option<&'r [u8]>) -> Result<Row<'r>, Lacks> {
         // In the order of `table::COLUMNS`.
         let field = |i: usize| self.at[i].and_then(&get).unwrap_or(b"");
         let row = Row {
@@ -340,7 +455,7 @@ fn commas(word: u64) -> u64 {
     !(((other & LOW) + LOW) | other | LOW)
 }
 
-type Field<T> = std::result::Result<Option<T>, &'static str>;
+type Field<T> = Result<Option<T>, Lacks>;
 
 #[inline(always)]
 fn number(text: &[u8], what: &'static str) -> Field<u64> {
@@ -448,7 +563,7 @@ struct JsonRow<'a> {
 }
 
 impl JsonRow<'_> {
-    fn row(&self) -> std::result::Result<Row<'_>, &'static str> {
+    fn row(&self) -> Result<Row<'_>, Lacks> {
         fn text<'t>(field: &'t Option<Cow<'_, str>>) -> &'t [u8] {
             field.as_deref().unwrap_or("").as_bytes()
         }
@@ -495,7 +610,8 @@ mod tests {
             at in proptest::collection::vec(proptest::option::of(0..40_usize), 24),
         ) {
             let line = fields.join(",");
-            let columns = Columns { at: at.try_into().unwrap() };
+            let at = at.try_into().unwrap();
+            let columns = Columns { at, ends_in_text: true, width: 0 };
             let mut record = csv::ByteRecord::new();
             quoted(line.as_bytes(), &mut record);
             let expected = columns.row(|at| record.get(at));
@@ -526,6 +642,56 @@ mod tests {
             let expected = bytes.map(|b| if b == b',' { 0x80 } else { 0 });
             prop_assert_eq!(commas(u64::from_le_bytes(bytes)).to_le_bytes(), expected);
         }
+    }
+
+    /// The rows of a table with what its account says.
+    fn read_all(text: &str) -> (Vec<String>, Account) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t.csv");
+        std::fs::write(&path, text).unwrap();
+        let origin = crate::source::Origin::Path(path);
+        let input = Input::open(&origin, crate::source::Options::default()).unwrap();
+        let mut rows = Vec::new();
+        let each = |row: &Row<'_>| {
+            rows.push(format!(
+                "{} {:?} {:?}",
+                String::from_utf8_lossy(row.op),
+                String::from_utf8_lossy(row.host),
+                row.datatype
+            ));
+            Ok(())
+        };
+        let account = read(&input, Format::Csv, false, |_| {}, each).unwrap();
+        (rows, account)
+    }
+
+    #[test]
+    fn blanks_at_the_end_belong_to_a_text_and_to_nothing_else() {
+        let (rows, _) = read_all("op,count,datatype,host\nSend,1,int8,a \t\r\nSend,1,int8, \n");
+        assert_eq!(
+            rows,
+            [
+                "Send \"a \\t\" Some(Datatype(0))",
+                "Send \" \" Some(Datatype(0))"
+            ]
+        );
+        let (rows, account) = read_all("op,host,count,datatype\nSend,a,1,int8  \r\n");
+        assert_eq!(rows, ["Send \"a\" Some(Datatype(0))"]);
+        assert_eq!(account.damaged, 0);
+    }
+
+    #[test]
+    fn lines_of_a_table_add_up_and_damage_is_where_it_is() {
+        let text =
+            "op,count,datatype,host\n\n  \nSend,1,int8,\"a\nb\"\nSend,x,int8,c\n\nSend,2,int8,d";
+        let (rows, account) = read_all(text);
+        assert_eq!(rows.len(), 2);
+        assert_eq!((account.lines, account.calls), (8, 2));
+        assert_eq!(
+            (account.call_lines, account.foreign, account.damaged),
+            (3, 4, 1)
+        );
+        assert_eq!(account.places[0].line, 5);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! ```text
 //! host:pid:tid [dev] NCCL INFO body                    INFO
 //! host:pid:tid [dev] file:line (func) NCCL WARN body   WARN; (func) since 2.30.7
+//! host:pid:tid [dev] file:line (func) NCCL ATTN body   2.32
 //! host:pid:tid [dev] 123.456 func:line NCCL TRACE body TRACE
 //! host:pid:tid [dev] 1558545003174220 NCCL INFO body   old RCCL
 //! host:pid:tid NCCL CALL fn(args)                      CALL
@@ -22,6 +23,9 @@ pub enum Level {
     Info,
     /// `NCCL WARN`.
     Warn,
+    /// `NCCL ATTN`, since 2.32: what was a WARN or an INFO line before, such as a plugin that could
+    /// not be initialised.
+    Attention,
     /// `NCCL CALL`: the API call's twin of a COLL line, never a second call.
     Call,
     /// `NCCL TRACE`.
@@ -76,7 +80,6 @@ fn at_colon(line: &[u8], floor: usize, colon: usize) -> Option<Header<'_>> {
         .iter()
         .rposition(|&b| !is_host_byte(b))
         .map_or(floor, |i| floor + i + 1);
-    let start = behind_escape(line, start);
     if start >= colon {
         return None;
     }
@@ -91,20 +94,6 @@ fn at_colon(line: &[u8], floor: usize, colon: usize) -> Option<Header<'_>> {
         dev,
         level,
     })
-}
-
-/// `start` without the end of a terminal's escape sequence (`ESC [ 2 J`), whose last bytes look
-/// like a host's first.
-fn behind_escape(line: &[u8], start: usize) -> usize {
-    if !line[..start].ends_with(b"\x1b[") {
-        return start;
-    }
-    let rest = &line[start..];
-    let parameters = rest
-        .iter()
-        .take_while(|b| b.is_ascii_digit() || **b == b';')
-        .count();
-    start + parameters + 1
 }
 
 /// `pid:tid [dev] ` or `pid:tid `.
@@ -141,9 +130,10 @@ fn level(input: &[u8], has_dev: bool) -> Option<(Level, &[u8])> {
         return None;
     }
     let rest = &input[nccl + b"NCCL ".len()..];
-    let known: [(&[u8], Level); 4] = [
+    let known: [(&[u8], Level); 5] = [
         (b"INFO ", Level::Info),
         (b"WARN ", Level::Warn),
+        (b"ATTN ", Level::Attention),
         (b"TRACE ", Level::Trace),
         (b"ABORT ", Level::Other),
     ];
@@ -239,6 +229,10 @@ mod tests {
             ("h:1:2 [0] transport/net_ib.cc:789 NCCL WARN x", Level::Warn),
             ("h:1:2 [0] net.cc:7 (ncclNetInit) NCCL WARN x", Level::Warn),
             (
+                "h:1:2 [0] plugin/net.cc:7 (ncclNetInit) NCCL ATTN x",
+                Level::Attention,
+            ),
+            (
                 "[2026-03-03 12:11:38] h:1:2 [0] a.cc:1 NCCL WARN x",
                 Level::Warn,
             ),
@@ -271,9 +265,6 @@ mod tests {
             "[0] ",
             "[default0]:",
             "(RayTrainWorker pid=615, ip=10.72.7.6) ",
-            "\x1b[36m(W pid=5310)\x1b[0m ",
-            "\x1b[H\x1b[2J",
-            "\x1b[31m",
             "  | 2025-05-16T16:39:51.208-07:00 | ",
             "[2026-04-28 14:14:49] ",
             "12:11:38 ",

@@ -2,8 +2,10 @@
 //! knowledge of files, of other lines, or of tables.
 
 pub mod coll;
+pub mod ending;
 pub mod header;
 pub mod hot;
 pub mod message;
 pub mod token;
 pub mod trainer;
+pub mod wrap;

@@ -34,7 +34,7 @@ impl Form for Csv {
     }
 }
 
-/// An object of what is known, under the columns' names.
+/// An object with a value under each column's name; null is not known.
 pub(super) struct Json<'a>(pub(super) &'a [String]);
 
 impl Form for Json<'_> {
@@ -43,13 +43,13 @@ impl Form for Json<'_> {
     }
 
     fn cell(&self, at: usize, cell: &Cell<'_>, numbers: &mut Numbers, out: &mut Vec<u8>) {
-        if *cell == Cell::Empty {
-            return;
-        }
         out.push(b'"');
         out.extend_from_slice(self.0[at].as_bytes());
         out.extend_from_slice(b"\":");
         match cell {
+            Cell::Empty => out.extend_from_slice(b"null"),
+            // As in CSV: an empty field is not known.
+            Cell::Text(text) if text.is_empty() => out.extend_from_slice(b"null"),
             Cell::Text(text) => {
                 let text = String::from_utf8_lossy(text);
                 // A string into a buffer: neither can fail.

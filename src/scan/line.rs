@@ -5,11 +5,14 @@ use super::{Fragment, MarkAt, Piece, Said, Scan, Speaker, Visit};
 use crate::account::Class;
 use crate::grammar::coll::{self, Coll};
 use crate::grammar::header::{self, Header, Level};
-use crate::grammar::message::{self, Message, init, version};
+use crate::grammar::message::version::{self, Version};
+use crate::grammar::message::{self, Message, init};
 use crate::grammar::token::Expected;
 use crate::grammar::trainer::{Found, Recogniser};
+use crate::grammar::wrap::{self, Unwrapped};
 use crate::records::is_known;
-use memchr::{memchr, memmem, memrchr};
+use crate::twice;
+use memchr::{memchr, memchr2, memmem, memrchr};
 use std::sync::LazyLock;
 
 /// What is missing of a line that NCCL itself cut.
@@ -71,6 +74,8 @@ pub(super) fn is_prefix(prefix: &[u8], recogniser: &Recogniser) -> bool {
 
 /// Something on a line, by its place in it.
 enum Thing<'a> {
+    /// A line that is not NCCL's, beside others on a line of the file.
+    Foreign(&'a [u8]),
     Mark(Found),
     Call(Coll<'a>, Speaker, &'a [u8]),
     Init(init::Init, Speaker),
@@ -86,7 +91,37 @@ struct Verdict<'a> {
     waits: bool,
 }
 
-impl<'a, V: Visit> Scan<'a, V> {
+/// A line of the file: as it is, or without what stands around the lines in it.
+struct Text<'l> {
+    /// Where it begins in the chunk, and where the next one does.
+    start: usize,
+    next: usize,
+    /// The line; or those in it, with `\n` between them.
+    text: &'l [u8],
+    unwrapped: Option<&'l Unwrapped>,
+}
+
+impl Text<'_> {
+    /// Where the byte at `at` of the text stands in the line.
+    fn place(&self, at: usize) -> usize {
+        self.unwrapped.map_or(at, |unwrapped| unwrapped.place(at))
+    }
+
+    /// Where it stands in the chunk.
+    fn at(&self, at: usize) -> usize {
+        self.start + self.place(at)
+    }
+
+    /// From where to where in the chunk a reader needs, to find again what stands at `at`.
+    fn around(&self, at: usize) -> (usize, usize) {
+        let begin = memrchr(b'\n', &self.text[..at]).map(|end| self.at(end + 1));
+        let end = memchr(b'\n', &self.text[at..]).map(|end| self.at(at + end + 1));
+        (begin.unwrap_or(self.start), end.unwrap_or(self.next))
+    }
+}
+
+// The text of a line may be a copy that does not live as long as the chunk.
+impl<'a, V: Visit> Scan<'_, V> {
     /// Takes the line at `start`, and the next one too if a step line was spliced into this
     /// one. Gives where the line after starts.
     pub(super) fn long(&mut self, start: usize) -> usize {
@@ -103,15 +138,31 @@ impl<'a, V: Visit> Scan<'a, V> {
             self.out.account.line(Class::Foreign);
             return next;
         }
-        let mut found = std::mem::take(&mut self.found);
-        found.clear();
-        if self.recogniser.may_mark(line) {
-            self.recogniser.marks(line, &mut found);
+        self.repeats(line);
+        let recogniser = self.recogniser;
+        if let Some(unwrapped) = wrap::unwrapped(line, &|text| is_wanted(text, recogniser))
+            && unwrapped.lines().next().is_some()
+            && self.wrapped((start, next), line, &unwrapped)
+        {
+            return next;
         }
+        let mut found = std::mem::take(&mut self.found);
+        marks(self.recogniser, line, &mut found);
         let next = match self.spliced(start, line, next, &found) {
             Some(after) => after,
             None => {
-                self.plain(start, line, next, &found);
+                let verdict = self.verdict(line, &found);
+                let unwrapped = None;
+                let text = line;
+                self.commit(
+                    &Text {
+                        start,
+                        next,
+                        text,
+                        unwrapped,
+                    },
+                    verdict,
+                );
                 next
             }
         };
@@ -119,37 +170,69 @@ impl<'a, V: Visit> Scan<'a, V> {
         next
     }
 
-    fn plain(&mut self, start: usize, line: &'a [u8], next: usize, found: &[Found]) {
-        let mut v = Verdict {
-            things: Vec::new(),
-            class: Class::Foreign,
-            damage: None,
-            waits: false,
+    /// Takes the lines that stand in `line`. False where none of them is a step line and `line`
+    /// itself is one: then it is the trainer's own.
+    fn wrapped(&mut self, (start, next): (usize, usize), line: &[u8], inner: &Unwrapped) -> bool {
+        let mut found = std::mem::take(&mut self.found);
+        let has_mark = |text: &[u8], found: &mut Vec<Found>| {
+            marks(self.recogniser, text, found);
+            !found.is_empty()
         };
-        v.things
-            .extend(found.iter().map(|f| (f.start, Thing::Mark(*f))));
-        static NCCL: LazyLock<memmem::Finder<'static>> =
-            LazyLock::new(|| memmem::Finder::new(b"NCCL "));
-        if NCCL.find(line).is_some() || coll::FINDER.find(line).is_some() {
-            self.pieces(line, found, &mut v);
-        } else if is_rccl_block(line) {
-            self.headless_version(line, &mut v);
-        } else if coll::is_tail(line) || is_init_tail(line) {
-            v.waits = true;
-            v.things
-                .push((0, Thing::Fragment(Piece::Tail { text: line.into() })));
+        let is_own = !inner.lines().any(|(_, text)| has_mark(text, &mut found))
+            && has_mark(line, &mut found);
+        if !is_own {
+            let mut all = Verdict::new();
+            for (at, text) in inner.lines() {
+                marks(self.recogniser, text, &mut found);
+                let verdict = self.verdict(text, &found);
+                all.add(at, text, verdict, V::FOREIGN);
+            }
+            let (text, unwrapped) = (inner.text(), Some(inner));
+            self.commit(
+                &Text {
+                    start,
+                    next,
+                    text,
+                    unwrapped,
+                },
+                all,
+            );
         }
+        self.found = found;
+        !is_own
+    }
+
+    /// Counts the lines that Ray left out for this one.
+    fn repeats(&mut self, line: &[u8]) {
         if let Some(n) = ray_repeats(line) {
             let account = &mut self.out.account;
             account.ray_lines += 1;
             account.ray_repeats += n;
             account.firsts.ray.get_or_insert(account.lines);
         }
-        self.commit(start, line, next, v);
+    }
+
+    fn verdict(&mut self, line: &'a [u8], found: &[Found]) -> Verdict<'a> {
+        let mut v = Verdict::new();
+        v.things
+            .extend(found.iter().map(|f| (f.start, Thing::Mark(*f))));
+        // RCCL says its version without NCCL's name.
+        static CCL: LazyLock<memmem::Finder<'static>> =
+            LazyLock::new(|| memmem::Finder::new(b"CCL "));
+        if CCL.find(line).is_some() || coll::FINDER.find(line).is_some() {
+            self.pieces(line, found, &mut v);
+        } else if let Some(version) = version::of_block(line) {
+            self.headless_version(line, Some(version), &mut v);
+        } else if coll::is_tail(line) || is_init_tail(line) {
+            v.waits = true;
+            v.things
+                .push((0, Thing::Fragment(Piece::Tail { text: line.into() })));
+        }
+        v
     }
 
     /// Tells the stage what stands on the line, in its order, and counts the line.
-    fn commit(&mut self, start: usize, line: &'a [u8], next: usize, mut v: Verdict<'a>) {
+    fn commit(&mut self, line: &Text<'_>, mut v: Verdict<'_>) {
         v.things.sort_by_key(|(at, _)| *at);
         let number = self.out.account.lines;
         let is_piece = |thing: &&(usize, Thing<'_>)| matches!(thing.1, Thing::Fragment(_));
@@ -157,21 +240,27 @@ impl<'a, V: Visit> Scan<'a, V> {
         for i in 0..v.things.len() {
             let until = v.things.get(i + 1).map(|(at, _)| *at);
             match &v.things[i] {
+                (_, Thing::Foreign(text)) => self.out.visit.foreign(text, number),
                 (_, Thing::Mark(mark)) => {
-                    let begin = if i == 0 { start } else { start + mark.start };
-                    let (cut, next_line) = match mark_end(line, mark.end, until) {
-                        Some(end) => (start + end, number),
-                        None => (next, number + 1),
+                    let begin = if i == 0 {
+                        line.start
+                    } else {
+                        line.at(mark.start)
+                    };
+                    let (cut, next_line) = match mark_end(line.text, mark.end, until) {
+                        Some(end) => (line.at(end), number),
+                        None => (line.next, number + 1),
                     };
                     self.mark(mark, (begin, cut), (number, next_line));
                 }
                 &(at, Thing::Call(coll, speaker, time)) => {
-                    self.call(coll, speaker, time, start + at);
+                    self.call(coll, speaker, time, line.at(at));
                 }
                 &(at, Thing::Init(init, speaker)) => {
-                    self.init(init, speaker, start + at);
+                    self.init(init, speaker, line.at(at));
                     if self.keep_init_lines {
-                        let range = (self.offset + start as u64, self.offset + next as u64);
+                        let (from, to) = line.around(at);
+                        let range = (self.offset + from as u64, self.offset + to as u64);
                         self.out.init_lines.push(range);
                     }
                 }
@@ -183,12 +272,20 @@ impl<'a, V: Visit> Scan<'a, V> {
                         place: speaker.place,
                         tid: speaker.tid,
                         time,
-                        at: self.offset + (start + at) as u64,
+                        at: self.offset + line.at(at) as u64,
                         line: number,
                     });
                 }
                 (at, Thing::Fragment(piece)) => {
-                    self.fragment(piece.clone(), number, *at, start + at);
+                    let mut piece = piece.clone();
+                    if let Piece::Doubtful {
+                        broken: Some((at, _)),
+                        ..
+                    } = &mut piece
+                    {
+                        *at = line.place(*at);
+                    }
+                    self.fragment(piece, number, line.place(*at), line.at(*at));
                     if let Some(fragment) = self.out.fragments.last_mut() {
                         fragment.damaged = v.damage.is_some();
                         fragment.of_line = pieces;
@@ -197,17 +294,21 @@ impl<'a, V: Visit> Scan<'a, V> {
             }
         }
         if let Some((at, what)) = v.damage {
-            self.out
-                .account
-                .place(number, at, what, &line[at.min(line.len())..]);
+            // As it stands in the file, behind the last byte that was in order.
+            let column = at.checked_sub(1).map_or(0, |last| line.place(last) + 1);
+            let bytes = &self.bytes[line.start..line.next];
+            let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
+            let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
+            let rest = &bytes[column.min(bytes.len())..];
+            self.out.account.place(number, column, what, rest);
         }
         match (v.waits, v.damage) {
             // The merge counts it when its pieces are decided.
             (true, _) => self.out.account.lines += 1,
             (false, Some(_)) => self.out.account.line(Class::Damaged),
             (false, None) => {
-                if V::FOREIGN && v.class == Class::Foreign {
-                    self.out.visit.foreign(line, number);
+                if V::FOREIGN && v.class == Class::Foreign && line.unwrapped.is_none() {
+                    self.out.visit.foreign(line.text, number);
                 }
                 self.out.account.line(v.class);
             }
@@ -224,6 +325,10 @@ impl<'a, V: Visit> Scan<'a, V> {
             next_line,
             mark: found.mark,
         });
+        let text = self.bytes.get(at.0..at.1).unwrap_or_default();
+        let prints = (self.first_call(at.0), twice::hash(text.trim_ascii()));
+        self.out.prints.marks.push(prints);
+        self.gap = at.1;
         self.out.visit.mark();
         self.torn = 0;
         // Also where the chunk has no piece yet: the one before may have left one open.
@@ -537,16 +642,18 @@ impl<'a, V: Visit> Scan<'a, V> {
         if v.things.len() > before || v.damage.is_some() {
             return;
         }
+        let version = version::headerless(line);
         if coll::is_tail(line) {
             v.waits = true;
             v.things
                 .push((0, Thing::Fragment(Piece::Tail { text: line.into() })));
-        } else if memmem::find(line, b"NCCL version ").is_some()
+        } else if version.is_some()
+            || memmem::find(line, b"NCCL version ").is_some()
             || [&b"NCCL INFO "[..], b"NCCL WARN ", b"NCCL CALL "]
                 .iter()
                 .any(|level| memmem::find(line, level).is_some())
         {
-            self.headless_version(line, v);
+            self.headless_version(line, version, v);
             if v.things.len() == before && V::MESSAGES {
                 self.headless_message(&line[..end], v);
             }
@@ -554,9 +661,14 @@ impl<'a, V: Visit> Scan<'a, V> {
     }
 
     /// A line that is no more than a version, if it is one: NCCL's own, or of RCCL's block.
-    fn headless_version(&mut self, line: &'a [u8], v: &mut Verdict<'a>) {
+    fn headless_version(
+        &mut self,
+        line: &'a [u8],
+        version: Option<Version<'a>>,
+        v: &mut Verdict<'a>,
+    ) {
         v.class = Class::Other;
-        if let Some(version) = version::headerless(line).filter(|_| V::MESSAGES) {
+        if let Some(version) = version.filter(|_| V::MESSAGES) {
             let nobody = self.nobody();
             v.things.push((
                 0,
@@ -570,7 +682,7 @@ impl<'a, V: Visit> Scan<'a, V> {
     fn headless_message(&mut self, line: &'a [u8], v: &mut Verdict<'a>) {
         static INFO: LazyLock<memmem::Finder<'static>> =
             LazyLock::new(|| memmem::Finder::new(b"NCCL INFO "));
-        if let Some(warn) = quoted_warn(line) {
+        if let Some(warn) = quoted_warn(line, self.recogniser) {
             let nobody = self.nobody();
             v.things.push((0, Thing::Message(warn, line, nobody, b"")));
             return;
@@ -595,18 +707,44 @@ impl<'a, V: Visit> Scan<'a, V> {
     }
 }
 
-/// A WARN of which only the source file and what follows are there, as people quote it:
-/// `[1] misc/shmutils.cc:103 NCCL WARN Cuda failure 'out of memory'`.
-fn quoted_warn(line: &[u8]) -> Option<Message<'_>> {
+/// A WARN whose header was left out or is not whole, as people quote it:
+///
+/// ```text
+/// [1] misc/shmutils.cc:103 NCCL WARN Cuda failure 'out of memory'
+///  NCCL WARN Call to ibv_create_qp failed
+/// ```
+fn quoted_warn<'a>(line: &'a [u8], recogniser: &Recogniser) -> Option<Message<'a>> {
     const LEVEL: &[u8] = b"NCCL WARN ";
     let at = memmem::find(line, LEVEL)?;
-    let before = line[..at].trim_ascii_end();
-    let number = before.rsplit(|&b| b == b':').next()?;
-    let is_line = !number.is_empty() && number.iter().all(u8::is_ascii_digit);
-    let rest = &line[at + LEVEL.len()..];
-    (is_line && number.len() < before.len())
+    let (before, rest) = (&line[..at], &line[at + LEVEL.len()..]);
+    is_header_end(before, recogniser)
         .then(|| message::message(Level::Warn, rest))
         .flatten()
+}
+
+/// True where `before` is what may be left of a header, or a launcher's prefix; prose is neither,
+/// nor is a command that looks for such lines.
+fn is_header_end(before: &[u8], recogniser: &Recogniser) -> bool {
+    let text = before.trim_ascii();
+    let digits = |text: &[u8]| !text.is_empty() && text.iter().all(u8::is_ascii_digit);
+    // Since 2.30.7 a function follows the place: `init.cc:7 (initTransportsRank)`.
+    let words = || text.rsplit(|&b| b == b' ');
+    let place = words().find(|word| !word.starts_with(b"("));
+    let is_place = place.is_some_and(|place| {
+        let colon = memrchr(b':', place).filter(|&colon| colon > 0);
+        colon.is_some_and(|colon| digits(&place[colon + 1..]))
+    });
+    let is_device = words().next().is_some_and(|word| {
+        let inner = word
+            .strip_prefix(b"[")
+            .and_then(|word| word.strip_suffix(b"]"));
+        inner.is_some_and(digits)
+    });
+    // A label is a rank's or a host's: `note: ` is neither.
+    let is_label = is_prefix(before, recogniser)
+        && (matches!(text.first(), Some(b'[' | b'(' | b'|' | b'>' | 0x1b))
+            || text.iter().any(u8::is_ascii_digit));
+    text.is_empty() || is_place || is_device || is_label
 }
 
 /// True where `op`, behind `before` and without a header, is surely not the end of a longer name:
@@ -639,11 +777,72 @@ struct Of<'a, 'h> {
     time: &'a [u8],
 }
 
-impl Verdict<'_> {
+impl<'a> Verdict<'a> {
+    fn new() -> Verdict<'a> {
+        Verdict {
+            things: Vec::new(),
+            class: Class::Foreign,
+            damage: None,
+            waits: false,
+        }
+    }
+
+    /// Adds what `line` turned out to be, which begins at `start` of the lines in hand.
+    fn add(&mut self, start: usize, line: &'a [u8], other: Verdict<'a>, foreign: bool) {
+        let Verdict {
+            things,
+            class,
+            damage,
+            waits,
+        } = other;
+        let moved = |(at, mut thing)| {
+            match &mut thing {
+                Thing::Mark(mark) => {
+                    mark.start += start;
+                    mark.end += start;
+                }
+                Thing::Fragment(Piece::Doubtful {
+                    broken: Some((at, _)),
+                    ..
+                }) => *at += start,
+                _ => {}
+            }
+            (at + start, thing)
+        };
+        self.things.extend(things.into_iter().map(moved));
+        if foreign && class == Class::Foreign && !waits {
+            self.things.push((start + line.len(), Thing::Foreign(line)));
+        }
+        let weight = |class: Class| match class {
+            Class::Foreign => 0,
+            Class::Other => 1,
+            Class::Call | Class::Repaired => 2,
+            Class::Damaged => 3,
+        };
+        if weight(class) > weight(self.class) {
+            self.class = class;
+        }
+        self.damage = self.damage.or(damage.map(|(at, what)| (at + start, what)));
+        self.waits |= waits;
+    }
+
     fn damaged(&mut self, at: usize, what: &'static str) {
         self.damage.get_or_insert((at, what));
         self.class = Class::Damaged;
     }
+}
+
+/// Fills `found` with the step lines of a line.
+fn marks(recogniser: &Recogniser, line: &[u8], found: &mut Vec<Found>) {
+    found.clear();
+    if recogniser.may_mark(line) {
+        recogniser.marks(line, found);
+    }
+}
+
+/// True for a string that is worth reading: NCCL's, or a step line.
+pub(super) fn is_wanted(text: &[u8], recogniser: &Recogniser) -> bool {
+    wrap::is_nccl(text) || is_init_tail(text) || recogniser.may_mark(text)
 }
 
 /// Takes the last bytes of the piece before it off the host of header `i`: a whole body says
@@ -696,25 +895,14 @@ fn first_start(before: &[u8], header: usize, stamp: &[u8]) -> usize {
 /// Where in `line` a mark that ends at `end` lets the next stretch begin; `None` is the next
 /// line. `until` is where the next thing on the line begins.
 fn mark_end(line: &[u8], end: usize, until: Option<usize>) -> Option<usize> {
-    let carriage = memchr(b'\r', &line[end.min(line.len())..]).map(|i| end + i + 1);
-    match (carriage, until) {
+    let rest = &line[end.min(line.len())..];
+    let behind = |i: usize| end + i + if rest[i..].starts_with(b"\r\n") { 2 } else { 1 };
+    match (memchr2(b'\r', b'\n', rest).map(behind), until) {
         (Some(c), Some(u)) if c <= u => Some(c),
         (_, Some(u)) => Some(u),
         (Some(c), None) if c < line.len() => Some(c),
         _ => None,
     }
-}
-
-/// RCCL's version block, whose lines have no header (`src/init.cc` of RCCL 2.18+).
-fn is_rccl_block(line: &[u8]) -> bool {
-    [
-        &b"HIP version  : "[..],
-        b"ROCm version : ",
-        b"Hostname     : ",
-        b"Librccl path : ",
-    ]
-    .iter()
-    .any(|start| line.starts_with(start))
 }
 
 fn is_init_tail(line: &[u8]) -> bool {
@@ -723,14 +911,24 @@ fn is_init_tail(line: &[u8]) -> bool {
         && memmem::find(line, b"comm 0x").is_none()
 }
 
-/// How many lines of other workers Ray left out for this one.
+/// How many lines of other workers Ray left out for a line, or for those in it; `None` where it has
+/// none of Ray's words.
 fn ray_repeats(line: &[u8]) -> Option<u64> {
     static ACROSS: LazyLock<memmem::Finder<'static>> =
         LazyLock::new(|| memmem::Finder::new(b"x across cluster]"));
-    let end = ACROSS.find(line)?;
-    let start = memmem::rfind(&line[..end], b"[repeated ")? + b"[repeated ".len();
-    match crate::grammar::token::dec_u64(&line[start..end]) {
-        Ok((b"", n)) => Some(n.saturating_sub(1)),
-        _ => None,
+    ACROSS.find(line)?;
+    let mut all = None;
+    for end in ACROSS.find_iter(line) {
+        // `[repeated ` and a number, no more.
+        let before = &line[end.saturating_sub(32)..end];
+        let Some(start) = memmem::rfind(before, b"[repeated ") else {
+            continue;
+        };
+        let digits = &before[start + b"[repeated ".len()..];
+        if let Ok((b"", n)) = crate::grammar::token::dec_u64(digits) {
+            let left_out = n.saturating_sub(1);
+            all = Some(all.map_or(left_out, |sum: u64| sum.saturating_add(left_out)));
+        }
     }
+    all
 }

@@ -22,10 +22,13 @@ use crate::grammar::hot;
 use crate::grammar::message::Message;
 use crate::grammar::message::init::{Event, Init};
 use crate::grammar::trainer::{Found, Mark, Recogniser};
+use crate::grammar::wrap;
 use crate::origin::{InitAt, Member, Origins};
 use crate::records::Datatype;
-use memchr::{memchr, memrchr};
+use crate::twice::{self, Count};
+use memchr::{memchr, memmem, memrchr};
 use rustc_hash::FxHashMap;
+use std::sync::LazyLock;
 
 /// A call met in the walk.
 #[derive(Debug, Clone, Copy)]
@@ -121,6 +124,21 @@ pub struct Scanned<V> {
     pub fragments: Vec<Fragment>,
     /// Where each line went, but for those with fragments.
     pub account: Account,
+    /// By what it is known again.
+    pub prints: Prints,
+}
+
+/// By what a chunk's steps are known again in another input (see [`crate::twice`]): hashes of
+/// text, whatever became of it.
+#[derive(Debug, Default)]
+pub struct Prints {
+    /// For each mark: of the first call since the mark before it, if there is one in the chunk,
+    /// and of its own text.
+    pub marks: Vec<(Option<u64>, u64)>,
+    /// Of the first call behind the last mark.
+    pub call: Option<u64>,
+    /// The last call.
+    pub last: Option<Count>,
 }
 
 /// A header as the walk remembers it.
@@ -140,6 +158,29 @@ pub fn scan<V: Visit>(
     visit: V,
 ) -> Scanned<V> {
     let mut scan = Scan::new(bytes, offset, recogniser, keep_init_lines, visit);
+    scan.walk(0);
+    scan.end()
+}
+
+/// The last call in `text`.
+fn last_call(text: &[u8]) -> Option<Count> {
+    static LAST: LazyLock<memmem::FinderRev<'static>> =
+        LazyLock::new(|| memmem::FinderRev::new(coll::ANCHOR));
+    let line = memrchr(b'\n', &text[..LAST.rfind(text)?]).map_or(0, |i| i + 1);
+    Some(twice::print(&text[line..]).count)
+}
+
+/// The same without the short way.
+#[cfg(fuzzing)]
+pub fn scan_slowly<V: Visit>(
+    bytes: &[u8],
+    offset: u64,
+    recogniser: &Recogniser,
+    keep_init_lines: bool,
+    visit: V,
+) -> Scanned<V> {
+    let mut scan = Scan::new(bytes, offset, recogniser, keep_init_lines, visit);
+    scan.long_only = true;
     scan.walk(0);
     scan.out
 }
@@ -162,12 +203,14 @@ struct Scan<'a, V> {
     prefix: (&'a [u8], &'a [u8]),
     /// Members met, by a mix of their place and address.
     members: Box<[(Member, u32)]>,
+    /// Where the gap in hand begins.
+    gap: usize,
     /// Lines for which a torn line's end may still come.
     torn: u32,
     /// The end of a torn INIT line was met: what it says is known at the merge only.
     init_torn: bool,
     /// Never take the short way: the twin it is held against.
-    #[cfg(test)]
+    #[cfg(any(test, fuzzing))]
     long_only: bool,
     out: Scanned<V>,
 }
@@ -233,9 +276,10 @@ impl<'a, V: Visit> Scan<'a, V> {
             bracket: 0,
             prefix: (b"", b""),
             members: vec![(NO_MEMBER, 0); places(bytes.len(), MEMBERS)].into(),
+            gap: 0,
             torn: 0,
             init_torn: false,
-            #[cfg(test)]
+            #[cfg(any(test, fuzzing))]
             long_only: false,
             out: Scanned {
                 visit,
@@ -245,8 +289,24 @@ impl<'a, V: Visit> Scan<'a, V> {
                 marks: Vec::new(),
                 fragments: Vec::new(),
                 account: Account::default(),
+                prints: Prints::default(),
             },
         }
+    }
+
+    /// The text is walked.
+    fn end(mut self) -> Scanned<V> {
+        self.out.prints.call = self.first_call(self.bytes.len());
+        self.out.prints.last = last_call(self.bytes);
+        self.out.account.is_open = self.bytes.last().is_some_and(|&b| b != b'\n');
+        self.out
+    }
+
+    /// By what the first call of the gap in hand, up to `end`, is known again.
+    fn first_call(&self, end: usize) -> Option<u64> {
+        let gap = self.bytes.get(self.gap..end)?;
+        let line = memrchr(b'\n', &gap[..coll::FINDER.find(gap)?]).map_or(0, |i| i + 1);
+        Some(twice::print(&gap[line..]).hash).filter(|&hash| hash != 0)
     }
 
     /// Walks the lines from `at` on.
@@ -292,7 +352,7 @@ impl<'a, V: Visit> Scan<'a, V> {
     /// stands on it. Gives where the next line starts.
     #[inline(always)]
     fn hot(&mut self, start: usize) -> Option<usize> {
-        #[cfg(test)]
+        #[cfg(any(test, fuzzing))]
         if self.long_only {
             return None;
         }
@@ -427,7 +487,7 @@ impl<'a, V: Visit> Scan<'a, V> {
     /// body and nothing else. Gives where the next line starts.
     #[inline]
     fn short(&mut self, start: usize, hit: usize) -> Option<usize> {
-        #[cfg(test)]
+        #[cfg(any(test, fuzzing))]
         if self.long_only {
             return None;
         }
@@ -461,15 +521,24 @@ impl<'a, V: Visit> Scan<'a, V> {
             self.remember(start, host, speaker, b"");
             return Some((speaker, b""));
         }
-        let header = header::find(text, 0)?;
-        if header.body != text.len() || !line::is_prefix(&text[..header.start], self.recogniser) {
+        // In front of the host there may be a wrapping, such as a colour; from there on none.
+        let unwrapped = wrap::unwrapped(text, &|text| line::is_wanted(text, self.recogniser));
+        let plain = unwrapped.as_ref().map_or(text, |text| text.text());
+        let header = header::find(plain, 0)?;
+        let host = text.len().checked_sub(plain.len() - header.start)?;
+        let is_clean = header.body == plain.len()
+            && line::is_prefix(&plain[..header.start], self.recogniser)
+            && text[host..] == plain[header.start..];
+        let time = header::time(&text[..host]);
+        let is_same_time = unwrapped.is_none()
+            || (time.is_empty() && header::time(&plain[..header.start]).is_empty());
+        if !is_clean || !is_same_time {
             return None;
         }
-        let time = header::time(&text[..header.start]);
         let speaker = self.speaks(&header, true);
-        self.remember(start, header.start, speaker, time);
+        self.remember(start, host, speaker, time);
         if time.is_empty() && self.speakers.len() < SPEAKERS {
-            self.speakers.insert(text, (speaker, header.start));
+            self.speakers.insert(text, (speaker, host));
         }
         Some((speaker, time))
     }
@@ -501,10 +570,10 @@ impl<'a, V: Visit> Scan<'a, V> {
         let (member, place) = self.member(&coll, speaker);
         let slot = &mut self.members[place];
         if slot.0 != member {
-            *slot = (
-                member,
-                self.out.origins.member(member, self.offset + at as u64),
-            );
+            let bytes = &self.bytes[at..];
+            let print = || twice::print(bytes);
+            let at = self.offset + at as u64;
+            *slot = (member, self.out.origins.member(member, at, print));
         }
         let member = slot.1;
         self.out.account.calls += 1;

@@ -2,6 +2,7 @@
 
 use super::fill;
 use super::guard::Map;
+use super::witness::Witness;
 use crate::error::{Error, Result};
 use memchr::{memchr, memrchr};
 use std::io::Read;
@@ -24,13 +25,14 @@ const READ: usize = SMALLEST;
 /// How far a cut is moved to find a quiet place, and how much before it is looked at.
 const PATIENCE: usize = 1 << 20;
 const LOOK_BACK: usize = 16 << 10;
-/// The longest line that is kept whole when reading; the rest of a longer one is dropped and
-/// said, since a file without line ends must not fill the memory.
+/// The longest line that is kept whole; the rest of a longer one is dropped and said, since a
+/// stream without line ends must not fill the memory, and a file is to give the same.
 const LONGEST_LINE: usize = 16 << 20;
 
 /// A piece of an input.
 pub struct Chunk {
     data: ChunkData,
+    duty: Duty,
     /// Where it begins in the input.
     pub offset: u64,
     /// Bytes of an over-long last line that were dropped.
@@ -38,22 +40,50 @@ pub struct Chunk {
 }
 
 enum ChunkData {
-    Mapped(Arc<Map>, usize, usize),
+    /// From where to where, and where the next chunk begins: further where bytes were dropped.
+    Mapped(Arc<Map>, [usize; 3]),
     Read(Vec<u8>),
+}
+
+/// What is to be done with a mapped chunk that was walked.
+enum Duty {
+    /// It may be walked again: what it was is noted.
+    Note(Arc<Witness>),
+    /// It was walked before: it must be what it was.
+    Hold(Arc<Witness>),
+    /// Nothing; what is read in blocks was looked at before.
+    None,
 }
 
 impl Chunk {
     /// The bytes: whole lines, the last of the input perhaps without its end.
     pub fn bytes(&self) -> &[u8] {
         match &self.data {
-            ChunkData::Mapped(map, from, to) => &map.bytes()[*from..*to],
+            ChunkData::Mapped(map, [from, to, _]) => &map.bytes()[*from..*to],
             ChunkData::Read(bytes) => bytes,
+        }
+    }
+
+    /// The chunk was walked: what was found in it counts only if this is no error.
+    ///
+    /// # Errors
+    /// It is not what it was at the pass before.
+    pub fn walked(&self) -> Result<()> {
+        match (&self.data, &self.duty) {
+            (ChunkData::Mapped(map, [from, _, next]), Duty::Note(witness)) => {
+                witness.saw(self.offset, &map.bytes()[*from..*next]);
+                Ok(())
+            }
+            (ChunkData::Mapped(map, [from, _, next]), Duty::Hold(witness)) => {
+                witness.holds(map.bytes(), *from, *next)
+            }
+            _ => Ok(()),
         }
     }
 
     /// Gets the bytes near, before they are walked.
     pub fn expect(&self) {
-        if let ChunkData::Mapped(map, from, to) = &self.data {
+        if let ChunkData::Mapped(map, [from, to, _]) = &self.data {
             map.expect(*from, to - from);
         }
     }
@@ -68,7 +98,11 @@ pub struct Chunks {
 enum ChunksData {
     Mapped {
         map: Arc<Map>,
+        /// The witness, and whether this is the first pass.
+        witness: Option<(Arc<Witness>, bool)>,
         at: usize,
+        /// As far as the map is read.
+        end: usize,
         size: usize,
     },
     Read {
@@ -81,12 +115,33 @@ enum ChunksData {
 }
 
 impl Chunks {
-    pub(super) fn mapped(map: Arc<Map>, most: usize, quiet: QuietAt) -> Chunks {
-        let size = mapped_size(map.bytes().len()).min(most);
-        Chunks {
-            data: ChunksData::Mapped { map, at: 0, size },
-            quiet,
-        }
+    pub(super) fn mapped(
+        map: Arc<Map>,
+        witness: Option<Arc<Witness>>,
+        most: usize,
+        quiet: QuietAt,
+    ) -> Result<Chunks> {
+        let witness = witness.map(|witness| {
+            let is_first = witness.begins();
+            (witness, is_first)
+        });
+        let end = match &witness {
+            Some((witness, true)) => {
+                witness.ended(map.bytes().len() as u64);
+                map.bytes().len()
+            }
+            Some((witness, false)) => witness.cut(map.bytes())?.len(),
+            None => map.bytes().len(),
+        };
+        let size = mapped_size(end).min(most);
+        let data = ChunksData::Mapped {
+            map,
+            witness,
+            at: 0,
+            end,
+            size,
+        };
+        Ok(Chunks { data, quiet })
     }
 
     pub(super) fn read(reader: Box<dyn Read + Send>, name: String, quiet: QuietAt) -> Chunks {
@@ -99,6 +154,33 @@ impl Chunks {
         };
         Chunks { data, quiet }
     }
+}
+
+impl Chunks {
+    /// About how many chunks are left, where that is known without reading.
+    pub fn about(&self) -> Option<usize> {
+        match &self.data {
+            ChunksData::Mapped { at, end, size, .. } => Some((end - at).div_ceil(*size)),
+            ChunksData::Read { .. } => None,
+        }
+    }
+}
+
+/// A line of more than [`LONGEST_LINE`] bytes: where it begins, and where it ends but for its `\n`.
+/// The first in `bytes`, whose last line may go on behind them.
+fn over_long(bytes: &[u8]) -> Option<(usize, usize)> {
+    // Such a line is at more than one of these places.
+    let half = LONGEST_LINE / 2;
+    let mut at = half;
+    while at < bytes.len() {
+        let from = memrchr(b'\n', &bytes[..at]).map_or(0, |i| i + 1);
+        let to = memchr(b'\n', &bytes[at..]).map_or(bytes.len(), |i| at + i);
+        if to - from > LONGEST_LINE {
+            return Some((from, to));
+        }
+        at = to.next_multiple_of(half).max(at + half);
+    }
+    None
 }
 
 /// The best cut of `bytes` at or before its end: after a line end, at a quiet place if one is
@@ -126,8 +208,14 @@ impl Iterator for Chunks {
     fn next(&mut self) -> Option<Result<Chunk>> {
         let quiet = self.quiet;
         match &mut self.data {
-            ChunksData::Mapped { map, at, size } => {
-                let bytes = &map.bytes()[*at..];
+            ChunksData::Mapped {
+                map,
+                witness,
+                at,
+                end,
+                size,
+            } => {
+                let bytes = &map.bytes()[*at..*end];
                 if bytes.is_empty() {
                     return None;
                 }
@@ -140,12 +228,24 @@ impl Iterator for Chunks {
                     }
                 };
                 let from = *at;
+                // Kept of it, dropped of it, and in all.
+                let (kept, dropped, len) = match over_long(&bytes[..len]) {
+                    Some((0, end)) => (LONGEST_LINE, end - LONGEST_LINE, len.min(end + 1)),
+                    Some((begin, _)) => (begin, 0, begin),
+                    None => (len, 0, len),
+                };
                 *at += len;
-                let data = ChunkData::Mapped(Arc::clone(map), from, *at);
+                let data = ChunkData::Mapped(Arc::clone(map), [from, from + kept, *at]);
+                let duty = match witness {
+                    Some((witness, true)) => Duty::Note(Arc::clone(witness)),
+                    Some((witness, false)) => Duty::Hold(Arc::clone(witness)),
+                    None => Duty::None,
+                };
                 Some(Ok(Chunk {
                     data,
+                    duty,
                     offset: from as u64,
-                    dropped: 0,
+                    dropped: dropped as u64,
                 }))
             }
             ChunksData::Read {
@@ -158,9 +258,11 @@ impl Iterator for Chunks {
                 Ok(None) => None,
                 Ok(Some((bytes, dropped))) => {
                     let start = *offset;
-                    *offset += bytes.len() as u64 + dropped;
+                    // The end of a line of which something was dropped is in neither.
+                    *offset += bytes.len() as u64 + dropped + u64::from(dropped > 0);
                     Some(Ok(Chunk {
                         data: ChunkData::Read(bytes),
+                        duty: Duty::None,
                         offset: start,
                         dropped,
                     }))
@@ -178,7 +280,8 @@ impl Iterator for Chunks {
     }
 }
 
-/// The next block of whole lines; what follows its last line end goes to `rest`.
+/// The next block of whole lines, or the beginning of a line that is too long and how much of it
+/// was dropped; what follows goes to `rest`.
 fn next_read(
     reader: &mut (dyn Read + Send),
     rest: &mut Vec<u8>,
@@ -194,6 +297,20 @@ fn next_read(
             *ended = have + n < bytes.len();
             bytes.truncate(have + n);
         }
+        if let Some((begin, end)) = over_long(&bytes) {
+            if begin > 0 {
+                *rest = bytes.split_off(begin);
+                return Ok(Some((bytes, 0)));
+            }
+            let mut dropped = (end - LONGEST_LINE) as u64;
+            if end < bytes.len() {
+                rest.extend_from_slice(&bytes[end + 1..]);
+            } else if !*ended {
+                dropped += drop_line(reader, rest, ended)?;
+            }
+            bytes.truncate(LONGEST_LINE);
+            return Ok(Some((bytes, dropped)));
+        }
         if *ended {
             return Ok((!bytes.is_empty()).then_some((bytes, 0)));
         }
@@ -202,37 +319,27 @@ fn next_read(
             bytes.truncate(at);
             return Ok(Some((bytes, 0)));
         }
-        if bytes.len() >= LONGEST_LINE {
-            let over = (bytes.len() - LONGEST_LINE) as u64;
-            bytes.truncate(LONGEST_LINE);
-            let (bytes, dropped) = drop_line(reader, bytes, rest, ended)?;
-            return Ok(Some((bytes, dropped + over)));
-        }
     }
 }
 
-/// Drops the rest of a line that is too long, up to its end.
+/// Drops the rest of a line that is too long, up to its end; how many bytes.
 fn drop_line(
     reader: &mut (dyn Read + Send),
-    mut bytes: Vec<u8>,
     rest: &mut Vec<u8>,
     ended: &mut bool,
-) -> std::io::Result<(Vec<u8>, u64)> {
+) -> std::io::Result<u64> {
     let mut block = vec![0; READ];
     let mut dropped = 0;
     loop {
         let n = fill(reader, &mut block)?;
         *ended = n < block.len();
-        match memchr(b'\n', &block[..n]) {
-            Some(end) => {
-                bytes.push(b'\n');
-                rest.extend_from_slice(&block[end + 1..n]);
-                return Ok((bytes, dropped + end as u64));
-            }
-            None => dropped += n as u64,
+        if let Some(end) = memchr(b'\n', &block[..n]) {
+            rest.extend_from_slice(&block[end + 1..n]);
+            return Ok(dropped + end as u64);
         }
+        dropped += n as u64;
         if *ended {
-            return Ok((bytes, dropped));
+            return Ok(dropped);
         }
     }
 }
@@ -273,12 +380,50 @@ mod tests {
         assert!(all == text[..text.len() - 1], "the last line needs no end");
     }
 
+    /// The chunks' bytes, offsets and dropped bytes of a text that is mapped.
+    fn map_all(text: &[u8]) -> Vec<(Vec<u8>, u64, u64)> {
+        let mut file = tempfile::tempfile().unwrap();
+        std::io::Write::write_all(&mut file, text).unwrap();
+        let map = Arc::new(Map::new(&file, "x".into()).unwrap());
+        let chunks = Chunks::mapped(map, None, usize::MAX, |_| true).unwrap();
+        let each = |chunk: Result<Chunk>| {
+            let chunk = chunk.unwrap();
+            (chunk.bytes().to_vec(), chunk.offset, chunk.dropped)
+        };
+        chunks.map(each).collect()
+    }
+
     #[test]
-    fn a_line_without_end_is_cut_and_the_rest_counted() {
-        let mut text = vec![b'x'; LONGEST_LINE + 5_000_000];
-        text.extend_from_slice(b"\nnext\n");
-        let (all, dropped, _) = read_all(&text);
-        assert_eq!(all.len() as u64 + dropped, text.len() as u64);
-        assert!(all.ends_with(b"x\nnext\n") && dropped > 4_000_000);
+    fn a_line_beyond_all_measure_is_cut_alike_mapped_and_read() {
+        let line = |len: usize| [&vec![b'x'; len][..], b"\n"].concat();
+        for (before, len, dropped) in [
+            (0, LONGEST_LINE, 0),
+            (0, LONGEST_LINE + 1, 1),
+            (3, LONGEST_LINE + 1, 1),
+            (900_000, LONGEST_LINE + READ / 3, READ / 3),
+            (5, LONGEST_LINE + 5_000_000, 5_000_000),
+        ] {
+            let text = [&line(before)[..], &line(len), b"next\n"].concat();
+            let mapped = map_all(&text);
+            let all: Vec<u8> = mapped
+                .iter()
+                .flat_map(|(bytes, ..)| bytes.clone())
+                .collect();
+            let sum: u64 = mapped.iter().map(|(.., dropped)| dropped).sum();
+            let (read, read_dropped, offsets) = read_all(&text);
+            assert!(all == read, "{before} {len}");
+            assert_eq!((sum, read_dropped), (dropped as u64, dropped as u64));
+            let last = mapped.last().map(|(_, offset, _)| *offset);
+            let at = (text.len() - 5) as u64;
+            if dropped > 0 {
+                assert_eq!((last, offsets.last().copied()), (Some(at), Some(at)));
+            }
+            let open = &text[..text.len() - 6];
+            assert_eq!(
+                map_all(open).iter().map(|c| c.2).sum::<u64>(),
+                dropped as u64
+            );
+            assert_eq!(read_all(open).1, dropped as u64);
+        }
     }
 }

@@ -1,70 +1,315 @@
-//! What the user named, as a list of inputs: folders become the files in them.
+//! What the user named, as a list of inputs: folders become the files in them, and a file that
+//! has several names is read once.
 
-use super::Origin;
+use super::{Origin, shown};
 use crate::error::{Error, Result};
+use globset::{GlobBuilder, GlobMatcher};
+use rustc_hash::FxHashMap;
 use std::ffi::OsString;
-use std::fs::FileType;
+use std::fs::{self, DirEntry, FileType, Metadata};
+use std::io::ErrorKind;
+use std::os::unix::fs::{DirEntryExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// The inputs that `paths` name, in the order given; a folder's files in the order of their
-/// names, folders in it too, hidden ones left out. No path, or `-`, is standard input.
-///
-/// # Errors
-/// A path that does not exist, a folder without files, `-` named twice.
-pub fn expand(paths: &[PathBuf]) -> Result<Vec<Origin>> {
-    if paths.is_empty() {
-        return Ok(vec![Origin::Stdin]);
-    }
-    let mut origins = Vec::new();
-    for path in paths {
-        if path.as_os_str() == "-" {
-            if origins.contains(&Origin::Stdin) {
-                return Err(Error::Usage(
-                    "standard input (-) can be named only once".to_owned(),
-                ));
-            }
-            origins.push(Origin::Stdin);
-        } else if path.is_dir() {
-            let before = origins.len();
-            folder(path, &mut origins)?;
-            if origins.len() == before {
-                return Err(Error::Content(format!(
-                    "{}: a folder without files, expected NCCL logs in it",
-                    path.display()
-                )));
-            }
-        } else {
-            origins.push(Origin::Path(path.clone()));
-        }
-    }
-    Ok(origins)
+/// A pattern that chooses files of a folder: without a `/` it is held against the file's name,
+/// with one against its path in the folder.
+#[derive(Debug, Clone)]
+pub struct Pattern {
+    matcher: GlobMatcher,
+    of_path: bool,
 }
 
-fn folder(path: &Path, origins: &mut Vec<Origin>) -> Result<()> {
-    let error = |source| Error::Input {
-        path: path.to_owned(),
-        cause: source,
+impl std::str::FromStr for Pattern {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Pattern, String> {
+        let glob = GlobBuilder::new(text).literal_separator(true).build();
+        Ok(Pattern {
+            matcher: glob.map_err(|e| e.to_string())?.compile_matcher(),
+            of_path: text.contains('/'),
+        })
+    }
+}
+
+impl Pattern {
+    fn fits(&self, path: &Path) -> bool {
+        let name = path.file_name().map_or(path, Path::new);
+        self.matcher
+            .is_match(if self.of_path { path } else { name })
+    }
+}
+
+/// What paths name.
+#[derive(Debug, Default)]
+pub struct Listing {
+    /// The inputs, in the order given; a folder's in the order of their names.
+    pub origins: Vec<Origin>,
+    /// Other names of files that are among the inputs already, each with the name that is there.
+    pub again: Vec<(String, String)>,
+    /// What else is in folders, and what it is: nothing to read.
+    pub passed: Vec<(String, &'static str)>,
+    /// Folders that cannot be read, or that have no files.
+    pub failed: Vec<Error>,
+}
+
+/// The inputs that `paths` name, in the order given; a folder's files in the order of their
+/// names, those of folders in it too, hidden ones left out, those only that one of `patterns`
+/// chooses if there are any. No path, or `-`, is standard input.
+///
+/// # Errors
+/// There is nothing to read.
+pub fn expand(paths: &[PathBuf], patterns: &[Pattern]) -> Result<Listing> {
+    let mut found = Listing::default();
+    if paths.is_empty() {
+        found.origins.push(Origin::Stdin);
+        return Ok(found);
+    }
+    let mut lister = Lister {
+        found,
+        patterns,
+        known: FxHashMap::default(),
     };
-    let mut entries: Vec<(OsString, Option<FileType>)> = Vec::new();
-    for entry in std::fs::read_dir(path).map_err(error)? {
-        let entry = entry.map_err(error)?;
+    for path in paths {
+        lister.named(path);
+    }
+    let mut found = lister.found;
+    if found.origins.is_empty() && !found.failed.is_empty() {
+        return Err(found.failed.swap_remove(0));
+    }
+    Ok(found)
+}
+
+/// What a file is known by: its device and its number there.
+type Identity = (u64, u64);
+
+struct Lister<'p> {
+    found: Listing,
+    patterns: &'p [Pattern],
+    /// Which of the inputs a file is.
+    known: FxHashMap<Identity, usize>,
+}
+
+impl Lister<'_> {
+    /// A path that the user named.
+    fn named(&mut self, path: &Path) {
+        if path.as_os_str() == "-" {
+            return self.found.origins.push(Origin::Stdin);
+        }
+        match path.metadata() {
+            Ok(meta) if meta.is_dir() => self.top(path, &meta),
+            // A terminal, /dev/null.
+            Ok(meta) if meta.file_type().is_char_device() => {
+                self.found.origins.push(Origin::Path(path.to_owned()));
+            }
+            Ok(meta) => {
+                self.file(Origin::Path(path.to_owned()), (meta.dev(), meta.ino()));
+            }
+            // What is wrong is said when it is opened.
+            Err(_) => self.found.origins.push(Origin::Path(path.to_owned())),
+        }
+    }
+
+    /// A folder that the user named.
+    fn top(&mut self, path: &Path, meta: &Metadata) {
+        let size = |found: &Listing| found.origins.len() + found.again.len() + found.failed.len();
+        let before = (size(&self.found), self.found.passed.len());
+        self.folder(path, path, meta.dev());
+        if size(&self.found) > before.0 {
+            return;
+        }
+        let others: Vec<String> = self.found.passed[before.1..]
+            .iter()
+            .map(|(name, what)| format!("{name} is {what}"))
+            .take(3)
+            .collect();
+        let but = match (&others[..], self.patterns) {
+            ([], []) => String::new(),
+            ([], _) => " that --glob chooses".to_owned(),
+            _ => format!(" ({})", others.join(", ")),
+        };
+        self.found.failed.push(Error::Content(format!(
+            "{}: a folder without files{but}, expected NCCL logs in it",
+            shown(path)
+        )));
+    }
+
+    /// The files in the folder `path`, which is on the device `dev`, or below it.
+    fn folder(&mut self, top: &Path, path: &Path, dev: u64) {
+        let entries = match entries(path) {
+            Ok(entries) => entries,
+            Err(cause) => {
+                let path = path.to_owned();
+                return self.found.failed.push(Error::Input { path, cause });
+            }
+        };
+        for (name, kind, inode) in entries {
+            let entry = path.join(name);
+            // A link to a folder is not followed: it may lead back here.
+            if kind.is_some_and(|kind| kind.is_dir()) {
+                let dev = entry.symlink_metadata().map_or(dev, |meta| meta.dev());
+                self.folder(top, &entry, dev);
+            } else if self.is_chosen(entry.strip_prefix(top).unwrap_or(&entry)) {
+                self.entry(entry, kind, (dev, inode));
+            }
+        }
+    }
+
+    fn is_chosen(&self, path: &Path) -> bool {
+        self.patterns.is_empty() || self.patterns.iter().any(|pattern| pattern.fits(path))
+    }
+
+    /// What is in a folder and is no folder. The folder itself says what its entries are; only
+    /// of a link must be asked what it leads to.
+    fn entry(&mut self, path: PathBuf, kind: Option<FileType>, identity: Identity) {
+        if kind.is_some_and(|kind| kind.is_file()) {
+            return self.file(Origin::Listed(path), identity);
+        }
+        let is_link = kind.is_none_or(|kind| kind.is_symlink());
+        let what = match path.metadata() {
+            Ok(meta) if meta.is_file() => {
+                return self.file(Origin::Listed(path), (meta.dev(), meta.ino()));
+            }
+            Ok(meta) if meta.is_dir() => "a link to a folder",
+            Ok(meta) => what(meta.file_type()),
+            Err(e) if is_link && e.kind() == ErrorKind::NotFound => "a link that leads nowhere",
+            Err(cause) => return self.found.failed.push(Error::Input { path, cause }),
+        };
+        self.found.passed.push((shown(&path), what));
+    }
+
+    /// A file, if it is not among the inputs already.
+    fn file(&mut self, origin: Origin, identity: Identity) {
+        let next = self.found.origins.len();
+        let at = *self.known.entry(identity).or_insert(next);
+        // A folder's numbers are not always those of its files (where one is mounted on another).
+        match self.found.origins.get(at) {
+            Some(before) if is_same(before, &origin) => {
+                self.found.again.push((origin.name(), before.name()));
+            }
+            _ => self.found.origins.push(origin),
+        }
+    }
+}
+
+/// True where two names are one file's.
+fn is_same(a: &Origin, b: &Origin) -> bool {
+    let of = |origin: &Origin| -> Option<Identity> {
+        let meta = fs::metadata(origin.path()?).ok()?;
+        Some((meta.dev(), meta.ino()))
+    };
+    of(a).is_some_and(|identity| of(b) == Some(identity))
+}
+
+/// An entry of a folder: its name, what it is, and its number.
+type Entry = (OsString, Option<FileType>, u64);
+
+/// The entries of a folder but the hidden ones, by name.
+fn entries(path: &Path) -> std::io::Result<Vec<Entry>> {
+    let mut entries = Vec::new();
+    for entry in fs::read_dir(path)? {
+        let entry: DirEntry = entry?;
         let name = entry.file_name();
         if !name.as_encoded_bytes().starts_with(b".") {
-            entries.push((name, entry.file_type().ok()));
+            entries.push((name, entry.file_type().ok(), entry.ino()));
         }
     }
     entries.sort_by(|a, b| a.0.cmp(&b.0));
-    for (name, kind) in entries {
-        let entry = path.join(name);
-        // A link to a folder is not followed: it may lead back here. The folder itself says what
-        // its entries are; only of a link must be asked what it leads to.
-        if kind.is_some_and(|k| k.is_dir()) {
-            folder(&entry, origins)?;
-        } else if kind.is_some_and(|k| k.is_file()) {
-            origins.push(Origin::Listed(entry));
-        } else if entry.is_file() {
-            origins.push(Origin::Path(entry));
-        }
+    Ok(entries)
+}
+
+/// What it is that is no file and no folder.
+fn what(kind: FileType) -> &'static str {
+    if kind.is_fifo() {
+        "a named pipe"
+    } else if kind.is_socket() {
+        "a socket"
+    } else {
+        "a device"
     }
-    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(dir: &Path, patterns: &[&str]) -> (Vec<String>, Listing) {
+        let patterns: Vec<Pattern> = patterns.iter().map(|p| p.parse().unwrap()).collect();
+        let found = expand(&[dir.to_owned()], &patterns).unwrap();
+        let below = |origin: &Origin| {
+            let path = origin.path().unwrap().strip_prefix(dir).unwrap();
+            path.display().to_string()
+        };
+        (found.origins.iter().map(below).collect(), found)
+    }
+
+    #[test]
+    fn a_file_is_listed_once_whatever_its_names() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        fs::create_dir(at("sub")).unwrap();
+        fs::write(at("b.log"), "x\n").unwrap();
+        fs::write(at("sub/c.log"), "x\n").unwrap();
+        std::os::unix::fs::symlink("b.log", at("a.log")).unwrap();
+        fs::hard_link(at("b.log"), at("sub/hard.log")).unwrap();
+        let (names, found) = list(dir.path(), &[]);
+        assert_eq!(names, ["a.log", "sub/c.log"]);
+        assert_eq!(found.again.len(), 2);
+        let twice = [at("b.log"), at("b.log"), at("."), PathBuf::from("-")];
+        let found = expand(&twice, &[]).unwrap();
+        assert_eq!((found.origins.len(), found.again.len()), (3, 4));
+        assert_eq!(found.origins[2], Origin::Stdin);
+    }
+
+    #[test]
+    fn what_is_no_file_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        fs::create_dir(at("sub")).unwrap();
+        fs::write(at("b.log"), "x\n").unwrap();
+        std::os::unix::fs::symlink("sub", at("folder")).unwrap();
+        std::os::unix::fs::symlink("gone", at("nowhere")).unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(at("s.sock")).unwrap();
+        let (names, found) = list(dir.path(), &[]);
+        assert_eq!(names, ["b.log"]);
+        let passed: Vec<&str> = found.passed.iter().map(|(_, what)| *what).collect();
+        let want = [
+            "a link to a folder",
+            "a link that leads nowhere",
+            "a socket",
+        ];
+        assert_eq!(passed, want);
+        assert!(list(dir.path(), &["*.log"]).1.passed.is_empty());
+    }
+
+    #[test]
+    fn patterns_choose_files_by_name_or_by_path() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["a.log", "b.txt", "sub/c.log", "sub/deep/d.log"] {
+            let path = dir.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "x\n").unwrap();
+        }
+        let of = |patterns: &[&str]| list(dir.path(), patterns).0;
+        assert_eq!(of(&["*.log"]), ["a.log", "sub/c.log", "sub/deep/d.log"]);
+        assert_eq!(of(&["sub/*.log"]), ["sub/c.log"]);
+        assert_eq!(
+            of(&["sub/**", "*.txt"]),
+            ["b.txt", "sub/c.log", "sub/deep/d.log"]
+        );
+        assert_eq!(of(&["[ab].{log,txt}"]), ["a.log", "b.txt"]);
+        let none: Pattern = "*.out".parse().unwrap();
+        let error = expand(&[dir.path().to_owned()], &[none]).unwrap_err();
+        assert!(error.to_string().contains("--glob"), "{error}");
+        assert!("[".parse::<Pattern>().is_err());
+    }
+
+    #[test]
+    fn names_whose_bytes_are_no_text_are_told_apart() {
+        use std::os::unix::ffi::OsStrExt;
+        let of = |bytes: &[u8]| shown(Path::new(std::ffi::OsStr::from_bytes(bytes)));
+        assert_eq!(of("übung.log".as_bytes()), "übung.log");
+        assert_eq!(of(b"a\xff.log"), r"$'a\xff.log'");
+        assert_eq!(of(b"it's\\\xfe"), r"$'it\'s\\\xfe'");
+        assert_eq!(of(br"a\xff.log"), r"a\xff.log");
+    }
 }

@@ -3,7 +3,9 @@
 //! A plain file is memory-mapped; whatever cannot be mapped (a pipe, gzip, zstd, a file under
 //! `--no-mmap`) is read in blocks of constant size. Chunks end at line ends. What may be done
 //! to a log while we read it: appending is harmless (the map keeps its first length);
-//! truncating kills a map, which `guard` explains; `--no-mmap` is immune. Many small files are
+//! truncating kills a map, which `guard` explains; `--no-mmap` is immune. Who reads twice asks for
+//! [`Input::rewindable`]: then the second pass sees what the first saw, or is an error (`witness`).
+//! A packed file is read as far as it can be unpacked (`packed`). Many small files are
 //! read by the workers that walk them (`small`), several at a time, since to open and map each
 //! costs more.
 
@@ -11,21 +13,27 @@ mod blocks;
 mod chunks;
 mod guard;
 mod list;
+mod packed;
 mod small;
+mod utf16;
+mod witness;
 
 pub use blocks::{BLOCK, Seen};
 pub use chunks::{Chunk, Chunks, QuietAt};
 pub use guard::name_program;
-pub use list::expand;
+pub use list::{Listing, Pattern, expand};
+pub use packed::Broken;
 pub use small::{Texts, texts};
 
 use crate::error::{Error, Result};
 use guard::Map;
+use packed::{Codec, Trouble, unpack};
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use witness::{Pass, Witness};
 
 /// How inputs are opened.
 #[derive(Debug, Clone, Copy)]
@@ -47,7 +55,7 @@ pub enum Origin {
     Stdin,
     /// A file.
     Path(PathBuf),
-    /// A plain file, as the folder says that it is in.
+    /// A plain file that was found in a folder.
     Listed(PathBuf),
 }
 
@@ -56,8 +64,21 @@ impl Origin {
     pub fn name(&self) -> String {
         match self {
             Origin::Stdin => "stdin".to_owned(),
-            Origin::Path(path) | Origin::Listed(path) => path.display().to_string(),
+            Origin::Path(path) | Origin::Listed(path) => shown(path),
         }
+    }
+
+    /// The file's path.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Origin::Stdin => None,
+            Origin::Path(path) | Origin::Listed(path) => Some(path),
+        }
+    }
+
+    /// True for what nobody named: in a folder there is more than logs.
+    pub fn is_listed(&self) -> bool {
+        matches!(self, Origin::Listed(_))
     }
 
     fn error(&self, source: io::Error) -> Error {
@@ -68,11 +89,32 @@ impl Origin {
     }
 }
 
+/// A path as messages show it. Bytes that are no text would all look the same: such a name is
+/// shown as the shell's `$'...'`, which can be typed.
+pub fn shown(path: &Path) -> String {
+    let bytes = path.as_os_str().as_encoded_bytes();
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        return text.to_owned();
+    }
+    let mut name = "$'".to_owned();
+    for part in bytes.utf8_chunks() {
+        name += &part.valid().replace('\\', r"\\").replace('\'', r"\'");
+        for byte in part.invalid() {
+            name += &format!(r"\x{byte:02x}");
+        }
+    }
+    name + "'"
+}
+
 /// One opened input.
 pub struct Input {
     origin: Origin,
     data: Data,
     joined: blocks::Found,
+    trouble: Trouble,
+    /// What the first pass saw, where there is to be a second.
+    witness: Option<Arc<Witness>>,
+    is_utf16: bool,
 }
 
 enum Data {
@@ -81,8 +123,8 @@ enum Data {
     Blocks(Arc<Map>),
     // A file that is read anew for each pass, unpacked if it is packed.
     Again(PathBuf),
-    // A pipe: one pass only. The head was read to recognise it.
-    Once(Mutex<Option<Box<dyn Read + Send>>>, Vec<u8>),
+    // A pipe: one pass only. The head was read to recognise it; whether it is UTF-16.
+    Once(Mutex<Option<Box<dyn Read + Send>>>, Vec<u8>, bool),
 }
 
 /// Bytes looked at to recognise a packed or binary input and its format.
@@ -91,36 +133,55 @@ const HEAD: usize = 64 * 1024;
 impl Input {
     /// Opens `origin`. Errors name it and say what was expected instead.
     pub fn open(origin: &Origin, options: Options) -> Result<Input> {
-        let data = match origin {
-            Origin::Path(path) | Origin::Listed(path) => Input::open_file(origin, path, options)?,
-            Origin::Stdin => Input::open_stdin(origin, options)?,
+        let trouble = Trouble::default();
+        let data = match origin.path() {
+            Some(path) => Input::open_file(origin, path, options, &trouble)?,
+            None => Input::open_stdin(origin, options, &trouble)?,
         };
-        let input = Input {
+        let mut input = Input {
             origin: origin.clone(),
             data,
             joined: blocks::Found::default(),
+            trouble,
+            witness: None,
+            is_utf16: false,
         };
-        if let Some(what) = binary(&input.head()?) {
-            return Err(Error::Content(format!(
-                "{}: {what}, expected a log as text (plain, gzip or zstd)",
-                input.name()
-            )));
+        input.is_utf16 = match &input.data {
+            Data::Again(path) => reopen(path, &input.trouble).map_err(|e| origin.error(e))?.1,
+            Data::Once(_, _, is_utf16) => *is_utf16,
+            Data::Map(_) | Data::Blocks(_) => false,
+        };
+        let head = input.head()?;
+        let empty = (origin.is_listed() && head.is_empty()).then_some("empty");
+        match empty.or_else(|| binary(&head)) {
+            Some(what) => Err(Error::NoText {
+                name: input.name(),
+                what,
+            }),
+            None => {
+                drop(head);
+                Ok(input)
+            }
         }
-        Ok(input)
     }
 
-    fn open_file(origin: &Origin, path: &Path, options: Options) -> Result<Data> {
+    fn open_file(
+        origin: &Origin,
+        path: &Path,
+        options: Options,
+        trouble: &Trouble,
+    ) -> Result<Data> {
         let mut file = File::open(path).map_err(|e| origin.error(e))?;
         let meta = file.metadata().map_err(|e| origin.error(e))?;
         if meta.is_dir() {
             return Err(origin.error(io::Error::from(io::ErrorKind::IsADirectory)));
         }
         if !meta.is_file() {
-            return piped(origin, Box::new(file));
+            return piped(origin, Box::new(file), trouble);
         }
-        let mut magic = [0; 4];
+        let mut magic = [0; utf16::LOOK];
         let n = fill(&mut file, &mut magic).map_err(|e| origin.error(e))?;
-        if packed(&magic[..n]).is_some() || !options.mmap {
+        if is_coded(&magic[..n]) || !options.mmap {
             return Ok(Data::Again(path.to_owned()));
         }
         match Map::new(&file, origin.name()) {
@@ -130,19 +191,19 @@ impl Input {
         }
     }
 
-    fn open_stdin(origin: &Origin, options: Options) -> Result<Data> {
+    fn open_stdin(origin: &Origin, options: Options, trouble: &Trouble) -> Result<Data> {
         // Redirected from a file, stdin maps like one, if nobody has read from it yet.
         if options.mmap
             && let Ok(mut file) = guard::stdin_file()
             && file.metadata().is_ok_and(|m| m.is_file())
             && file.stream_position().is_ok_and(|at| at == 0)
             && let Some(map) = Map::new(&file, origin.name())
-            && packed(map.bytes()).is_none()
+            && !is_coded(map.bytes())
             && !map.bytes().is_empty()
         {
             return Ok(mapped(map));
         }
-        piped(origin, Box::new(io::stdin()))
+        piped(origin, Box::new(io::stdin()), trouble)
     }
 
     /// The name in messages.
@@ -154,10 +215,11 @@ impl Input {
     pub fn head(&self) -> Result<Cow<'_, [u8]>> {
         match &self.data {
             Data::Map(map) | Data::Blocks(map) => Ok(Cow::Borrowed(first(map.bytes()))),
-            Data::Once(_, head) => Ok(Cow::Borrowed(head)),
+            Data::Once(_, head, _) => Ok(Cow::Borrowed(head)),
             Data::Again(path) => {
                 let mut head = vec![0; HEAD];
-                let mut reader = reopen(path).map_err(|e| self.origin.error(e))?;
+                let reader = reopen(path, &self.trouble);
+                let mut reader = reader.map_err(|e| self.origin.error(e))?.0;
                 let n = fill(&mut *reader, &mut head).map_err(|e| self.origin.error(e))?;
                 head.truncate(n);
                 Ok(Cow::Owned(head))
@@ -170,12 +232,30 @@ impl Input {
         !matches!(self.data, Data::Once(..))
     }
 
-    /// All bytes at once, where they are mapped and its lines need no putting together.
-    pub fn bytes(&self) -> Option<&[u8]> {
-        match &self.data {
-            Data::Map(map) => Some(map.bytes()),
-            _ => None,
+    /// Where the input can be mapped and its lines need no putting together: the bytes `from..to`,
+    /// up to its end, without a pass over what is before them.
+    ///
+    /// # Errors
+    /// They are not what they were at the pass before.
+    pub fn part(&self, from: u64, to: u64) -> Result<Option<&[u8]>> {
+        let Data::Map(map) = &self.data else {
+            return Ok(None);
+        };
+        let bytes = match &self.witness {
+            Some(witness) => witness.cut(map.bytes())?,
+            None => map.bytes(),
+        };
+        let place = |at: u64| usize::try_from(at).map_or(bytes.len(), |at| at.min(bytes.len()));
+        let (from, to) = (place(from), place(to));
+        if let Some(witness) = &self.witness {
+            witness.holds(bytes, from, to)?;
         }
+        Ok(Some(&bytes[from..to]))
+    }
+
+    /// The error of an input that is not what it was.
+    pub fn changed(&self) -> Error {
+        Witness::new(self.name()).changed()
     }
 
     /// Bytes in all, where that is known without reading.
@@ -189,7 +269,7 @@ impl Input {
     /// True where the input is known to have no bytes.
     pub fn is_empty(&self) -> bool {
         match &self.data {
-            Data::Once(_, head) => head.is_empty(),
+            Data::Once(_, head, _) => head.is_empty(),
             _ => self.len() == Some(0),
         }
     }
@@ -198,7 +278,7 @@ impl Input {
     /// says a cut is safe.
     pub fn chunks(&self, most: usize, quiet: QuietAt) -> Result<Chunks> {
         match &self.data {
-            Data::Map(map) => Ok(Chunks::mapped(Arc::clone(map), most, quiet)),
+            Data::Map(map) => Chunks::mapped(Arc::clone(map), self.witness.clone(), most, quiet),
             _ => Ok(Chunks::read(self.reader()?, self.name(), quiet)),
         }
     }
@@ -208,13 +288,14 @@ impl Input {
     pub fn reader(&self) -> Result<Box<dyn Read + Send>> {
         let found = Arc::clone(&self.joined);
         let raw: Box<dyn Read + Send> = match &self.data {
-            Data::Map(map) => return Ok(Box::new(io::Cursor::new(Shared(Arc::clone(map))))),
-            Data::Blocks(map) => {
-                let bytes = io::Cursor::new(Shared(Arc::clone(map)));
-                return Ok(Box::new(blocks::Reader::of_blocks(bytes, found)));
+            Data::Map(map) | Data::Blocks(map) => {
+                Box::new(io::Cursor::new(Shared(Arc::clone(map))))
             }
-            Data::Again(path) => reopen(path).map_err(|e| self.origin.error(e))?,
-            Data::Once(reader, head) => {
+            Data::Again(path) => {
+                let reader = reopen(path, &self.trouble);
+                reader.map_err(|e| self.origin.error(e))?.0
+            }
+            Data::Once(reader, head, _) => {
                 let taken = reader.lock().map_or(None, |mut r| r.take());
                 let reader = taken.ok_or_else(|| {
                     Error::Content(format!("{}: a pipe can be read only once", self.name()))
@@ -222,7 +303,25 @@ impl Input {
                 Box::new(io::Cursor::new(head.clone()).chain(reader))
             }
         };
-        Ok(Box::new(blocks::Reader::new(raw, found)))
+        let raw: Box<dyn Read + Send> = match &self.witness {
+            Some(witness) => Box::new(Pass::new(raw, Arc::clone(witness))),
+            None => raw,
+        };
+        Ok(match &self.data {
+            Data::Map(_) => raw,
+            Data::Blocks(_) => Box::new(blocks::Reader::of_blocks(raw, found)),
+            Data::Again(_) | Data::Once(..) => Box::new(blocks::Reader::new(raw, found)),
+        })
+    }
+
+    /// What is wrong with a packed input, if anything is; known once all of it was read.
+    pub fn broken(&self) -> Option<Broken> {
+        self.trouble.lock().map_or(None, |trouble| trouble.clone())
+    }
+
+    /// True where the input is UTF-16; it is read as UTF-8.
+    pub fn is_utf16(&self) -> bool {
+        self.is_utf16
     }
 
     /// What was put together, if anything had to be; known once all of it was read.
@@ -242,13 +341,33 @@ impl Input {
             origin: self.origin.clone(),
             data,
             joined: blocks::Found::default(),
+            trouble: Trouble::default(),
+            witness: self.witness.clone(),
+            is_utf16: self.is_utf16,
         })
     }
 
-    /// The same input in a form that can be read twice: a pipe is copied to an unlinked
-    /// temporary file (in `$TMPDIR`), everything else is left as it is.
-    pub fn rewindable(self) -> Result<Input> {
+    /// The same input at rest between two passes: a small file is no longer mapped. There may be
+    /// more of them than the kernel has maps for.
+    pub fn at_rest(self) -> Input {
+        let is_file = |path: &&Path| path.metadata().is_ok_and(|meta| meta.is_file());
+        let path = self.origin.path().filter(is_file).map(Path::to_owned);
+        match (&self.data, path) {
+            (Data::Map(map) | Data::Blocks(map), Some(path))
+                if map.bytes().len() <= chunks::SMALLEST =>
+            {
+                let data = Data::Again(path);
+                Input { data, ..self }
+            }
+            _ => self,
+        }
+    }
+
+    /// The same input in a form that can be read twice, and is the same both times or an error: a
+    /// pipe is copied to an unlinked temporary file (in `$TMPDIR`).
+    pub fn rewindable(mut self) -> Result<Input> {
         if self.is_rewindable() {
+            self.witness = Some(Arc::new(Witness::new(self.name())));
             return Ok(self);
         }
         let spool = |e: io::Error| {
@@ -264,9 +383,8 @@ impl Input {
         let name = self.name();
         let map = Map::new(&file, name).ok_or_else(|| spool(io::Error::last_os_error()))?;
         Ok(Input {
-            origin: self.origin.clone(),
             data: Data::Map(Arc::new(map)),
-            joined: self.joined,
+            ..self
         })
     }
 }
@@ -294,52 +412,34 @@ impl AsRef<[u8]> for Shared {
     }
 }
 
-fn piped(origin: &Origin, reader: Box<dyn Read + Send>) -> Result<Data> {
+fn piped(origin: &Origin, reader: Box<dyn Read + Send>, trouble: &Trouble) -> Result<Data> {
     let mut reader = reader;
     let mut magic = vec![0; 4];
     let n = fill(&mut *reader, &mut magic).map_err(|e| origin.error(e))?;
     magic.truncate(n);
-    let codec = packed(&magic);
+    let codec = Codec::of(&magic);
     let whole: Box<dyn Read + Send> = Box::new(io::Cursor::new(magic).chain(reader));
-    let mut reader = unpack(codec, whole).map_err(|e| origin.error(e))?;
+    let unpacked = unpack(codec, whole, trouble).and_then(utf16::decoded);
+    let (mut reader, is_utf16) = unpacked.map_err(|e| origin.error(e))?;
     // One read, not a full head: a live pipe must not wait for 64 KiB.
     let mut head = vec![0; HEAD];
     let n = fill(&mut *reader, &mut head).map_err(|e| origin.error(e))?;
     head.truncate(n);
-    Ok(Data::Once(Mutex::new(Some(reader)), head))
+    Ok(Data::Once(Mutex::new(Some(reader)), head, is_utf16))
 }
 
-fn reopen(path: &Path) -> io::Result<Box<dyn Read + Send>> {
+/// The file's text, and whether it is UTF-16.
+fn reopen(path: &Path, trouble: &Trouble) -> io::Result<(Box<dyn Read + Send>, bool)> {
     let mut file = File::open(path)?;
     let mut magic = [0; 4];
     let n = fill(&mut file, &mut magic)?;
     file.rewind()?;
-    unpack(packed(&magic[..n]), Box::new(file))
+    unpack(Codec::of(&magic[..n]), Box::new(file), trouble).and_then(utf16::decoded)
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Codec {
-    Gzip,
-    Zstd,
-}
-
-fn packed(magic: &[u8]) -> Option<Codec> {
-    if magic.starts_with(&[0x1f, 0x8b]) {
-        Some(Codec::Gzip)
-    } else if magic.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
-        Some(Codec::Zstd)
-    } else {
-        None
-    }
-}
-
-fn unpack(codec: Option<Codec>, r: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + Send>> {
-    Ok(match codec {
-        None => r,
-        // Logs are packed in pieces and the pieces joined: all members are read.
-        Some(Codec::Gzip) => Box::new(flate2::read::MultiGzDecoder::new(r)),
-        Some(Codec::Zstd) => Box::new(zstd::stream::read::Decoder::new(r)?),
-    })
+/// True for a file whose bytes are not its text: packed, or UTF-16.
+fn is_coded(head: &[u8]) -> bool {
+    Codec::of(head).is_some() || utf16::encoding(head).is_some()
 }
 
 /// Reads until `buffer` is full or the input ends; the number of bytes read.
@@ -359,7 +459,7 @@ fn fill(reader: &mut (impl Read + ?Sized), buffer: &mut [u8]) -> io::Result<usiz
 /// What kind of binary file begins with `head`, or `None` for what may be a log. A NUL alone
 /// proves nothing: a truncated shared log has holes.
 fn binary(head: &[u8]) -> Option<&'static str> {
-    let known: [(&[u8], &str); 7] = [
+    let known: [(&[u8], &str); 12] = [
         (b"\x7fELF", "an ELF program or library"),
         (b"SQLite format 3\0", "an SQLite database"),
         (b"PK\x03\x04", "a zip archive"),
@@ -367,6 +467,11 @@ fn binary(head: &[u8]) -> Option<&'static str> {
         (b"\xfd7zXZ\0", "an xz file"),
         (b"\x89PNG", "a picture"),
         (b"PAR1", "a Parquet file"),
+        (b"\x93NUMPY", "a NumPy array"),
+        (b"\x80\x02", "a Python pickle"),
+        (b"\x80\x03", "a Python pickle"),
+        (b"\x80\x04", "a Python pickle"),
+        (b"\x80\x05", "a Python pickle"),
     ];
     if let Some((_, what)) = known.iter().find(|(magic, _)| head.starts_with(magic)) {
         return Some(what);
@@ -375,10 +480,13 @@ fn binary(head: &[u8]) -> Option<&'static str> {
     if memchr::memmem::find(head, b"NCCL").is_some() {
         return None;
     }
-    let strange = head
-        .iter()
-        .filter(|&&b| b < 0x20 && !b"\t\n\r\x0c\x1b\x08".contains(&b))
-        .count();
+    let is_strange = |b: &&u8| **b < 0x20 && !b"\t\n\r\x0c\x1b\x08".contains(b);
+    let mut strange = head.iter().filter(is_strange).count();
+    // Numbers and packed bytes; text in another encoding has no NUL.
+    if head.contains(&0) {
+        let invalid = head.utf8_chunks().map(|part| part.invalid().len());
+        strange += invalid.sum::<usize>();
+    }
     (strange > head.len() / 10).then_some("a binary file")
 }
 
@@ -390,10 +498,113 @@ mod tests {
     fn binary_is_told_from_a_log_with_holes() {
         assert!(binary(b"\x7fELF\x02\x01").is_some());
         assert!(binary(&[0; 4096]).is_some());
+        assert!(
+            binary(b"\x80\x04\x95\x0c\0\0\0torch.Tensor and what else is text in it").is_some()
+        );
+        let floats: Vec<u8> = (0..4000_u16)
+            .flat_map(|i| (f32::from(i) / 7.0).to_le_bytes())
+            .collect();
+        assert!(binary(&floats).is_some());
+        let mut packed = vec![0_u8; 4096];
+        (0..4096_u32)
+            .for_each(|i| packed[i as usize] = (i.wrapping_mul(2_654_435_761) >> 24) as u8);
+        assert!(binary(&packed).is_some());
+        assert!(binary(&[&b"loss "[..], &[0xca, 0xfd, 0xbe, 0xdd].repeat(100)].concat()).is_none());
         let mut holes = vec![0; 1000];
         holes.extend_from_slice(b"h:1:2 [0] NCCL INFO x\n");
         assert!(binary(&holes).is_none());
         assert!(binary("步骤 1 loss 2\r\n".as_bytes()).is_none());
         assert!(binary(b"").is_none());
+    }
+
+    /// All bytes of a pass, by chunks or as a stream.
+    fn pass(input: &Input, by_chunks: bool) -> Result<Vec<u8>> {
+        let mut all = Vec::new();
+        if by_chunks {
+            for chunk in input.chunks(1 << 20, |_| true)? {
+                let chunk = chunk?;
+                chunk.walked()?;
+                all.extend_from_slice(chunk.bytes());
+            }
+        } else {
+            let mut reader = input.reader()?;
+            reader
+                .read_to_end(&mut all)
+                .map_err(|e| input.origin.error(e))?;
+        }
+        Ok(all)
+    }
+
+    #[test]
+    fn a_second_pass_sees_what_the_first_saw_or_is_an_error() {
+        let lines = |seed: u64, n: u64| -> Vec<u8> {
+            let line = |i: u64| {
+                format!(
+                    "line {i} {:x}\n",
+                    (i + seed).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+                )
+            };
+            (0..n).flat_map(|i| line(i).into_bytes()).collect()
+        };
+        let log = lines(1, 150_000);
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.log");
+        for mmap in [true, false] {
+            for (first, second) in [(true, true), (true, false), (false, false)] {
+                let what = (mmap, first, second);
+                let begin = || {
+                    std::fs::write(&path, &log).unwrap();
+                    let input = Input::open(&Origin::Path(path.clone()), Options { mmap });
+                    let input = input.unwrap().rewindable().unwrap();
+                    assert!(pass(&input, first).unwrap() == log, "{what:?}");
+                    input
+                };
+                let again = |input: &Input| pass(&input.shared().unwrap(), second);
+                let input = begin();
+                assert!(again(&input).unwrap() == log, "{what:?}");
+                // Grown.
+                let mut file = File::options().append(true).open(&path).unwrap();
+                io::Write::write_all(&mut file, &lines(2, 1000)).unwrap();
+                assert!(again(&input).unwrap() == log, "{what:?}");
+                // Written over; its size is as it was.
+                let input = begin();
+                let mut file = File::options().write(true).open(&path).unwrap();
+                io::Write::write_all(&mut file, &lines(3, 150_000)).unwrap();
+                assert!(again(&input).is_err(), "{what:?}");
+                let part = input.part(1000, 2000);
+                assert!(
+                    part.is_err() || !mmap && matches!(part, Ok(None)),
+                    "{what:?}"
+                );
+                // Replaced: a map is still of the old one.
+                let input = begin();
+                let other = dir.path().join("b.log");
+                std::fs::write(&other, lines(4, 150_000)).unwrap();
+                std::fs::rename(&other, &path).unwrap();
+                assert_eq!(again(&input).is_ok(), mmap, "{what:?}");
+                // Truncated; a map is ended by a signal then.
+                if !mmap {
+                    let input = begin();
+                    file.set_len(0).unwrap();
+                    std::fs::write(&path, &log[..log.len() / 2]).unwrap();
+                    assert!(again(&input).is_err(), "{what:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_small_input_at_rest_is_read_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.log");
+        std::fs::write(&path, "a\nb\n").unwrap();
+        let input = Input::open(&Origin::Path(path.clone()), Options::default()).unwrap();
+        let input = input.rewindable().unwrap();
+        pass(&input, true).unwrap();
+        let input = input.at_rest();
+        assert!(matches!(input.data, Data::Again(_)));
+        assert_eq!(pass(&input.shared().unwrap(), true).unwrap(), b"a\nb\n");
+        std::fs::write(&path, "a\n").unwrap();
+        assert!(pass(&input.shared().unwrap(), true).is_err());
     }
 }

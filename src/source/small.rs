@@ -2,7 +2,7 @@
 //! worker that walks them, into memory that it uses again.
 
 use super::chunks::SMALLEST;
-use super::{Origin, binary, blocks, fill, first, packed};
+use super::{Origin, binary, blocks, fill, first, is_coded};
 use std::cell::RefCell;
 use std::fs::{self, File, Metadata};
 use std::io::Read;
@@ -125,7 +125,7 @@ fn read(
     let is_whole = n < room.len() && n <= SMALLEST;
     let text = &room[..n];
     let head = first(text);
-    let is_plain = packed(head).is_none() && binary(head).is_none();
+    let is_plain = !is_coded(head) && binary(head).is_none();
     let is_text = is_whole && is_plain && !blocks::is_blocks(text) && fits(head);
     is_text.then_some(used..used + n)
 }
@@ -165,7 +165,9 @@ mod tests {
         for (at, bytes) in files.iter().enumerate() {
             fs::write(dir.path().join(at.to_string()), bytes).unwrap();
         }
-        let origins = crate::source::expand(&[dir.path().to_owned()]).unwrap();
+        let origins = crate::source::expand(&[dir.path().to_owned()], &[])
+            .unwrap()
+            .origins;
         let mut got = Vec::new();
         let fits = |head: &[u8]| !head.starts_with(b"op");
         texts(&origins, fits, |of, texts| {

@@ -195,8 +195,9 @@ impl Astray {
         let least = self.calls;
         let lines = self.at.values().filter(|n| **n > 0).count();
         if least > 0 {
-            report.warn(&format!(
-                "{name}: at least {least} of {calls} calls stand in a neighbouring step: ranks were \
+            let are = if least == 1 { "is" } else { "are" };
+            report.note(&format!(
+                "{name}: at least {least} of {calls} calls {are} in a neighbouring step: ranks were \
                  at different calls at {lines} of {} step lines",
                 self.at.len()
             ));

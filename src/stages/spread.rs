@@ -47,7 +47,7 @@ impl Spread {
     pub fn of(values: Vec<f64>) -> Option<Spread> {
         let sorted = Sorted::new(values);
         let (values, n) = (&sorted.0, sorted.0.len());
-        let mean = values.iter().sum::<f64>() / n as f64;
+        let mean = decimal_mean(values).unwrap_or_else(|| values.iter().sum::<f64>() / n as f64);
         let squares: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
         Some(Spread {
             n,
@@ -62,9 +62,67 @@ impl Spread {
     }
 }
 
+/// The mean of decimals as they were printed, rounded once: that of 5.9 and 6.1758 is 6.0379, where
+/// the sum of the nearest binary numbers gives 6.0379000000000005. `None` where 128 bits do not do.
+fn decimal_mean(values: &[f64]) -> Option<f64> {
+    let decimals: Vec<(i128, i32)> = values.iter().map(|v| decimal(*v)).collect::<Option<_>>()?;
+    let mut exponent = decimals.iter().map(|d| d.1).min()?;
+    let mut sum = 0_i128;
+    for (digits, of) in decimals {
+        let up = 10_i128.checked_pow(of.abs_diff(exponent))?;
+        sum = sum.checked_add(digits.checked_mul(up)?)?;
+    }
+    // More digits than a double has, so that what the division leaves over does not count.
+    while let Some(more) = sum.checked_mul(10).filter(|&more| more != 0) {
+        (sum, exponent) = (more, exponent - 1);
+    }
+    let mean = sum / i128::try_from(values.len()).ok()?;
+    format!("{mean}e{exponent}").parse().ok()
+}
+
+/// The shortest decimal that reads as `value`, as digits and a power of ten: what was printed, if
+/// that had up to 15 digits.
+fn decimal(value: f64) -> Option<(i128, i32)> {
+    let text = format!("{value:e}");
+    let (digits, exponent) = text.split_once('e')?;
+    let exponent: i32 = exponent.parse().ok()?;
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let digits = format!("{whole}{fraction}").parse().ok()?;
+    Some((digits, exponent - i32::try_from(fraction.len()).ok()?))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_mean_of_decimals_prints_as_a_decimal() {
+        let mean = |values: &[f64]| Spread::of(values.to_vec()).unwrap().mean.to_string();
+        assert_eq!(mean(&[5.9, 6.1758]), "6.0379");
+        assert_eq!(mean(&[0.1, 0.2]), "0.15");
+        assert_eq!(mean(&[0.4, 0.5, 0.4, 0.44]), "0.435");
+        assert_eq!(mean(&[1.0, 1.0, 2.0]), "1.3333333333333333");
+        assert_eq!(mean(&[0.0, 0.0]), "0");
+        // Far apart: the plain sum.
+        assert_eq!(
+            mean(&[1e300, 1e-300]),
+            "5e299".parse::<f64>().unwrap().to_string()
+        );
+    }
+
+    proptest! {
+        /// Decimals of up to six places: the mean is their sum in millionths, divided once.
+        #[test]
+        fn a_mean_is_that_of_the_printed_decimals(
+            millionths in proptest::collection::vec(0..1_000_000_000_i64, 1..50),
+        ) {
+            let values = millionths.iter().map(|n| *n as f64 / 1e6).collect();
+            let sum: i64 = millionths.iter().sum();
+            let expect = sum as f64 / (1e6 * millionths.len() as f64);
+            prop_assert_eq!(Spread::of(values).unwrap().mean, expect);
+        }
+    }
 
     #[test]
     fn it_is_of_values_that_were_printed() {

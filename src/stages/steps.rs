@@ -5,6 +5,7 @@ use super::survey::{Sum, Survey, survey};
 use crate::calls::{self, Options, Progress};
 use crate::error::{Error, Result};
 use crate::origin::Merged;
+use crate::propose;
 use crate::render::{Cell, Grid};
 use crate::report::Report;
 use crate::source::{Input, Origin};
@@ -20,15 +21,21 @@ struct Surveyed {
     astray: Option<Astray>,
 }
 
+/// What a call table lacks, of which a program reads steps.
+pub(super) const NO_STEP_LINES: &str = "a call table has no step lines";
+
+/// `rows` where the steps' own rows are written, not their lines.
 fn all(
     origins: &[Origin],
     options: &Options,
+    rows: bool,
     report: &mut Report,
     progress: &dyn Progress,
 ) -> Result<Vec<Surveyed>> {
     let mut merged = Merged::default();
     let mut logs = Vec::new();
     calls::each(origins, options.source, report, |input, report| {
+        calls::demand_log(&input, NO_STEP_LINES)?;
         let input = input.rewindable()?;
         let survey = survey(&input, &options.log, &mut merged, |b| progress.advance(b))?;
         let name = input.name();
@@ -36,11 +43,15 @@ fn all(
         if survey.log.account.lines == 0 {
             calls::no_calls(&name, 0, report);
         }
-        let timeline = timeline::resolve(&survey.log.marks, &options.timeline);
+        let timeline = timeline::resolve(&survey.log.marks, &survey.log.begins, &options.timeline);
         calls::said(&name, &timeline, report);
-        calls::stamps(&name, &timeline, report);
+        if rows {
+            calls::stamps(&name, &timeline, report);
+        }
         let astray = survey.astray(&merged, &timeline);
-        if let Some(astray) = &astray {
+        if let Some(astray) = &astray
+            && (rows || options.window.is_some())
+        {
             astray.said(&name, survey.log.account.calls, report);
         }
         logs.push(Surveyed {
@@ -54,9 +65,10 @@ fn all(
     progress.finish();
     let mut present = Present::default();
     logs.iter().for_each(|log| present.add(&log.timeline));
+    let inputs = || logs.iter().map(|log| Ok(&log.input));
     present
         .demand(options.window.as_ref())
-        .map_err(Error::Content)?;
+        .map_err(|missing| propose::instead(missing, &present, inputs()))?;
     Ok(logs)
 }
 
@@ -72,7 +84,7 @@ pub fn lines(
     progress: &dyn Progress,
     out: &mut dyn Write,
 ) -> Result<()> {
-    for log in all(origins, options, report, progress)? {
+    for log in all(origins, options, false, report, progress)? {
         let mut ranges: Vec<(u64, u64)> = Vec::new();
         for (gap, kind) in log.timeline.gaps.iter().enumerate() {
             if let Gap::Step(_) = kind
@@ -118,34 +130,49 @@ fn joined(mut ranges: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     out
 }
 
+/// Bytes copied at a time.
+const COPY: u64 = 1 << 20;
+
 fn copy(input: &Input, ranges: &[(u64, u64)], out: &mut dyn Write) -> Result<()> {
-    if let Some(bytes) = input.bytes() {
-        for &(from, to) in ranges {
-            let to = to.min(bytes.len() as u64) as usize;
-            out.write_all(&bytes[from as usize..to])
-                .map_err(Error::Output)?;
-        }
-        return Ok(());
-    }
-    let failed = |source| Error::Input {
-        path: input.name().into(),
-        cause: source,
+    // The kernel finds no more where the log was truncated a moment ago.
+    let written = |result: std::io::Result<()>| match result {
+        Err(e) if e.raw_os_error() == Some(libc::EFAULT) => Err(input.changed()),
+        result => result.map_err(Error::Output),
     };
-    let mut reader = input.reader()?;
-    let mut block = vec![0; 1 << 20];
+    let mut reader: Option<Box<dyn Read + Send>> = None;
+    let mut block = Vec::new();
     let mut at = 0;
     for &(from, to) in ranges {
-        while at < to {
-            let wanted = if at < from { from - at } else { to - at };
-            let len = usize::try_from(wanted)
-                .unwrap_or(usize::MAX)
-                .min(block.len());
-            let n = reader.read(&mut block[..len]).map_err(failed)?;
-            if n == 0 {
-                return Ok(());
+        let mut next = from;
+        while next < to {
+            let end = to.min(next.saturating_add(COPY));
+            if let Some(part) = input.part(next, end)? {
+                if part.is_empty() {
+                    break;
+                }
+                written(out.write_all(part))?;
+                next += part.len() as u64;
+                continue;
             }
-            if at >= from {
-                out.write_all(&block[..n]).map_err(Error::Output)?;
+            let failed = |source| Error::Input {
+                path: input.name().into(),
+                cause: source,
+            };
+            let reader = match &mut reader {
+                Some(reader) => reader,
+                none => none.insert(input.reader()?),
+            };
+            // What is before the range is read and left.
+            let wanted = if at < next { next - at } else { end - at };
+            let mut limited = reader.take(wanted.min(COPY));
+            block.clear();
+            let n = limited.read_to_end(&mut block).map_err(failed)?;
+            if n == 0 {
+                break;
+            }
+            if at >= next {
+                written(out.write_all(&block))?;
+                next += n as u64;
             }
             at += n as u64;
         }
@@ -179,7 +206,7 @@ pub fn list(
     report: &mut Report,
     progress: &dyn Progress,
 ) -> Result<Grid> {
-    let logs = all(origins, options, report, progress)?;
+    let logs = all(origins, options, true, report, progress)?;
     let several = logs.len() > 1;
     let mut columns: Vec<String> = COLUMNS.map(str::to_owned).to_vec();
     if several {
@@ -225,6 +252,15 @@ fn stretches(log: &Surveyed, options: &Options) -> Vec<Stretch> {
             Some(mark) => mark.line + 1,
         };
         let sum = log.survey.sums.sum(gap);
+        // An evaluation may be in the middle of the steps of one line.
+        let split = matches!(kind, Gap::Step(_))
+            && out.len() >= 2
+            && out[out.len() - 1].kind == Gap::Between
+            && out[out.len() - 2].kind == kind;
+        if split {
+            let between = out.len() - 1;
+            out.swap(between - 1, between);
+        }
         match out.last_mut() {
             Some(before) if before.kind == kind => {
                 before.lines.1 = last;

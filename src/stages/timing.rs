@@ -1,10 +1,12 @@
 //! nccl-timing: step time and TFLOP/s per GPU as the trainer prints them.
 
 use super::spread::Spread;
+use super::steps::NO_STEP_LINES;
 use super::survey::survey;
 use crate::calls::{self, Options, Progress};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::origin::Merged;
+use crate::propose;
 use crate::render::{Cell, Grid};
 use crate::report::Report;
 use crate::source::Origin;
@@ -25,14 +27,18 @@ pub fn steps(
     let mut present = Present::default();
     let mut steps = Vec::new();
     calls::each(origins, options.source, report, |input, report| {
+        calls::demand_log(&input, NO_STEP_LINES)?;
         let survey = survey(&input, &options.log, &mut merged, |b| progress.advance(b))?;
         report.input(&input.name(), &survey.log.account);
+        if survey.log.account.lines == 0 {
+            calls::no_calls(&input.name(), 0, report);
+        }
         // The values of a line are its own step's, also where the line lags behind the calls.
         let as_printed = timeline::Options {
             as_printed: true,
             ..options.timeline.clone()
         };
-        let timeline = timeline::resolve(&survey.log.marks, &as_printed);
+        let timeline = timeline::resolve(&survey.log.marks, &survey.log.begins, &as_printed);
         calls::stamps(&input.name(), &timeline, report);
         if timeline.interval() > 1 {
             report.note(&format!(
@@ -48,7 +54,7 @@ pub fn steps(
     progress.finish();
     present
         .demand(options.window.as_ref())
-        .map_err(Error::Content)?;
+        .map_err(|missing| propose::anew(missing, &present, origins, options.source))?;
     if let Some(window) = &options.window {
         steps.retain(|s| window.contains(s.step));
     }

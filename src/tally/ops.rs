@@ -1,12 +1,18 @@
 //! Operations by number.
 
 use crate::records::{Kind, kind};
+use rustc_hash::FxHashMap;
 
 /// The operations met, numbered.
 #[derive(Debug, Clone, Default)]
 pub struct Ops {
     names: Vec<(Tag, Box<[u8]>, Kind)>,
+    /// The numbers of those from [`FEW`] on: a table may have any names in any number.
+    others: FxHashMap<Box<[u8]>, u32>,
 }
+
+/// How many operations are looked for one by one; NCCL has fewer.
+const FEW: usize = 16;
 
 /// A name's length, its first eight bytes and its last: of up to 16 bytes, all of it.
 type Tag = (usize, u64, u64);
@@ -31,14 +37,27 @@ impl Ops {
     #[inline]
     pub fn intern(&mut self, name: &[u8]) -> (u32, Kind) {
         let tag = tag(name);
-        for (at, (known, text, kind)) in (0_u32..).zip(&self.names) {
+        for (at, (known, text, kind)) in (0_u32..).zip(self.names.iter().take(FEW)) {
             if *known == tag && (name.len() <= 16 || **text == *name) {
                 return (at, *kind);
             }
         }
+        self.intern_other(name, tag)
+    }
+
+    /// The same for a name that is none of the first few.
+    #[cold]
+    fn intern_other(&mut self, name: &[u8], tag: Tag) -> (u32, Kind) {
+        if let Some(&at) = self.others.get(name) {
+            return (at, self.names[at as usize].2);
+        }
+        let at = self.names.len() as u32;
+        if self.names.len() >= FEW {
+            self.others.insert(name.into(), at);
+        }
         let kind = kind(name);
         self.names.push((tag, name.into(), kind));
-        (self.names.len() as u32 - 1, kind)
+        (at, kind)
     }
 
     /// All names, by number.
@@ -59,5 +78,30 @@ impl Ops {
     /// The name of a number.
     pub fn name(&self, op: u32) -> &[u8] {
         &self.names[op as usize].1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_name_has_the_number_of_its_first_appearance(
+            names in proptest::collection::vec("[ab]{0,3}|[ab]{8}[ab]{0,12}", 0..80),
+        ) {
+            let mut ops = Ops::default();
+            let mut naive: Vec<&str> = Vec::new();
+            for name in &names {
+                let expect = naive.iter().position(|n| n == name).unwrap_or_else(|| {
+                    naive.push(name);
+                    naive.len() - 1
+                });
+                prop_assert_eq!(ops.intern(name.as_bytes()).0 as usize, expect);
+                prop_assert_eq!(ops.name(expect as u32), name.as_bytes());
+            }
+            prop_assert_eq!(ops.len() as usize, naive.len());
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Windows of steps, and the steps an input has to check one against.
 
 use super::Timeline;
+use crate::report::ranges;
 use std::collections::BTreeMap;
 
 /// A window of steps, `a..b`, both ends in it, in the trainer's own numbers.
@@ -86,7 +87,7 @@ impl Present {
     /// What is missing, with the steps that are there.
     pub fn demand(&self, window: Option<&Window>) -> Result<(), String> {
         if self.is_empty() {
-            return Err(format!("no step is in the input; {}", self.describe()));
+            return Err(self.describe());
         }
         window.map_or(Ok(()), |window| self.check(window))
     }
@@ -125,35 +126,17 @@ impl Present {
     /// The steps as ranges, `0..55` or `10, 20, 30 (each line stands for 10 steps)`.
     pub fn describe(&self) -> String {
         if self.steps.is_empty() {
-            return "it has no step lines (name the trainer with --trainer, or describe its lines \
-                    with --step-regex)"
+            return "the input has no step lines; name the trainer with --trainer, or describe its \
+                    lines with --step-regex"
                 .to_owned();
         }
-        let mut ranges: Vec<(u64, u64)> = Vec::new();
-        for &step in self.steps.keys() {
-            match ranges.last_mut() {
-                Some((_, last)) if *last + 1 == step => *last = step,
-                _ => ranges.push((step, step)),
-            }
-        }
-        const SHOWN: usize = 12;
-        let text = |&(a, b): &(u64, u64)| {
-            if a == b {
-                a.to_string()
-            } else {
-                format!("{a}..{b}")
-            }
-        };
-        let mut parts: Vec<String> = ranges.iter().take(SHOWN).map(text).collect();
-        if let (true, Some(last)) = (ranges.len() > SHOWN, ranges.last()) {
-            parts.push(format!("... {}", text(last)));
-        }
+        let ranges = ranges(self.steps.keys().copied());
         let interval = self.steps.values().skip(1).max().copied().unwrap_or(1);
         let spans = if interval > 1 {
             format!(" (a line stands for up to {interval} steps)")
         } else {
             String::new()
         };
-        format!("steps present: {}{spans}", parts.join(", "))
+        format!("steps present: {ranges}{spans}")
     }
 }

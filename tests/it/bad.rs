@@ -22,7 +22,7 @@ const CASES: [(&str, u64, u64, u64); 28] = [
     ("glued-row", 3, 0, 0),
     ("invalid-utf8", 2, 0, 1),
     ("no-line-end", 2, 0, 0),
-    ("no-line-end-cut", 1, 0, 1),
+    ("no-line-end-cut", 1, 0, 0),
     ("nul-bytes", 3, 0, 1),
     ("orphan-body", 3, 0, 1),
     ("own-cut-1023", 2, 0, 1),

@@ -58,7 +58,7 @@ fn datatypes_and_reductions_have_names_and_sizes() {
         redops[5..].iter().all(|r| r.starts_with("user")),
         "{redops:?}"
     );
-    out.says(&["1 calls have the unknown datatype 12"]);
+    out.says(&["datatype 12 is unknown: the bytes of 1 call are"]);
 }
 
 #[test]

@@ -79,7 +79,7 @@ fn where_the_step_number_falls_only_ranks_that_were_in_step_are_judged() {
     assert_eq!(accused(&out), [told]);
     let out = feed("nccl-check", &["--format", "csv"], epochs(1)).calm();
     assert_eq!(accused(&out), []);
-    let text = feed("nccl-check", &["-q"], epochs(1)).text();
+    let text = feed("nccl-check", &["-q", "--format", "text"], epochs(1)).text();
     assert!(
         text.contains("not: the step number falls or jumps"),
         "{text}"
@@ -114,7 +114,7 @@ fn a_line_that_nccls_own_count_misses_is_not_a_call_left_out() {
             assert_ne!(changed, log);
             let out = feed("nccl-check", &["--format", "csv"], changed.as_str()).calm();
             assert_eq!(accused(&out), [], "{line}");
-            let told = feed("nccl-check", &["-q"], changed).text();
+            let told = feed("nccl-check", &["-q", "--format", "text"], changed).text();
             assert!(told.contains("NCCL's own count (opCount)"), "{told}");
         }
     }

@@ -110,13 +110,10 @@ fn what_cannot_be_read_is_named_and_nothing_is_written() {
     work.file("zip.log", b"PK\x03\x04\x14\x00\x00\x00");
     work.file("xz.log", b"\xfd7zXZ\x00\x00\x04");
     work.file("noise.log", [0_u8, 1, 2, 3, 4, 5, 6, 7].repeat(500));
-    work.file(
-        "cut.log",
-        &crate::support::gzip(long_job().as_bytes())[..5000],
-    );
+    work.file("cut.log", &crate::support::gzip(b"x")[..9]);
     work.file(
         "torn.log",
-        &crate::support::zstd(long_job().as_bytes())[..5000],
+        &crate::support::zstd(long_job().as_bytes())[..20],
     );
     for program in READERS {
         for (input, word) in [

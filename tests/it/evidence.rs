@@ -35,7 +35,8 @@ const SHOWN: usize = 300;
 
 /// What is told of these logs: each finding's name, once all its evidence was held against them.
 fn told(logs: &[String]) -> Vec<String> {
-    let args = [&["-q".to_owned()][..], logs].concat();
+    let text = ["-q", "--format", "text"].map(str::to_owned);
+    let args = [&text[..], logs].concat();
     let text = run("nccl-check", &args).calm().text();
     let (mut told, mut seen): (Vec<String>, usize) = (Vec::new(), 1);
     let mut read = Logs::default();

@@ -65,6 +65,9 @@ fn a_window_of_a_log_without_steps_says_so() {
             .ends(2)
             .says(&["no step lines", "--trainer"]);
     }
+    // Numbers that count no steps are not proposed.
+    let out = feed("nccl-steps", &["--list"], text.as_str()).ends(2);
+    assert!(!out.stderr.contains("(?P<step>"), "{}", out.stderr);
     // Without a window the calls count all the same, with no step.
     let out = feed("nccl-comms", &[], text.as_str()).ends(0);
     let table = Csv::of(&out);
@@ -126,7 +129,7 @@ fn a_restart_begins_a_segment_and_its_steps_are_told_apart() {
     assert_eq!(table.column("step"), ["5", "6", "7", "6", "7"]);
     assert_eq!(table.column("calls"), ["1", "2", "3", "4", "5"]);
     let out = feed("nccl-hist", &["--by", "step"], text.as_str()).ends(0);
-    assert!(out.stderr.contains("falls 1 time "), "{}", out.stderr);
+    assert!(out.stderr.contains("begin again 1 time "), "{}", out.stderr);
     assert_eq!(Csv::of(&out).column("calls"), ["1", "6", "8"]);
     let out = feed("nccl-comms", &["--steps", "6"], text.as_str()).ends(0);
     assert_eq!(Csv::of(&out).rows.len(), 6);

@@ -76,7 +76,7 @@ impl Out {
 
     /// True if the program panicked, a signal ended it or its code is none of ours.
     pub(crate) fn is_wild(&self) -> bool {
-        self.stderr.contains("panicked") || !matches!(self.code, Some(0..=2))
+        self.stderr.contains("panicked") || !matches!(self.code, Some(0..=3))
     }
 
     /// Fails if the program panicked or a signal ended it.
@@ -294,7 +294,11 @@ pub(crate) struct Csv {
 
 impl Csv {
     pub(crate) fn of(out: &Out) -> Csv {
-        let mut reader = csv::Reader::from_reader(&out.stdout[..]);
+        Csv::read(&out.stdout)
+    }
+
+    pub(crate) fn read(text: &[u8]) -> Csv {
+        let mut reader = csv::Reader::from_reader(text);
         let own = |r: &csv::StringRecord| r.iter().map(str::to_owned).collect();
         let columns = own(reader.headers().unwrap());
         let rows = reader.records().map(|r| own(&r.unwrap())).collect();

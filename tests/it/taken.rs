@@ -99,7 +99,7 @@ fn what_counting_leaves_open_accuses_nobody() {
     // Each process uses two of all ranks, and calls alone do not say which is which.
     let (log, _) = made("--ranks 8 --tp 8 --steps 4 --fault skip").unwrap();
     assert_eq!(told(&check(calls(&log))), Vec::<[String; 5]>::new());
-    let text = feed("nccl-check", &["-q"], calls(&log)).text();
+    let text = feed("nccl-check", &["-q", "--format", "text"], calls(&log)).text();
     assert!(text.contains("each process uses 2 of 8 ranks"), "{text}");
     // A host's half of a job: its members of one communicator are not all of its members.
     let (log, _) = made("--ranks 16 --nodes 2 --tp 2 --steps 4 --fault skip,comm=data").unwrap();
@@ -109,7 +109,7 @@ fn what_counting_leaves_open_accuses_nobody() {
         let ranks = |row: &[String; 5]| !row[0].starts_with("watchdog");
         let told = told(&check(calls(&part)));
         assert_eq!(told.iter().filter(|row| ranks(row)).count(), 0, "{told:?}");
-        let text = feed("nccl-check", &["-q"], calls(&part)).text();
+        let text = feed("nccl-check", &["-q", "--format", "text"], calls(&part)).text();
         assert!(text.contains("8 of 16 ranks' lines are here"), "{text}");
     }
 }
@@ -199,6 +199,6 @@ fn the_rank_that_begins_with_another_broadcast_is_named() {
     let apart = "node1:7000 calls Broadcast of 25503912 fp16 root 0 where node1:7002, node1:7008 and \
                  node1:7010 call Broadcast of 53 int64 root 0";
     assert!(says.contains(apart), "{says}");
-    let text = feed("nccl-check", &["-q"], half).text();
+    let text = feed("nccl-check", &["-q", "--format", "text"], half).text();
     assert!(text.contains("4 of 8 ranks' lines are here"), "{text}");
 }

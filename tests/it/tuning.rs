@@ -7,7 +7,7 @@ const COLUMNS: [&str; 10] = [
     "op",
     "nranks",
     "from_bytes",
-    "to_bytes",
+    "last_bytes",
     "algorithm",
     "protocol",
     "lines",
@@ -109,7 +109,7 @@ fn sizes_with_the_same_choice_are_one_range() {
             "op",
             "nranks",
             "from_bytes",
-            "to_bytes",
+            "last_bytes",
             "algorithm",
             "protocol",
             "lines"

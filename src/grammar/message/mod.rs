@@ -169,9 +169,9 @@ impl Message<'_> {
 /// A line whose end is missing looks whole where it ends in a number or a name: where more is
 /// known of it (another header follows, it has the length at which NCCL cuts), ask [`cut`].
 pub fn message(level: Level, body: &[u8]) -> Option<Message<'_>> {
-    let body = unwrapped(body);
+    let body = body.trim_ascii_end();
     match level {
-        Level::Info => {
+        Level::Info | Level::Attention => {
             let text = body.trim_ascii_start();
             info(text).or_else(|| known::family(text).map(|family| Message::Plain(family, text)))
         }
@@ -263,30 +263,4 @@ fn rarer(text: &[u8]) -> Option<Message<'_>> {
         .or_else(|| net::net(text, false).map(Message::Net))
         .or_else(|| trace::returned(text).map(Message::Return))
         .or_else(|| setting::setting(text).map(Message::Setting))
-}
-
-/// A message without what Ray puts behind a line that stands for several, ` [repeated 6x across
-/// cluster]`, the colours around it, and blanks.
-fn unwrapped(body: &[u8]) -> &[u8] {
-    static REPEATED: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b" [repeated "));
-    let mut text = REPEATED.find(body).map_or(body, |at| &body[..at]);
-    loop {
-        text = text.trim_ascii_end();
-        // A colour is `ESC [ 32 m`; a store may have dropped the ESC.
-        let Some(inner) = text.strip_suffix(b"m") else {
-            return text;
-        };
-        let digits = inner
-            .iter()
-            .rev()
-            .take_while(|b| b.is_ascii_digit() || **b == b';');
-        let inner = &inner[..inner.len() - digits.count()];
-        match inner
-            .strip_suffix(b"\x1b[")
-            .or_else(|| inner.strip_suffix(b" ["))
-        {
-            Some(rest) => text = rest,
-            None => return text,
-        }
-    }
 }

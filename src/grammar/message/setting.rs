@@ -15,6 +15,7 @@
 //! reads `set by environment`.
 
 use crate::grammar::token::{PResult, dec_i64, fail, until, whole, word};
+use memchr::memmem;
 
 /// One setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +43,67 @@ pub enum By<'a> {
     Default(&'a [u8]),
     /// Nothing reads it; its value is not printed.
     Unused,
+}
+
+/// What stands in place of a secret.
+pub const HIDDEN: &[u8] = b"(hidden)";
+
+impl Setting<'_> {
+    /// True where the variable's name says that its value is nobody else's business. Programs print
+    /// all variables that begin with `NCCL_`, also those that NCCL does not know.
+    pub fn is_secret(&self) -> bool {
+        let variable = match self.by {
+            By::Overruled(variable) => variable,
+            _ => self.name,
+        };
+        is_secret(self.name) || is_secret(variable)
+    }
+}
+
+/// True for a name such as `NCCL_API_TOKEN`. `NCCL_IB_PKEY` is the number of a partition.
+fn is_secret(name: &[u8]) -> bool {
+    let has = |word: &str| memmem::find(name, word.as_bytes()).is_some();
+    let words = [
+        "SECRET",
+        "TOKEN",
+        "PASSWORD",
+        "PASSWD",
+        "PASSPHRASE",
+        "CREDENTIAL",
+        "AUTH",
+    ];
+    let key = memmem::find_iter(name, b"KEY").any(|at| !name[..at].ends_with(b"_P"));
+    key || words.iter().any(|word| has(word))
+}
+
+/// A line of NCCL's with the value of a secret hidden, if it holds one.
+pub fn masked(line: &[u8]) -> Option<Vec<u8>> {
+    const LEVEL: &[u8] = b"NCCL INFO ";
+    let at = memmem::find(line, LEVEL)? + LEVEL.len();
+    let setting = setting(&line[at..]).filter(Setting::is_secret)?;
+    let given = match setting.by {
+        By::Default(given) => given,
+        _ => NOTHING,
+    };
+    let mut line = line.to_vec();
+    for value in [setting.value, given] {
+        if !value.is_empty() {
+            line = replaced(&line, value);
+        }
+    }
+    Some(line)
+}
+
+/// `line` with [`HIDDEN`] for every `value`.
+fn replaced(line: &[u8], value: &[u8]) -> Vec<u8> {
+    let (mut out, mut from) = (Vec::with_capacity(line.len()), 0);
+    for at in memmem::find_iter(line, value) {
+        out.extend_from_slice(&line[from..at]);
+        out.extend_from_slice(HIDDEN);
+        from = at + value.len();
+    }
+    out.extend_from_slice(&line[from..]);
+    out
 }
 
 /// Any of the lines above.
@@ -146,6 +208,26 @@ mod tests {
         assert_eq!(of(text), ("NCCL_BUFFSIZE", "-2", By::Default(b"x")));
         let text = "Warning: ENV NCCL_X is unused. Setting it has no effect.";
         assert_eq!(of(text), ("NCCL_X", "", By::Unused));
+    }
+
+    #[test]
+    fn secrets_are_known_by_their_names() {
+        for (name, secret) in [
+            ("NCCL_API_TOKEN", true),
+            ("NCCL_PLUGIN_LICENSE_KEY", true),
+            ("NCCL_X_PASSWORD", true),
+            ("NCCL_IB_PKEY", false),
+            ("NCCL_ALGO", false),
+        ] {
+            let line = format!("n0:7:8 [0] NCCL INFO {name} set by environment to abc");
+            let masked = masked(line.as_bytes());
+            assert_eq!(masked.is_some(), secret, "{name}");
+            let says = format!("{name} set by environment to (hidden)");
+            assert!(masked.is_none_or(|line| line.ends_with(says.as_bytes())));
+        }
+        let invalid = b"n0:7:8 [0] NCCL INFO Invalid value abc for NCCL_A_KEY, using default -2.";
+        let says = b"Invalid value (hidden) for NCCL_A_KEY, using default (hidden).";
+        assert!(masked(invalid).is_some_and(|line| line.ends_with(says)));
     }
 
     #[test]

@@ -185,17 +185,6 @@ fn levels_decide_first() {
     assert_eq!(message(Level::Info, b"step 4 done"), None);
 }
 
-#[test]
-fn rays_repeats_and_colours_are_no_part_of_a_message() {
-    for text in [
-        "cudaDriverVersion 12010 \x1b[32m [repeated 6x across cluster]\x1b[0m",
-        "cudaDriverVersion 12010 [32m [repeated 6x across cluster] (Ray deduplicates logs)",
-        "cudaDriverVersion 12010\x1b[0m",
-    ] {
-        assert_eq!(of(text), of("cudaDriverVersion 12010"), "{text:?}");
-    }
-}
-
 /// Takes all that a value gives.
 fn walk(message: &Message<'_>) -> usize {
     match message {
@@ -212,6 +201,7 @@ fn take(bytes: &[u8]) {
     for level in [
         Level::Info,
         Level::Warn,
+        Level::Attention,
         Level::Call,
         Level::Trace,
         Level::Other,

@@ -4,6 +4,7 @@
 //! 40 Bytes -> Algo 1 proto 0 time 8.616000                                             2.20-2.22
 //! AllGather: 37756928 Bytes -> Algo 1 proto 2 time 2860.208008                         2.23
 //! AllReduce: 8589934592 Bytes -> Algo NVLS proto SIMPLE channel{Lo..Hi}={0..15}        2.24+
+//! AllReduce: 1024 Bytes -> Algo RING proto LL channel{Lo..Hi}={0..0} cgaClusterSize 4  2.32+
 //! AllReduce [Symmetric]: 1024 Bytes -> Kernel AllReduce_AGxLL_R nchannels 8 nthreads 512  2.27+
 //! AllGather [Copy Engine]: 1024 Bytes -> cudaMemcpy                                    2.28+
 //! ```
@@ -174,10 +175,6 @@ fn special(input: &[u8]) -> PResult<'_, Tuning<'_>> {
     let (i, channels) = dec_u32(i)?;
     let (i, _) = word(" nthreads ", "nthreads")(i)?;
     let (i, threads) = dec_u32(i)?;
-    let i = match i.strip_prefix(b" nWorks ") {
-        Some(i) => dec_u32(i)?.0,
-        None => i,
-    };
     let kernel = Kernel {
         op,
         bytes,
@@ -185,7 +182,7 @@ fn special(input: &[u8]) -> PResult<'_, Tuning<'_>> {
         channels,
         threads,
     };
-    Ok((i, Tuning::Symmetric(kernel)))
+    Ok((more(i), Tuning::Symmetric(kernel)))
 }
 
 fn line(input: &[u8]) -> PResult<'_, Choice<'_>> {
@@ -200,20 +197,21 @@ fn line(input: &[u8]) -> PResult<'_, Choice<'_>> {
     let (i, protocol) = blank_free(i)?;
     let (i, time_us, channels) = match i.strip_prefix(b" time ") {
         Some(i) => {
-            let (i, time) = fraction(i)?;
-            (i, Some(time), None)
+            let (rest, time) = fraction(i)?;
+            // `%f` has six digits behind the point: fewer are a cut line's.
+            let printed = &i[..i.len() - rest.len()];
+            if printed.iter().rev().nth(6) != Some(&b'.') {
+                return fail(i, "a time with six digits");
+            }
+            (rest, Some(time), None)
         }
         None => {
             let (i, channels) = channels(i)?;
             (i, None, Some(channels))
         }
     };
-    // `%f` has six digits behind the point: fewer are a cut line's.
-    if time_us.is_some() && input.iter().rev().nth(6) != Some(&b'.') {
-        return fail(i, "a time with six digits");
-    }
     Ok((
-        i,
+        more(i),
         Choice {
             op,
             bytes,
@@ -223,6 +221,25 @@ fn line(input: &[u8]) -> PResult<'_, Choice<'_>> {
             channels,
         },
     ))
+}
+
+/// What follows the names and values that end a line: each version may add some.
+fn more(input: &[u8]) -> &[u8] {
+    let pair = |input| -> PResult<'_, ()> {
+        let (i, _) = word(" ", "a blank")(input)?;
+        let (i, name) = blank_free(i)?;
+        if !name.iter().all(|&b| is_name_byte(b)) || name[0].is_ascii_digit() {
+            return fail(input, "a name");
+        }
+        let (i, _) = word(" ", "a blank")(i)?;
+        let (i, _) = blank_free(i)?;
+        Ok((i, ()))
+    };
+    let mut rest = input;
+    while let Ok((i, ())) = pair(rest) {
+        rest = i;
+    }
+    rest
 }
 
 /// ` channel{Lo..Hi}={0..15}`.
@@ -268,6 +285,26 @@ mod tests {
             of("8 Bytes -> Algo 9 proto X time 1.000000").algorithm,
             Algorithm::Unknown
         );
+    }
+
+    #[test]
+    fn a_version_may_add_names_and_values() {
+        for more in [" cgaClusterSize 4", " cgaClusterSize 4 warps 16 x {0..3}"] {
+            for line in [
+                "AllReduce: 1024 Bytes -> Algo RING proto LL channel{Lo..Hi}={0..0}",
+                "40 Bytes -> Algo 1 proto 0 time 8.616000",
+                "AllReduce [Symmetric]: 8 Bytes -> Kernel AGxLL_R nchannels 8 nthreads 512",
+            ] {
+                let longer = format!("{line}{more}");
+                let bare = tuning(line.as_bytes());
+                assert!(
+                    bare.is_some() && tuning(longer.as_bytes()) == bare,
+                    "{longer}"
+                );
+                let cut = format!("{line} cgaClusterS");
+                assert_eq!(tuning(cut.as_bytes()), None, "{cut}");
+            }
+        }
     }
 
     #[test]

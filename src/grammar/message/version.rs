@@ -14,7 +14,8 @@
 //! `src/nccl_ofi_net.c`.
 
 use crate::grammar::token::{dec_u32, whole};
-use memchr::memmem;
+use memchr::memmem::{self, Finder};
+use std::sync::LazyLock;
 
 /// One version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,12 +116,38 @@ pub fn version(body: &[u8]) -> Option<Version<'_>> {
     (number || (prose && !text.is_empty())).then_some(Version { of, text })
 }
 
-/// A version on a line without a header, behind a launcher's label: ` 0: NCCL version 2.18.5`.
+/// A version on a line without a header, behind a launcher's label: ` 0: NCCL version 2.18.5`, or a
+/// line [`of_block`].
 pub fn headerless(line: &[u8]) -> Option<Version<'_>> {
-    match memmem::find(line, b"NCCL version ") {
-        Some(at) => version(&line[at..]),
-        None => version(line),
+    static NAME: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"CCL version "));
+    if let Some(at) = NAME.find(line).and_then(|at| at.checked_sub(1)) {
+        return match line[at] {
+            b'N' => version(&line[at..]),
+            b'R' if is_label(&line[..at]) => version(&line[at..]),
+            _ => None,
+        };
     }
+    of_block(line)
+}
+
+/// A line of RCCL's version block (`src/init.cc` of RCCL 2.18 and later).
+pub fn of_block(line: &[u8]) -> Option<Version<'_>> {
+    static COLON: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b" : "));
+    let end = COLON.find(line)? + b" : ".len();
+    let names = SHAPES.iter().chain(&BLOCK).map(|&(start, _)| start);
+    let name = names
+        .filter(|name| name.ends_with(b" : "))
+        .find(|name| line[..end].ends_with(name))?;
+    let at = end - name.len();
+    is_label(&line[..at]).then(|| version(&line[at..]))?
+}
+
+/// True where a launcher's label may end.
+fn is_label(before: &[u8]) -> bool {
+    matches!(
+        before.last(),
+        None | Some(b' ' | b'\t' | b':' | b'>' | b']' | b'|')
+    )
 }
 
 #[cfg(test)]
@@ -149,5 +176,31 @@ mod tests {
         let glued = headerless(b" 0: NCCL version 2.7.8+cuda10.2NCCL version 2.7.8+cuda10.2");
         assert_eq!(glued.unwrap().text, b"2.7.8+cuda10.2");
         assert_eq!(headerless(b"step 1"), None);
+        for label in ["", "0: ", " 12: ", "[1,3]<stdout>:", "(Worker pid=5) "] {
+            for (line, text) in [
+                ("RCCL version : 2.22.3-HEAD:0123abc", "2.22.3-HEAD:0123abc"),
+                (
+                    "RCCL version 2.13.4+hip5.7 HEAD:0123abc",
+                    "2.13.4+hip5.7 HEAD:0123abc",
+                ),
+                ("HIP version  : 6.4.43482-0f2d60242", "6.4.43482-0f2d60242"),
+                (
+                    "Librccl path : /opt/rocm/lib/librccl.so.1",
+                    "/opt/rocm/lib/librccl.so.1",
+                ),
+            ] {
+                let line = format!("{label}{line}");
+                let version = headerless(line.as_bytes());
+                assert_eq!(version.map(|v| v.text), Some(text.as_bytes()), "{line}");
+            }
+        }
+        for prose in [
+            "the RCCL version of ROCm",
+            "myRCCL version 2.1",
+            "CCL version 2",
+            "loss : 5",
+        ] {
+            assert_eq!(headerless(prose.as_bytes()), None, "{prose}");
+        }
     }
 }

@@ -1,8 +1,9 @@
 //! WARN lines by their cause. A WARN is not a failure: most are printed by jobs that end well.
 //!
 //! ```text
-//! NET/IB : Got completion with error 12, opcode 1, len 0, vendor err 129                         up to 2.17
-//! NET/IB: Got completion from peer 10.0.0.1<51161> with status=12 opcode=0 len=0 vendor err 129  2.18+
+//! NET/IB : Got completion with error 12, opcode 1, len 0, vendor err 129                         up to 2.9
+//! NET/IB : Got completion from peer 10.0.0.1<51161> with error 12, opcode 1, len 0, vendor err 129 (Recv)   2.10+
+//! NET/IB: Got completion from peer 10.0.0.1<51161> with status=12 opcode=0 len=0 vendor err 129  2.20+
 //! NET/IB: Got completion from peer 10.0.0.1<51161> with status=X(12) opcode=Y(0) vendor_err=129  2.29+
 //! [Service thread] Could not receive type from localRank 6, res=3, closed=0
 //! [Proxy Service 511] Failed to execute operation Close from rank 510, retcode 3
@@ -67,7 +68,7 @@ pub enum Cause<'a> {
 /// A work request that ended with an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Completion<'a> {
-    /// The peer's address, `10.0.0.1<51161>`; printed since 2.18.
+    /// The peer's address, `10.0.0.1<51161>`; printed since 2.10.
     pub peer: Option<&'a [u8]>,
     /// `ibv_wc_status`: 4 local protection, 5 flushed, 10 remote access, 12 retries exceeded.
     pub status: u32,
@@ -187,22 +188,25 @@ const CAUSES: [(&[&str], Cause<'static>); 13] = [
 fn completion(text: &[u8]) -> Option<Completion<'_>> {
     let at = memmem::find(text, b"Got completion ")?;
     let rest = &text[at + b"Got completion ".len()..];
+    let (peer, rest) = match rest.strip_prefix(b"from peer ") {
+        Some(rest) => {
+            let with = memmem::find(rest, b" with ")?;
+            (Some(&rest[..with]), &rest[with + 1..])
+        }
+        None => (None, rest),
+    };
     if let Some(rest) = rest.strip_prefix(b"with error ") {
         let (after, status) = dec_u32(rest).ok()?;
         let vendor_error = number_behind(after, b"vendor err ");
-        let (peer, hca) = (None, None);
         let ended = after.starts_with(b",");
         return ended.then_some(Completion {
             peer,
             status,
             vendor_error,
-            hca,
+            hca: None,
         });
     }
-    let rest = rest.strip_prefix(b"from peer ")?;
-    let with = memmem::find(rest, b" with status=")?;
-    let peer = Some(&rest[..with]);
-    let rest = &rest[with + b" with status=".len()..];
+    let rest = rest.strip_prefix(b"with status=")?;
     let end = memchr::memchr(b' ', rest)?;
     let status = match memchr::memchr(b'(', &rest[..end]) {
         Some(open) => whole(dec_u32(rest[open + 1..end].strip_suffix(b")")?))?,
@@ -263,6 +267,11 @@ mod tests {
             }
         );
         let peer = Some(&b"10.0.0.1<51161>"[..]);
+        let between = of(
+            "NET/IB : Got completion from peer 10.0.0.1<51161> with error 12, opcode 1, len 0, \
+                      vendor err 129 (Recv)",
+        );
+        assert_eq!(between, Completion { peer, ..old });
         let new = of(
             "NET/IB: Got completion from peer 10.0.0.1<51161> with status=12 opcode=0 \
                       len=0 vendor err 129 (Recv) localGid fd00::1 remoteGidsfd00::2 hca mlx5_1",

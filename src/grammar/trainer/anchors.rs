@@ -2,103 +2,131 @@
 
 use aho_corasick::{AhoCorasick, MatchKind, packed};
 
-use super::Found;
 use super::piece::Piece;
-use super::{bar, between, deepspeed, fairseq, litgpt, maxtext, megatron, mlperf, nanotron, nemo};
-use super::{described, other, reinforce, torchtitan};
+use super::{FACTS, Found, between, launcher};
 
 /// Reads the record around an anchor, or refuses it.
 pub(super) type Reader = fn(&Piece<'_>, usize) -> Option<Found>;
 
-/// Words of which one stands in every record, and who reads the record. None holds another, so that
-/// one pass without overlaps finds them all; several trainers share a word for the same reason.
-/// None is shorter than four bytes, by which the vector search tells them apart.
-const ANCHORS: &[(&[u8], Reader)] = &[
-    (nemo::ANCHOR, nemo::printed),
-    (bar::SLOW, bar::around),
-    (bar::FAST, bar::around),
-    (described::TIMING, bar::around),
-    (megatron::ELAPSED, megatron::iteration),
-    (megatron::CONSUMED, megatron::iteration),
-    (megatron::STEP_TIME, megatron::step_time),
-    (b"step:", step_colon),
-    (b"step=", step_equals),
-    (nanotron::ANCHOR, nanotron::iteration),
-    (other::BATCH, other::composer),
-    (reinforce::GLOBAL, reinforce::openrlhf),
-    (fairseq::ANCHOR, fairseq::updates),
-    (litgpt::ANCHOR, litgpt::closed),
-    (litgpt::NANO, litgpt::nano),
-    (litgpt::VAL, litgpt::validated),
-    (mlperf::ANCHOR, mlperf::record),
-    (other::STEP_TIME, other::colossal),
-    (other::LOSS, other::torchtune),
-    (deepspeed::SAMPLES, deepspeed::old_timer),
-    (deepspeed::PIPELINE, deepspeed::pipeline),
-    (between::MEGATRON_LOSS, between::sentence),
-    (between::NEMO_VALIDATION, between::nemo),
-    (between::NEMO_TEST, between::nemo),
-    (between::HF_EVAL, between::hugging_face),
-    (between::MEGATRON_SAVED, between::sentence),
-    (between::SAVED, between::sentence),
-    (between::TITAN_SAVED, between::sentence),
-];
+/// A word of many: `step:`, `step=`, `steps: `, `Global step `, `[#step]`.
+pub(super) const STEP: &[u8] = b"step";
+/// `Step time: `, `Step Time : `, `Step 7 |`.
+pub(super) const STEP_BEGINS: &[u8] = b"Step ";
+/// ` loss ` of litGPT's lines and in Megatron-LM's evaluation.
+pub(super) const LOSS: &[u8] = b" loss ";
+/// `Iter: 1000`, `Iteration 200`.
+pub(super) const ITER: &[u8] = b"Iter";
 
-/// MaxText, verl and torchtitan with its validation.
-fn step_colon(piece: &Piece<'_>, hit: usize) -> Option<Found> {
-    maxtext::completed(piece, hit)
-        .or_else(|| reinforce::verl(piece, hit))
-        .or_else(|| {
-            piece
-                .word_at(hit)
-                .then(|| torchtitan::step(piece, hit))
-                .flatten()
-        })
+/// Every word once, with all who read a record around it. None holds another, so that one pass
+/// without overlaps finds them all. None is shorter than four bytes, by which the vector search
+/// tells them apart. Trainers share words where they can: beyond 32 the search takes half as many
+/// bytes at a time.
+fn words() -> Vec<(&'static [u8], Vec<Reader>)> {
+    let mut words: Vec<(&[u8], Vec<Reader>)> = Vec::new();
+    let trainers = FACTS.iter().flat_map(|facts| facts.words);
+    for &(word, read) in trainers.chain(between::WORDS).chain(launcher::WORDS) {
+        match words.iter_mut().find(|(known, _)| *known == word) {
+            Some((_, readers)) => readers.push(read),
+            None => words.push((word, vec![read])),
+        }
+    }
+    in_buckets(words)
 }
 
-/// DeepSpeed's engine and timer, OLMo, and NeMo 1's bar.
-fn step_equals(piece: &Piece<'_>, hit: usize) -> Option<Found> {
-    deepspeed::engine(piece, hit)
-        .or_else(|| deepspeed::timer(piece, hit))
-        .or_else(|| other::olmo(piece, hit))
-        .or_else(|| bar::around(piece, hit))
+/// The words in an order that suits the vector search: it puts every eighth into one bucket
+/// (aho-corasick 1.1, `packed/teddy/generic.rs`) and looks closer wherever both halves of four bytes
+/// are those of some word in a bucket. Where words that begin alike share one, that is seldom.
+fn in_buckets<T>(mut words: Vec<(&'static [u8], T)>) -> Vec<(&'static [u8], T)> {
+    const BUCKETS: usize = 8;
+    let halves = |word: &[u8]| {
+        let first = word.iter().take(4);
+        let high: Vec<u8> = first.clone().map(|b| b >> 4).collect();
+        let low: Vec<u8> = first.map(|b| b & 15).collect();
+        (high, low)
+    };
+    words.sort_by_key(|(word, _)| halves(word));
+    let all = words.len();
+    let mut buckets: [Vec<_>; BUCKETS] = std::array::from_fn(|_| Vec::new());
+    for (at, word) in words.into_iter().enumerate() {
+        buckets[at * BUCKETS / all].push(word);
+    }
+    buckets.sort_by_key(|bucket| std::cmp::Reverse(bucket.len()));
+    let mut buckets = buckets.map(Vec::into_iter);
+    let mut ordered = Vec::with_capacity(all);
+    while ordered.len() < all {
+        ordered.extend(buckets.iter_mut().filter_map(Iterator::next));
+    }
+    ordered
 }
 
-/// The search for the anchors, with vector instructions where the machine has them.
+/// The search for the anchors.
 #[derive(Debug, Clone)]
-pub(super) enum Anchors {
+pub(super) struct Anchors {
+    search: Search,
+    words: Vec<(&'static [u8], Vec<Reader>)>,
+}
+
+/// With vector instructions where the machine has them.
+#[derive(Debug, Clone)]
+enum Search {
     Packed(packed::Searcher),
     Automaton(AhoCorasick),
     /// Never for these anchors; the builder's error has nowhere better to go.
     Naive,
 }
 
+impl Search {
+    fn automaton(words: &[(&[u8], Vec<Reader>)]) -> Search {
+        AhoCorasick::builder()
+            .match_kind(MatchKind::LeftmostFirst)
+            .build(words.iter().map(|(word, _)| word))
+            .map_or(Search::Naive, Search::Automaton)
+    }
+}
+
+/// An anchor in a text.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Anchor<'a> {
+    pub(super) start: usize,
+    pub(super) end: usize,
+    readers: &'a [Reader],
+}
+
+impl Anchor<'_> {
+    /// The record around it, as the first who knows its shape reads it.
+    pub(super) fn read(&self, piece: &Piece<'_>) -> Option<Found> {
+        self.readers.iter().find_map(|read| read(piece, self.start))
+    }
+}
+
 impl Anchors {
     /// The search for every trainer's anchors.
     pub(super) fn new() -> Anchors {
-        let words = || ANCHORS.iter().map(|(word, _)| word);
-        if let Some(searcher) = packed::Searcher::new(words()) {
-            return Anchors::Packed(searcher);
-        }
-        let automaton = AhoCorasick::builder()
-            .match_kind(MatchKind::LeftmostFirst)
-            .build(words());
-        automaton.map_or(Anchors::Naive, Anchors::Automaton)
+        let words = words();
+        let packed = packed::Searcher::new(words.iter().map(|(word, _)| word));
+        let search = packed.map_or_else(|| Search::automaton(&words), Search::Packed);
+        Anchors { search, words }
     }
 
-    /// The next anchor from `at` on: where it stands, where it ends and who reads it.
-    pub(super) fn next(&self, text: &[u8], at: usize) -> Option<(usize, usize, Reader)> {
+    /// The next anchor from `at` on.
+    pub(super) fn next(&self, text: &[u8], at: usize) -> Option<Anchor<'_>> {
         let (start, end, which) = self.place(text, at)?;
-        ANCHORS.get(which).map(|&(_, read)| (start, end, read))
+        let (_, readers) = self.words.get(which)?;
+        Some(Anchor {
+            start,
+            end,
+            readers,
+        })
     }
 
     fn place(&self, text: &[u8], at: usize) -> Option<(usize, usize, usize)> {
         let rest = text.get(at..)?;
-        let found = match self {
-            Anchors::Packed(searcher) => searcher.find(rest),
-            Anchors::Automaton(automaton) => automaton.find(rest),
-            Anchors::Naive => {
-                return ANCHORS
+        let found = match &self.search {
+            Search::Packed(searcher) => searcher.find(rest),
+            Search::Automaton(automaton) => automaton.find(rest),
+            Search::Naive => {
+                return self
+                    .words
                     .iter()
                     .enumerate()
                     .filter_map(|(which, (word, _))| {
@@ -122,9 +150,10 @@ mod tests {
 
     #[test]
     fn no_anchor_holds_another() {
-        assert!(ANCHORS.iter().all(|(word, _)| word.len() >= 4));
-        for (at, (word, _)) in ANCHORS.iter().enumerate() {
-            for (other, _) in ANCHORS.iter().skip(at + 1) {
+        let words = words();
+        assert!(words.iter().all(|(word, _)| word.len() >= 4));
+        for (at, (word, _)) in words.iter().enumerate() {
+            for (other, _) in words.iter().skip(at + 1) {
                 let (long, short) = if word.len() < other.len() {
                     (other, word)
                 } else {
@@ -140,24 +169,26 @@ mod tests {
 
     #[test]
     fn every_search_finds_the_same_anchors() {
-        let words = || ANCHORS.iter().map(|(word, _)| word);
-        let automaton = AhoCorasick::builder()
-            .match_kind(MatchKind::LeftmostFirst)
-            .build(words())
-            .unwrap();
-        let searches = [
-            Anchors::new(),
-            Anchors::Automaton(automaton),
-            Anchors::Naive,
-        ];
-        let text = words().fold(Vec::new(), |text, word| [&text[..], b" x ", word].concat());
-        for search in searches {
+        let words = words();
+        assert!(words.len() <= 32, "{}", words.len());
+        let text = words.iter().fold(Vec::new(), |text, (word, _)| {
+            [&text[..], word, b" x "].concat()
+        });
+        for search in [
+            Anchors::new().search,
+            Search::automaton(&words),
+            Search::Naive,
+        ] {
+            let anchors = Anchors {
+                search,
+                words: words.clone(),
+            };
             let (mut at, mut which) = (0, Vec::new());
-            while let Some((_, end, word)) = search.place(&text, at) {
+            while let Some((_, end, word)) = anchors.place(&text, at) {
                 which.push(word);
                 at = end;
             }
-            assert_eq!(which, (0..ANCHORS.len()).collect::<Vec<_>>());
+            assert_eq!(which, (0..words.len()).collect::<Vec<_>>());
         }
     }
 }

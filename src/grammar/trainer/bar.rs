@@ -1,6 +1,7 @@
 //! Progress bars of tqdm, and the Hugging Face trainer's among them.
 //!
-//! A bar's rate is smoothed, so it is never a step's time. A bar with a description before the
+//! A bar's rate is a moving average over the last steps, or where the program set that off the mean
+//! since the bar began; it is given as what it is, and not as a step's time. A bar with a description before the
 //! percentage counts something else (`Map:`, `Loading checkpoint shards:`) unless the description
 //! is one of a trainer's; what a launcher puts there is no description.
 
@@ -12,12 +13,17 @@ use nom::{IResult, Parser};
 
 use super::number::{blanks, count, float, run, run_back};
 use super::piece::Piece;
-use super::{Found, StepLine, Trainer, described};
+use super::{Clock, Facts, Found, Pace, StepLine, Trainer, described};
 
 /// The rate of a bar slower than an iteration a second.
 pub(super) const SLOW: &[u8] = b"s/it";
 /// The rate of a bar faster than that.
 pub(super) const FAST: &[u8] = b"it/s";
+/// The Hugging Face trainer and its kin.
+pub(super) const FACTS: Facts = Facts {
+    aliases: &["accelerate", "axolotl", "tqdm"],
+    ..Facts::of(Trainer::Hf, "hf", &[(SLOW, around), (FAST, around)])
+};
 /// Between the percentage and the bar.
 const PERCENT: &[u8] = b"%|";
 
@@ -37,8 +43,45 @@ pub(super) struct Right<'a> {
     pub(super) postfix: &'a [u8],
     /// Just after the bar.
     pub(super) end: usize,
-    /// Whether a rate stands among the times.
-    pub(super) rate: bool,
+    /// How long it has been drawn, in whole seconds.
+    pub(super) elapsed: Option<f64>,
+    /// What stands where the rate is.
+    pub(super) rate: Option<Rate>,
+}
+
+/// The rate of a bar; `?` before the first step.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rate {
+    /// Seconds of an iteration.
+    time_s: Option<f64>,
+    /// How much its last digit is of it.
+    digit: f64,
+}
+
+impl Right<'_> {
+    /// The bar's own clock.
+    pub(super) fn clock(&self) -> Option<Clock> {
+        self.elapsed.map(|seconds| Clock {
+            seconds,
+            error: 1.0,
+        })
+    }
+
+    /// The rate as tqdm smooths it.
+    pub(super) fn pace(&self) -> Option<Pace> {
+        self.rate?.time_s.map(Pace::Smoothed)
+    }
+
+    /// A clock finer than the bar's where the rate is the mean since the bar began: the count
+    /// times it. Lightning sets `smoothing=0`.
+    pub(super) fn mean_clock(&self) -> Option<Clock> {
+        let rate = self.rate?;
+        let seconds = self.n as f64 * rate.time_s?;
+        Some(Clock {
+            seconds,
+            error: seconds * rate.digit,
+        })
+    }
 }
 
 impl<'a> Right<'a> {
@@ -49,14 +92,15 @@ impl<'a> Right<'a> {
             total: 0,
             postfix,
             end,
-            rate: false,
+            elapsed: None,
+            rate: None,
         }
     }
 }
 
-fn counter(input: &[u8]) -> IResult<&[u8], (u64, u64)> {
+fn counter(input: &[u8]) -> IResult<&[u8], (u64, u64, &[u8])> {
     let clock = |b: u8| b.is_ascii_digit() || b == b':' || b == b'?';
-    let (rest, (_, n, _, total, _, _, _, _)) = (
+    let (rest, (_, n, _, total, _, elapsed, _, _)) = (
         space0,
         count,
         tag("/"),
@@ -67,18 +111,41 @@ fn counter(input: &[u8]) -> IResult<&[u8], (u64, u64)> {
         take_while1(clock),
     )
         .parse(input)?;
-    Ok((rest, (n, total)))
+    Ok((rest, (n, total, elapsed)))
 }
 
-fn rate(input: &[u8]) -> IResult<&[u8], &[u8]> {
-    let (rest, _) = (tag(","), space0, opt(tag("?"))).parse(input)?;
-    alt((tag("s/it"), tag("it/s"))).parse(float(rest).0)
+/// The seconds of `52:46` and `1:52:09`.
+fn seconds(clock: &[u8]) -> Option<f64> {
+    let mut all = 0_u64;
+    for part in clock.split(|&b| b == b':') {
+        let (b"", part) = count(part).ok()? else {
+            return None;
+        };
+        all = all.checked_mul(60)?.checked_add(part)?;
+    }
+    Some(all as f64)
+}
+
+fn rate(input: &[u8]) -> IResult<&[u8], Rate> {
+    let (number, _) = (tag(","), space0, opt(tag("?"))).parse(input)?;
+    let (rest, value) = float(number);
+    let (left, unit) = alt((tag("s/it"), tag("it/s"))).parse(rest)?;
+    let digits = number.len() - rest.len();
+    let point = number[..digits].iter().position(|&b| b == b'.');
+    let last = 0.1_f64.powi(point.map_or(0, |point| digits - point - 1) as i32);
+    let value = value.filter(|value| *value > 0.0);
+    let time_s = value.map(|value| match unit {
+        b"it/s" => value.recip(),
+        _ => value,
+    });
+    let digit = value.map_or(1.0, |value| last / value);
+    Ok((left, Rate { time_s, digit }))
 }
 
 /// The right side after the closing `|`, which stands before `from`.
 fn right<'a>(piece: &Piece<'a>, from: usize) -> Option<Right<'a>> {
-    let (rest, (n, total)) = counter(&piece.text[from..]).ok()?;
-    let (rest, rate) = rate(rest).map_or((rest, false), |(rest, _)| (rest, true));
+    let (rest, (n, total, elapsed)) = counter(&piece.text[from..]).ok()?;
+    let (rest, rate) = rate(rest).map_or((rest, None), |(rest, rate)| (rest, Some(rate)));
     let window = &rest[..rest.len().min(POSTFIX)];
     // A piece cut by the terminal's width has no bracket.
     let close = run(window, |b| b != b']' && b != b'[' && b != b'|');
@@ -88,6 +155,7 @@ fn right<'a>(piece: &Piece<'a>, from: usize) -> Option<Right<'a>> {
     Some(Right {
         n,
         total,
+        elapsed: seconds(elapsed),
         rate,
         postfix,
         end,
@@ -170,11 +238,13 @@ fn percent(piece: &Piece<'_>, hit: usize) -> Option<Found> {
 
 /// A bar without a description: `transformers`' since `ProgressCallback` sets none.
 fn bare(start: usize, right: &Right<'_>) -> Option<Found> {
-    if right.n == 0 || !right.rate {
+    if right.n == 0 || right.rate.is_none() {
         return None;
     }
     let line = StepLine {
         total: Some(right.total),
+        pace: right.pace(),
+        clock: right.clock(),
         ..StepLine::bare(Trainer::Hf, right.n)
     };
     Piece::step(start, right.end, line)
@@ -182,8 +252,8 @@ fn bare(start: usize, right: &Right<'_>) -> Option<Found> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Trainer;
     use super::super::tests::{one, steps};
+    use super::super::{Pace, Trainer};
 
     #[test]
     fn bare_bars_are_steps_of_hugging_face() {
@@ -206,6 +276,23 @@ mod tests {
             let (line, got) = one(text);
             assert_eq!((line.trainer, line.time_s), (Trainer::Hf, None), "{text}");
             assert!(got.starts_with(bar) && !got.ends_with(' '), "{got}");
+        }
+    }
+
+    #[test]
+    fn a_bar_has_a_rate_and_a_clock() {
+        for (bar, pace, clock) in [
+            ("281/873 [25:36<52:46,  5.35s/it]", Some(5.35), 1536.0),
+            (
+                "5/9 [1:52:09<20:27:23, 4.00it/s, loss=1]",
+                Some(0.25),
+                6729.0,
+            ),
+            ("5/9 [00:12<00:01, ?it/s]", None, 12.0),
+        ] {
+            let (line, _) = one(&format!(" 32%|██▏ | {bar}"));
+            assert_eq!(line.pace, pace.map(Pace::Smoothed), "{bar}");
+            assert_eq!(line.clock.map(|clock| clock.seconds), Some(clock), "{bar}");
         }
     }
 

@@ -3,26 +3,30 @@
 //! Their collectives stand between two steps and would swell the second one. A line at the start of
 //! a save (`saving checkpoint at iteration .. to`) marks nothing: the save is still to come.
 
+use super::anchors::{LOSS, Reader};
 use super::nemo::FIELDS;
 use super::number::{count, run};
 use super::piece::Piece;
 use super::prefix::logger;
 use super::{Found, Mark};
 
-/// Megatron-LM's evaluation (`training.py` @d98e8a64).
-pub(super) const MEGATRON_LOSS: &[u8] = b"validation loss at iteration";
-/// NeMo 2's evaluation (`progress_printer.py` @8cfedd72).
-pub(super) const NEMO_VALIDATION: &[u8] = b"Validation: iteration ";
-/// NeMo 2's test run.
-pub(super) const NEMO_TEST: &[u8] = b"Testing: iteration ";
+/// NeMo 2's evaluation and test run (`progress_printer.py` @8cfedd72).
+const NEMO: &[u8] = b": iteration ";
 /// The metrics of an evaluation of the Hugging Face trainer.
-pub(super) const HF_EVAL: &[u8] = b"{'eval_";
-/// Megatron-LM's checkpoint.
-pub(super) const MEGATRON_SAVED: &[u8] = b"successfully saved checkpoint";
-/// fairseq's checkpoint, and of others.
-pub(super) const SAVED: &[u8] = b"Saved checkpoint";
+const HF_EVAL: &[u8] = b"{'eval_";
+/// The checkpoints of Megatron-LM (`successfully saved`), fairseq (`Saved`) and of others.
+const SAVED: &[u8] = b"aved checkpoint";
 /// torchtitan's checkpoint.
-pub(super) const TITAN_SAVED: &[u8] = b"Finished saving the checkpoint";
+const TITAN_SAVED: &[u8] = b"Finished saving the checkpoint";
+
+/// These words and who reads the line around each.
+pub(super) const WORDS: &[(&[u8], Reader)] = &[
+    (LOSS, megatron),
+    (NEMO, nemo),
+    (HF_EVAL, hugging_face),
+    (SAVED, saved),
+    (TITAN_SAVED, sentence),
+];
 
 fn between(start: usize, end: usize) -> Option<Found> {
     Some(Found {
@@ -33,7 +37,7 @@ fn between(start: usize, end: usize) -> Option<Found> {
 }
 
 /// A line of free text to the end of the piece, with the logger's prefix or the blanks before it.
-pub(super) fn sentence(piece: &Piece<'_>, hit: usize) -> Option<Found> {
+fn sentence(piece: &Piece<'_>, hit: usize) -> Option<Found> {
     let (start, _) = logger(piece.text, piece.floor, hit);
     // Megatron indents the one by a blank, the other by two.
     let start = if start == hit {
@@ -44,19 +48,35 @@ pub(super) fn sentence(piece: &Piece<'_>, hit: usize) -> Option<Found> {
     between(start, piece.text.len())
 }
 
+/// Where the first of `words` that is right before `at` begins.
+fn begins(piece: &Piece<'_>, words: &[&[u8]], at: usize) -> Option<usize> {
+    let mut starts = words.iter().map(|word| piece.over(word, at));
+    starts.find(|start| *start < at)
+}
+
+/// `validation loss at iteration 10 | lm loss value: 2.3E+00 |` (`training.py` @d98e8a64).
+fn megatron(piece: &Piece<'_>, hit: usize) -> Option<Found> {
+    let start = begins(piece, &[b"validation"], hit)?;
+    let ours = piece.text[hit + LOSS.len()..].starts_with(b"at iteration");
+    ours.then(|| sentence(piece, start)).flatten()
+}
+
+fn saved(piece: &Piece<'_>, hit: usize) -> Option<Found> {
+    begins(piece, &[b"successfully s", b"S"], hit).and_then(|start| sentence(piece, start))
+}
+
 /// `Validation: iteration 3/32 | val_loss: 2.8`, also before training as `Sanity checking ..`.
-pub(super) fn nemo(piece: &Piece<'_>, hit: usize) -> Option<Found> {
-    let text = &piece.text[hit..];
-    let number = memchr::memmem::find(text, b"iteration ")? + b"iteration ".len();
-    let (rest, _) = count(&text[number..]).ok()?;
+fn nemo(piece: &Piece<'_>, hit: usize) -> Option<Found> {
+    let start = begins(piece, &[b"Validation", b"Testing"], hit)?;
+    let (rest, _) = count(&piece.text[hit + NEMO.len()..]).ok()?;
     let total = rest.strip_prefix(b"/").and_then(|total| count(total).ok());
     let rest = total.map_or(rest, |(rest, _)| rest);
     let end = piece.position(rest) + FIELDS.length(rest);
-    between(piece.over(b"Sanity checking ", hit), end)
+    between(piece.over(b"Sanity checking ", start), end)
 }
 
 /// `{'eval_loss': 1.2, 'epoch': 1.0}`, printed once the evaluation is done.
-pub(super) fn hugging_face(piece: &Piece<'_>, hit: usize) -> Option<Found> {
+fn hugging_face(piece: &Piece<'_>, hit: usize) -> Option<Found> {
     let rest = &piece.text[hit..];
     let close = run(rest, |b| b != b'}');
     between(hit, hit + (close + 1).min(rest.len()))

@@ -1,5 +1,6 @@
 //! The user's own pattern for step lines.
 
+use crate::escape::printable;
 use regex::bytes::{Captures, Regex};
 
 use super::number::{count, millis, wrapped};
@@ -9,7 +10,10 @@ use super::{Found, Mark, StepLine, Trainer};
 const EXAMPLE: &str = r"for example 'step (?P<step>\d+) took (?P<time_ms>[\d.]+) ms'";
 
 /// The groups a pattern may have.
-const GROUPS: [&str; 4] = ["step", "time_s", "time_ms", "tflops"];
+const GROUPS: [&str; 5] = ["step", "time_s", "time_ms", "steps_per_s", "tflops"];
+
+/// Those that give a step's time.
+const TIMES: [&str; 3] = ["time_s", "time_ms", "steps_per_s"];
 
 /// A pattern with a group `step`.
 #[derive(Debug, Clone)]
@@ -18,8 +22,14 @@ pub(super) struct Pattern(Regex);
 impl Pattern {
     /// The pattern, or what is wrong with it.
     pub(super) fn new(pattern: &str) -> Result<Pattern, String> {
-        let regex = Regex::new(pattern)
-            .map_err(|error| format!("{error}\nexpected a regular expression, {EXAMPLE}"))?;
+        let regex = Regex::new(pattern).map_err(|error| {
+            // The last of several lines says what is wrong; the others draw where.
+            let error = error.to_string();
+            let what = error.lines().last().unwrap_or_default();
+            let what = what.trim_start_matches("error: ");
+            let pattern = printable(pattern, false);
+            format!("`{pattern}`: {what}; expected a regular expression, {EXAMPLE}")
+        })?;
         let named = |name: &str| regex.capture_names().flatten().any(|group| group == name);
         if let Some(other) = regex
             .capture_names()
@@ -34,9 +44,10 @@ impl Pattern {
         if !named("step") {
             return Err(format!("expected a group named `step`, {EXAMPLE}"));
         }
-        if named("time_s") && named("time_ms") {
+        if TIMES.iter().filter(|name| named(name)).count() > 1 {
             return Err(format!(
-                "expected one of `time_s` and `time_ms`, not both, {EXAMPLE}"
+                "expected only one of the groups {}, {EXAMPLE}",
+                TIMES.join(", ")
             ));
         }
         Ok(Pattern(regex))
@@ -67,8 +78,12 @@ fn whole(text: &[u8]) -> Option<u64> {
 fn found(captures: &Captures<'_>) -> Option<Found> {
     let group = |name| captures.name(name).map(|m| m.as_bytes().trim_ascii());
     let number = |name| group(name).and_then(wrapped);
+    let by_rate = || number("steps_per_s").filter(|rate| *rate > 0.0);
+    let time_ms = || group("time_ms").and_then(|ms| millis(ms).1);
     let line = StepLine {
-        time_s: number("time_s").or_else(|| group("time_ms").and_then(|ms| millis(ms).1)),
+        time_s: number("time_s")
+            .or_else(time_ms)
+            .or_else(|| by_rate().map(f64::recip).filter(|time| time.is_finite())),
         tflops: number("tflops"),
         ..StepLine::bare(Trainer::Custom, whole(group("step")?)?)
     };
@@ -113,6 +128,12 @@ mod tests {
                 (4, Some(0.005), None)
             ]
         );
+        let rates = lines(
+            r"(?P<step>\d+) (?P<steps_per_s>\S+)/s",
+            "1 2.5/s 2 0/s 3 -4/s",
+        );
+        let times: Vec<_> = rates.iter().map(|l| l.time_s).collect();
+        assert_eq!(times, [Some(0.4), None, None]);
         assert_eq!(
             lines(
                 r"^s(?P<step>\d+) (?P<time_s>.*)$",
@@ -137,13 +158,20 @@ mod tests {
     fn what_is_wrong_with_a_pattern_is_said_with_an_example() {
         for (pattern, complaint) in [
             ("(?P<step>", "expected a regular expression"),
+            ("x\n(", "`x\\n(`: unclosed group"),
             (r"it (\d+)", "expected a group named `step`"),
             (r"it (?P<stp>\d+)", "unknown group `stp`"),
-            (r"(?P<step>\d+)(?P<time_s>x)(?P<time_ms>y)", "not both"),
+            (r"(?P<step>\d+)(?P<time_s>x)(?P<time_ms>y)", "only one of"),
+            (
+                r"(?P<step>\d+)(?P<time_s>x)(?P<steps_per_s>y)",
+                "only one of",
+            ),
         ] {
             let error = Recogniser::regex(pattern).unwrap_err();
             assert!(
-                error.contains(complaint) && error.contains("for example"),
+                error.contains(complaint)
+                    && error.contains("for example")
+                    && error.lines().count() == 1,
                 "{error}"
             );
         }

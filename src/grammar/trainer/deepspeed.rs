@@ -3,15 +3,26 @@
 //! None but the pipeline's has a time, so the stamp is kept. The first two are printed for the same
 //! step, and both are found (@edaa722; since 066d91205 only when the level is raised).
 
+use super::anchors::STEP;
 use super::number::{bytes_after, count, float, run, run_back};
 use super::piece::{Fields, Piece};
 use super::prefix::logger;
-use super::{Found, StepLine, Trainer};
+use super::{Facts, Found, StepLine, Trainer};
 
 /// The timer's field in the form before 5bd09a8f8, 2022-07-26.
 pub(super) const SAMPLES: &[u8] = b", SamplesPerSec=";
-/// The pipeline engine's head.
-pub(super) const PIPELINE: &[u8] = b"steps: ";
+
+/// DeepSpeed.
+pub(super) const FACTS: Facts = Facts::of(
+    Trainer::DeepSpeed,
+    "deepspeed",
+    &[
+        (STEP, engine),
+        (STEP, timer),
+        (SAMPLES, old_timer),
+        (STEP, pipeline),
+    ],
+);
 
 /// How the timer writes its numbers.
 const FIELDS: Fields = Fields {
@@ -34,7 +45,7 @@ fn stamped(piece: &Piece<'_>, at: usize, end: usize, step: u64) -> Option<Found>
 
 /// `[Rank 0] step=40, skipped=2, lr=[5e-05], mom=[[0.9, 0.999]]`.
 pub(super) fn engine(piece: &Piece<'_>, hit: usize) -> Option<Found> {
-    let (rest, step) = count(&piece.text[hit + b"step=".len()..]).ok()?;
+    let (rest, step) = count(piece.text[hit..].strip_prefix(b"step=")?).ok()?;
     if !rest.starts_with(b", skipped=") || !piece.word_at(hit) {
         return None;
     }
@@ -74,7 +85,7 @@ pub(super) fn timer(piece: &Piece<'_>, hit: usize) -> Option<Found> {
     let micro = before.strip_suffix(b"/global_")?;
     let epoch = micro[..micro.len() - run_back(micro, digit)].strip_suffix(b"/micro_step=")?;
     let head = epoch[..epoch.len() - run_back(epoch, digit)].strip_suffix(b"epoch=")?;
-    let (rest, step) = count(&piece.text[hit + b"step=".len()..]).ok()?;
+    let (rest, step) = count(piece.text[hit..].strip_prefix(b"step=")?).ok()?;
     stamped(
         piece,
         low + head.len(),
@@ -98,7 +109,7 @@ pub(super) fn old_timer(piece: &Piece<'_>, hit: usize) -> Option<Found> {
 /// `steps: 200 loss: 5.5508 iter time (s): 0.936 samples/sec: 136.706`, a bare `print`; the time is
 /// the mean over `steps_per_print`.
 pub(super) fn pipeline(piece: &Piece<'_>, hit: usize) -> Option<Found> {
-    let (rest, step) = count(&piece.text[hit + PIPELINE.len()..]).ok()?;
+    let (rest, step) = count(piece.text[hit..].strip_prefix(b"steps: ")?).ok()?;
     if !rest.starts_with(b" loss: ") || !piece.word_at(hit) {
         return None;
     }
@@ -110,7 +121,6 @@ pub(super) fn pipeline(piece: &Piece<'_>, hit: usize) -> Option<Found> {
     }
     let line = StepLine {
         time_s,
-        time_is_interval_mean: true,
         ..StepLine::bare(Trainer::DeepSpeed, step)
     };
     Piece::step(hit, piece.position(rest) + window.len() - tail.len(), line)
@@ -168,10 +178,7 @@ mod tests {
         let (line, text) =
             one("steps: 200 loss: 5.5508 lm loss: 5.5 iter time (s): 0.936 samples/sec: 136.7 x");
         assert_eq!((line.step, line.time_s), (200, Some(0.936)));
-        assert!(
-            line.time_is_interval_mean && text.ends_with("136.7"),
-            "{text}"
-        );
+        assert!(text.ends_with("136.7"), "{text}");
     }
 
     #[test]

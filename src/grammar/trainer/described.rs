@@ -6,13 +6,25 @@ use nom::character::complete::space0;
 use nom::combinator::opt;
 use nom::{IResult, Parser};
 
-use super::bar::{POSTFIX, Right};
+use super::anchors::STEP;
+use super::bar::{self, POSTFIX, Right};
 use super::number::{after, count, run, run_back};
 use super::piece::Piece;
-use super::{Found, StepLine, Trainer};
+use super::{Facts, Found, StepLine, Trainer};
 
 /// The timing of NeMo 1, whose own bars print no rate (@v1.23.0).
-pub(super) const TIMING: &[u8] = b"train_step_timing in s=";
+const TIMING: &[u8] = b"train_step_timing in s=";
+
+/// NeMo 1, whose bars have a rate only where they have no timing.
+pub(super) const NEMO: Facts = Facts {
+    first: 0,
+    ..Facts::of(Trainer::Nemo1, "nemo1", &[(STEP, bar::around)])
+};
+/// Lightning; the words of its bar are those of every bar.
+pub(super) const LIGHTNING: Facts = Facts {
+    aliases: &["pytorch-lightning"],
+    ..Facts::of(Trainer::Lightning, "lightning", &[])
+};
 
 /// A bar with one of the descriptions trainers set; `text` is it without its colon.
 pub(super) fn of_a_trainer(
@@ -26,6 +38,8 @@ pub(super) fn of_a_trainer(
         let start = low + text.len() - 4;
         let line = StepLine {
             total: Some(right.total),
+            pace: right.pace(),
+            clock: right.clock(),
             ..StepLine::bare(Trainer::ColossalAi, right.n)
         };
         return Piece::step(start, right.end, line);
@@ -49,11 +63,12 @@ pub(super) fn of_a_trainer(
     let start = epoch.len() - run_back(epoch, digit);
     let (_, step) = count(&text[step..]).ok()?;
     // The bar's total is the steps of one epoch, while the description counts over epochs.
-    let found = Piece::step(
-        low + start,
-        right.end,
-        StepLine::bare(Trainer::Torchtune, step),
-    );
+    let line = StepLine {
+        pace: right.pace(),
+        clock: right.clock(),
+        ..StepLine::bare(Trainer::Torchtune, step)
+    };
+    let found = Piece::step(low + start, right.end, line);
     found.filter(|_| start < epoch.len())
 }
 
@@ -72,6 +87,7 @@ fn nemo(start: usize, right: &Right<'_>) -> Option<Found> {
         total: (right.total > 0).then_some(right.total),
         time_s,
         tflops: after(right.postfix, b"TFLOPS_per_GPU="),
+        clock: right.mean_clock(),
         ..StepLine::bare(Trainer::Nemo1, right.n.checked_sub(1)?)
     };
     Piece::step(start, right.end, line)
@@ -81,9 +97,10 @@ fn nemo(start: usize, right: &Right<'_>) -> Option<Found> {
 fn lightning(start: usize, right: &Right<'_>) -> Option<Found> {
     let line = StepLine {
         total: Some(right.total),
+        clock: right.mean_clock(),
         ..StepLine::bare(Trainer::Lightning, right.n)
     };
-    (right.n > 0 && right.rate)
+    (right.n > 0 && right.rate.is_some())
         .then(|| Piece::step(start, right.end, line))
         .flatten()
 }
@@ -163,6 +180,8 @@ mod tests {
             (line.trainer, line.step, line.total, line.time_s),
             (Trainer::Lightning, 2, Some(40), None)
         );
+        let clock = line.clock.unwrap();
+        assert!((clock.seconds - 2.0 / 5.39).abs() < 1e-9 && clock.error < 0.001);
         assert_eq!(text, bar);
         for other in [
             "Epoch 0:   0%|          | 0/40 [00:00<?, ?it/s]",

@@ -3,13 +3,16 @@
 //! `num_updates` counts; `2800 / 160368` is the place in the epoch and runs ahead after an overflow
 //! is skipped. `ups` has two digits, so the stamp stands in for the time (@3d262bb).
 
-use super::number::{count, run};
+use super::number::{after, count, run};
 use super::piece::{Fields, Piece};
 use super::prefix::logger;
-use super::{Found, StepLine, Trainer};
+use super::{Clock, Facts, Found, StepLine, Trainer};
 
 /// The field that counts the steps, with `=` or as a JSON key.
 pub(super) const ANCHOR: &[u8] = b"num_updates";
+
+/// fairseq and metaseq.
+pub(super) const FACTS: Facts = Facts::of(Trainer::Fairseq, "fairseq", &[(ANCHOR, updates)]);
 
 /// metaseq prints hundreds of norms before the count.
 const REACH: usize = 8192;
@@ -65,11 +68,20 @@ pub(super) fn updates(piece: &Piece<'_>, hit: usize) -> Option<Found> {
     if is(b"| train |") || is(b"| valid |") || is(b"| test |") {
         return None;
     }
+    // Seconds since the program began, where no logger has a stamp.
+    let wall = [&b" wall="[..], b"\"wall\": "];
+    let wall = wall
+        .iter()
+        .find_map(|name| after(&piece.text[at..end], name));
     Piece::step(
         start,
         end,
         StepLine {
             wall_ms,
+            clock: wall.map(|seconds| Clock {
+                seconds,
+                error: 1.0,
+            }),
             ..StepLine::bare(Trainer::Fairseq, step)
         },
     )
@@ -103,6 +115,7 @@ mod tests {
         assert_eq!(text, format!("{LOGGER}{record}"));
         let (line, text) = one(&format!("0: | {record}"));
         assert_eq!((line.step, line.wall_ms), (445, None));
+        assert_eq!(line.clock.map(|clock| clock.seconds), Some(882.0));
         assert_eq!(text, format!("| {record}"));
     }
 

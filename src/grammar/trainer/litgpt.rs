@@ -7,16 +7,20 @@ use nom::branch::alt;
 use nom::bytes::complete::tag;
 use nom::{IResult, Parser};
 
+use super::anchors::LOSS;
 use super::number::{blanks, count, float, millis, run, run_back};
 use super::piece::Piece;
-use super::{Found, Mark, StepLine, Trainer};
+use super::{Facts, Found, Mark, StepLine, Trainer};
 
 /// litGPT's field of the micro-batch's time.
 pub(super) const ANCHOR: &[u8] = b"iter time: ";
-/// nanoGPT's field behind the number of the iteration.
-pub(super) const NANO: &[u8] = b": loss ";
-/// The loss of a validation in both.
-pub(super) const VAL: &[u8] = b"val loss ";
+
+/// litGPT and nanoGPT.
+pub(super) const FACTS: Facts = Facts::of(
+    Trainer::LitGpt,
+    "litgpt",
+    &[(ANCHOR, closed), (LOSS, nano), (LOSS, validated)],
+);
 
 fn head(input: &[u8]) -> IResult<&[u8], u64> {
     let (rest, (_, _, _, step)) = (
@@ -72,8 +76,9 @@ fn numbered(piece: &Piece<'_>, word: &[u8], at: usize) -> Option<(usize, u64)> {
 
 /// `iter 1631: loss 4.0863, time 561.94ms`.
 pub(super) fn nano(piece: &Piece<'_>, hit: usize) -> Option<Found> {
-    let (start, step) = numbered(piece, b"iter ", hit)?;
-    let (rest, _) = float(&piece.text[hit + NANO.len()..]);
+    let colon = Some(piece.over(b":", hit)).filter(|colon| *colon < hit)?;
+    let (start, step) = numbered(piece, b"iter ", colon)?;
+    let (rest, _) = float(&piece.text[hit + LOSS.len()..]);
     let (rest, time_s) = millis(rest.strip_prefix(b", time ")?);
     let rest = rest.strip_prefix(b"ms")?;
     let left = rest.strip_prefix(b", mfu ").map_or(rest, |mfu| {
@@ -89,8 +94,9 @@ pub(super) fn nano(piece: &Piece<'_>, hit: usize) -> Option<Found> {
 
 /// `iter 100: val loss 3.1, val time: 1.2 ms` and `step 2000: train loss 1.2, val loss 1.3`.
 pub(super) fn validated(piece: &Piece<'_>, hit: usize) -> Option<Found> {
-    let (rest, value) = float(&piece.text[hit + VAL.len()..]);
+    let (rest, value) = float(&piece.text[hit + LOSS.len()..]);
     value?;
+    let hit = Some(piece.over(b"val", hit)).filter(|val| *val < hit)?;
     let left = rest.strip_prefix(b", val time: ").map_or(rest, |time| {
         let tail = blanks(float(time).0);
         tail.strip_prefix(b"ms").unwrap_or(tail)

@@ -1,9 +1,18 @@
 //! MaxText's step line, printed one step late (390c5d561, 2024-01-31).
 
+use super::anchors::STEP;
 use super::number::{after, count};
 use super::piece::{Fields, Piece};
 use super::prefix::logger;
-use super::{Found, StepLine, Trainer};
+use super::{Facts, Found, StepLine, Trainer};
+
+/// MaxText, which flushes line N from a buffer one step deep (390c5d561, 2024-01-31).
+pub(super) const FACTS: Facts = Facts {
+    first: 0,
+    every_rank: true,
+    lags: true,
+    ..Facts::of(Trainer::MaxText, "maxtext", &[(STEP, completed)])
+};
 
 /// How MaxText writes its metrics.
 const FIELDS: Fields = Fields {

@@ -7,10 +7,11 @@ use nom::bytes::complete::tag;
 use nom::character::complete::space0;
 use nom::{IResult, Parser};
 
+use super::anchors::STEP_BEGINS;
 use super::number::{after, bytes_after, count, float, millis, run, run_back, tera_flops};
 use super::piece::Piece;
 use super::prefix::stamp;
-use super::{Found, Mark, StepLine, Trainer};
+use super::{Facts, Found, Mark, StepLine, Trainer};
 
 /// The field every line has; rarer in other text than ` iteration `.
 pub(super) const ELAPSED: &[u8] = b"elapsed time per iteration (ms): ";
@@ -18,7 +19,29 @@ pub(super) const ELAPSED: &[u8] = b"elapsed time per iteration (ms): ";
 /// it, and the step is a step without its time.
 pub(super) const CONSUMED: &[u8] = b"| consumed samples: ";
 /// What Megatron-Bridge prints from rank 0 beside the last rank's step line (@067f987d).
-pub(super) const STEP_TIME: &[u8] = b"Step Time ";
+const STEP_TIME: &[u8] = b"Step Time ";
+
+/// Megatron-LM and Megatron-Bridge.
+pub(super) const FACTS: Facts = Facts {
+    aliases: &["megatron-lm", "megatron-bridge"],
+    ..Facts::of(
+        Trainer::Megatron,
+        "megatron",
+        &[
+            (ELAPSED, iteration),
+            (CONSUMED, iteration),
+            (STEP_BEGINS, step_time),
+        ],
+    )
+};
+/// Megatron-DeepSpeed; its words are Megatron-LM's.
+pub(super) const DEEPSPEED: Facts =
+    Facts::of(Trainer::MegatronDeepSpeed, "megatron-deepspeed", &[]);
+/// GPT-NeoX; its words are Megatron-LM's.
+pub(super) const NEOX: Facts = Facts {
+    aliases: &["neox"],
+    ..Facts::of(Trainer::GptNeox, "gpt-neox", &[])
+};
 
 fn head(input: &[u8]) -> IResult<&[u8], (u64, u64)> {
     let (rest, (_, _, step, _, _, total, _)) = (
@@ -110,7 +133,6 @@ pub(super) fn iteration(piece: &Piece<'_>, hit: usize) -> Option<Found> {
         time_s,
         tflops,
         wall_ms: stamp.filter(|_| time_s.is_none()),
-        time_is_interval_mean: time_s.is_some(),
         ..StepLine::bare(trainer, step)
     };
     Piece::step(start, piece.position(rest) + record.len(), line)
@@ -120,7 +142,7 @@ pub(super) fn iteration(piece: &Piece<'_>, hit: usize) -> Option<Found> {
 pub(super) fn step_time(piece: &Piece<'_>, hit: usize) -> Option<Found> {
     let text = &piece.text[hit..];
     let text = &text[..text.len().min(256)];
-    let rest = &text[STEP_TIME.len()..];
+    let rest = text.strip_prefix(STEP_TIME)?;
     let (rest, time_s) = float(rest.strip_prefix(b": ").unwrap_or(rest));
     let rest = bytes_after(rest.strip_prefix(b"s")?, b"GPU utilization: ")?;
     let (rest, tflops) = float(rest);

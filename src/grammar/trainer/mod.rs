@@ -10,11 +10,16 @@ mod between;
 mod custom;
 mod deepspeed;
 mod described;
+mod dllogger;
+mod eta;
 mod fairseq;
+mod hugectr;
+mod launcher;
 mod litgpt;
 mod maxtext;
 mod megatron;
 mod mlperf;
+mod mxnet;
 mod nanotron;
 mod nemo;
 mod number;
@@ -24,12 +29,16 @@ mod prefix;
 #[cfg(test)]
 mod real_logs;
 mod recogniser;
+mod reference;
 mod reinforce;
 #[cfg(test)]
 mod tests;
 mod torchtitan;
 
+use anchors::Reader;
+
 pub use recogniser::Recogniser;
+pub(crate) use recogniser::pieces;
 
 /// A training framework whose step lines are known.
 ///
@@ -66,7 +75,29 @@ pub enum Trainer {
     Fairseq,
     /// litGPT, `iter 3050700 step 610140 |` (`pretrain.py` @2685705), and nanoGPT's sibling form.
     LitGpt,
-    /// MLPerf's `:::MLLOG` records (`mllog.py` @7bbf792); their step counts samples.
+    /// MXNet's speedometer, `Epoch[0] Batch [0-20]\tSpeed: 20461.75 samples/sec` (`callback.py`), and
+    /// NVIDIA's single-shot detector on it.
+    Mxnet,
+    /// maskrcnn_benchmark and detectron2, `eta: 0:41:22  iter: 50` (`trainer.py`, `events.py`).
+    MaskRcnn,
+    /// torchvision's references and their kin, `Epoch: [0]  [1020/4572]  eta: 0:16:47`
+    /// (`references/detection/utils.py`).
+    TorchVision,
+    /// HugeCTR, `Iter: 1000 Time(1000 iters): 3.118911s` (`model.cpp`).
+    HugeCtr,
+    /// NVIDIA's DLLogger, `DLL 2025-04-27 22:27:25.391486 - Iteration 0 |`.
+    DlLogger,
+    /// PyTorch's ImageNet example and NVIDIA's GNMT, `Epoch: [0][  10/5005]\tTime  0.512 ( 0.630)`.
+    ImageNet,
+    /// MLPerf's single-shot detector, `Iteration:   1000, Loss function: 5.234`.
+    Ssd,
+    /// MLPerf's BERT, `{'training_steps': 12,`.
+    Bert,
+    /// DLRM, Meta's `Finished training it 128/128028 of epoch 0, 71.86 ms/it` and NVIDIA's.
+    Dlrm,
+    /// dlrover's ATorch, `[#step] [END] {"global_step": 177019`.
+    Dlrover,
+    /// MLPerf's `:::MLLOG` records (`mllog.py` @7bbf792).
     MlPerf,
     /// ColossalAI, `[3/10] Loss:1.2, Step time: 0.5s` (`train_gpt_demo.py` @4f9953b).
     ColossalAi,
@@ -82,83 +113,113 @@ pub enum Trainer {
     Custom,
 }
 
+/// What is known of a trainer, in the file that reads its lines.
+struct Facts {
+    trainer: Trainer,
+    /// The name on the command line and in reports.
+    name: &'static str,
+    /// Other names for it on the command line.
+    aliases: &'static [&'static str],
+    /// The number that it gives its first step.
+    first: u64,
+    /// Whether every rank or host prints the line unless a launcher filters them.
+    every_rank: bool,
+    /// Whether line N is printed only after step N+1 was dispatched.
+    lags: bool,
+    /// Words of which one is in every record, and who reads the record around it.
+    words: &'static [(&'static [u8], Reader)],
+}
+
+impl Facts {
+    /// A trainer that counts from 1 and of which one rank prints a line when the step is over.
+    const fn of(
+        trainer: Trainer,
+        name: &'static str,
+        words: &'static [(&'static [u8], Reader)],
+    ) -> Facts {
+        Facts {
+            trainer,
+            name,
+            aliases: &[],
+            first: 1,
+            every_rank: false,
+            lags: false,
+            words,
+        }
+    }
+}
+
+/// The facts of every trainer with a recogniser of its own, in the order of [`Trainer`].
+const FACTS: &[Facts] = &[
+    nemo::FACTS,
+    described::NEMO,
+    megatron::FACTS,
+    megatron::DEEPSPEED,
+    megatron::NEOX,
+    maxtext::FACTS,
+    torchtitan::FACTS,
+    nanotron::FACTS,
+    other::OLMO,
+    other::COMPOSER,
+    reinforce::VERL,
+    reinforce::OPENRLHF,
+    fairseq::FACTS,
+    litgpt::FACTS,
+    mxnet::FACTS,
+    eta::MASKRCNN,
+    eta::TORCHVISION,
+    hugectr::FACTS,
+    dllogger::FACTS,
+    reference::IMAGENET,
+    reference::SSD,
+    reference::BERT,
+    reference::DLRM,
+    reference::DLROVER,
+    mlperf::FACTS,
+    other::COLOSSAL,
+    other::TORCHTUNE,
+    deepspeed::FACTS,
+    described::LIGHTNING,
+    bar::FACTS,
+];
+
 impl Trainer {
     /// Every trainer with a recogniser of its own, by priority; [`Trainer::Custom`] has none.
-    pub const ALL: &[Trainer] = &[
-        Trainer::Nemo2,
-        Trainer::Nemo1,
-        Trainer::Megatron,
-        Trainer::MegatronDeepSpeed,
-        Trainer::GptNeox,
-        Trainer::MaxText,
-        Trainer::Torchtitan,
-        Trainer::Nanotron,
-        Trainer::OlmoCore,
-        Trainer::Composer,
-        Trainer::Verl,
-        Trainer::OpenRlhf,
-        Trainer::Fairseq,
-        Trainer::LitGpt,
-        Trainer::MlPerf,
-        Trainer::ColossalAi,
-        Trainer::Torchtune,
-        Trainer::DeepSpeed,
-        Trainer::Lightning,
-        Trainer::Hf,
-    ];
+    pub fn all() -> impl Iterator<Item = Trainer> {
+        FACTS.iter().map(|facts| facts.trainer)
+    }
+
+    fn facts(self) -> Option<&'static Facts> {
+        FACTS.get(self as usize)
+    }
 
     /// The name on the command line and in reports.
     pub fn name(self) -> &'static str {
-        match self {
-            Trainer::Nemo2 => "nemo2",
-            Trainer::Nemo1 => "nemo1",
-            Trainer::Megatron => "megatron",
-            Trainer::MegatronDeepSpeed => "megatron-deepspeed",
-            Trainer::GptNeox => "gpt-neox",
-            Trainer::MaxText => "maxtext",
-            Trainer::Torchtitan => "torchtitan",
-            Trainer::Nanotron => "nanotron",
-            Trainer::OlmoCore => "olmo-core",
-            Trainer::Composer => "composer",
-            Trainer::Verl => "verl",
-            Trainer::OpenRlhf => "openrlhf",
-            Trainer::Fairseq => "fairseq",
-            Trainer::LitGpt => "litgpt",
-            Trainer::MlPerf => "mlperf",
-            Trainer::ColossalAi => "colossalai",
-            Trainer::Torchtune => "torchtune",
-            Trainer::DeepSpeed => "deepspeed",
-            Trainer::Lightning => "lightning",
-            Trainer::Hf => "hf",
-            Trainer::Custom => "regex",
-        }
+        self.facts().map_or("regex", |facts| facts.name)
     }
 
     /// The trainer of a name or of one of its aliases, `None` for a name not known.
     ///
     /// `regex` is not among them: a pattern has to come with it, see [`Recogniser::regex`].
     pub fn from_name(name: &str) -> Option<Trainer> {
-        Some(match name {
-            "nemo" => Trainer::Nemo2,
-            "megatron-lm" | "megatron-bridge" => Trainer::Megatron,
-            "neox" => Trainer::GptNeox,
-            "pytorch-lightning" => Trainer::Lightning,
-            "accelerate" | "axolotl" | "tqdm" => Trainer::Hf,
-            _ => return Trainer::ALL.iter().copied().find(|t| t.name() == name),
-        })
+        let known = |facts: &&Facts| facts.name == name || facts.aliases.contains(&name);
+        FACTS.iter().find(known).map(|facts| facts.trainer)
+    }
+
+    /// The number that the trainer gives its first step; a user's own pattern is taken to count
+    /// from 1.
+    pub fn first_step(self) -> u64 {
+        self.facts().map_or(1, |facts| facts.first)
     }
 
     /// Whether every rank or host prints the line unless a launcher filters them.
     pub fn printed_by_every_rank(self) -> bool {
-        use Trainer::{ColossalAi, Composer, MaxText, Torchtitan};
-        matches!(self, MaxText | Torchtitan | Composer | ColossalAi)
+        self.facts().is_some_and(|facts| facts.every_rank)
     }
 
     /// Whether line N is printed only after step N+1 was dispatched.
-    ///
-    /// MaxText flushes it from a buffer one step deep (390c5d561, 2024-01-31).
     pub fn lags_one_step(self) -> bool {
-        self == Trainer::MaxText
+        self.facts().is_some_and(|facts| facts.lags)
     }
 }
 
@@ -169,33 +230,84 @@ pub struct StepLine {
     pub trainer: Trainer,
     /// The trainer's own number of the step, in its own base: NeMo and MaxText count from 0.
     pub step: u64,
+    /// What the number counts.
+    pub counts: Counts,
+    /// The epoch, where the line prints it and the numbers begin again in each.
+    pub epoch: Option<u64>,
     /// How many steps the run has, where the line prints it.
     pub total: Option<u64>,
-    /// The step's time in seconds, where the line prints one; never a bar's smoothed rate, never
-    /// the time of a micro-batch.
+    /// The step's time in seconds, where the line prints one, or the mean over the steps since
+    /// the line before; never a bar's smoothed rate, never the time of a micro-batch.
     pub time_s: Option<f64>,
     /// TFLOP/s per GPU, where the line prints it.
     pub tflops: Option<f64>,
-    /// The line's own stamp in milliseconds since the epoch, taken as UTC; only where the line
-    /// prints no step time, so that the interval between two lines can stand in for it.
+    /// The line's own stamp in milliseconds since the epoch, taken as UTC, so that the interval
+    /// between two lines can stand in for a step time.
     pub wall_ms: Option<i64>,
-    /// Whether `time_s` is the mean over the steps since the line before.
-    pub time_is_interval_mean: bool,
+    /// What else the line says of how fast the steps go.
+    pub pace: Option<Pace>,
+    /// How long the run, the epoch or the bar had lasted.
+    pub clock: Option<Clock>,
 }
 
 impl StepLine {
     /// A step of which nothing is known but its number.
-    pub(super) fn bare(trainer: Trainer, step: u64) -> StepLine {
+    pub(crate) fn bare(trainer: Trainer, step: u64) -> StepLine {
         StepLine {
             trainer,
             step,
+            counts: Counts::Steps,
+            epoch: None,
             total: None,
             time_s: None,
             tflops: None,
             wall_ms: None,
-            time_is_interval_mean: false,
+            pace: None,
+            clock: None,
         }
     }
+}
+
+/// What the number on a step line counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Counts {
+    /// Steps.
+    Steps,
+    /// Samples.
+    Samples,
+    /// Steps, samples or tokens: MLPerf's `step` may be any of them.
+    Unsaid,
+}
+
+/// What a line says of how fast the steps go, where that is not a step's time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Pace {
+    /// Seconds that all of so many steps took, evaluations between them too; where the line
+    /// does not say how many: all since the line before, or since the numbering began.
+    Sum {
+        /// Seconds.
+        time_s: f64,
+        /// How many steps.
+        steps: Option<u64>,
+    },
+    /// Samples a second, of the whole job.
+    Samples {
+        /// Samples a second.
+        per_s: f64,
+        /// How many batches are a step of the line's numbers: more than 1 where it counts epochs.
+        batches: u64,
+    },
+    /// Seconds of a step as a moving average over the last ones.
+    Smoothed(f64),
+}
+
+/// A time since the numbering of steps began.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Clock {
+    /// Seconds.
+    pub seconds: f64,
+    /// By how many seconds it may be off, for its digits.
+    pub error: f64,
 }
 
 /// What a record in a line marks.
@@ -205,6 +317,11 @@ pub enum Mark {
     Step(StepLine),
     /// The end of an evaluation or of a checkpoint save: what came since the last mark was that.
     Between,
+    /// An evaluation whose lines say more than that it is over.
+    Evaluation(Evaluation),
+    /// A launcher ends the job's processes: what follows is of others, if the job is started
+    /// again.
+    Ended,
     /// Time and speed without a step number, for the next Megatron step: Megatron-Bridge's
     /// `Step Time : 9.09s GPU utilization: 663.5MODEL_TFLOP/s/GPU` (`train_utils.py` @067f987d).
     Timing {
@@ -213,6 +330,33 @@ pub enum Mark {
         /// TFLOP/s per GPU.
         tflops: Option<f64>,
     },
+    /// Pace and speed of the step whose line came before: Composer prints a line for each metric.
+    Metric {
+        /// Seconds of a step as a moving average over the last ones.
+        smoothed: Option<f64>,
+        /// TFLOP/s per GPU.
+        tflops: Option<f64>,
+    },
+    /// How many samples a step has: MLPerf's `global_batch_size`.
+    BatchSize(u64),
+}
+
+/// A line of an evaluation.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Evaluation {
+    /// It begins, at this stamp in milliseconds since the epoch.
+    Starts(Option<i64>),
+    /// It is over.
+    Stops {
+        /// At this stamp.
+        wall_ms: Option<i64>,
+        /// After so many samples of training.
+        samples: Option<u64>,
+        /// After so many steps of training.
+        step: Option<u64>,
+    },
+    /// It is over and took so many seconds.
+    Took(f64),
 }
 
 /// A record found in a line, with the bytes it takes up.

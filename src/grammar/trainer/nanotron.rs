@@ -6,10 +6,13 @@ use nom::{IResult, Parser};
 use super::number::{bytes_after, count, human};
 use super::piece::{Fields, Piece};
 use super::prefix::logger;
-use super::{Found, StepLine, Trainer};
+use super::{Facts, Found, StepLine, Trainer};
 
 /// The end of `elapsed_time_per_iteration_ms: ` (v0.1-v0.5) and all of HEAD's name (@2411b02).
 pub(super) const ANCHOR: &[u8] = b"time_per_iteration_ms: ";
+
+/// nanotron.
+pub(super) const FACTS: Facts = Facts::of(Trainer::Nanotron, "nanotron", &[(ANCHOR, iteration)]);
 
 /// How nanotron writes its metrics; `eta: 1:02:03` is a clock.
 const FIELDS: Fields = Fields {

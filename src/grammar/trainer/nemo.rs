@@ -8,10 +8,17 @@ use nom::{IResult, Parser};
 
 use super::number::{after, count};
 use super::piece::{Fields, Piece};
-use super::{Found, StepLine, Trainer};
+use super::{Facts, Found, StepLine, Trainer};
 
 /// What every line begins with; the validation look-alikes have other words.
 pub(super) const ANCHOR: &[u8] = b"Training epoch ";
+
+/// NeMo 2.
+pub(super) const FACTS: Facts = Facts {
+    aliases: &["nemo"],
+    first: 0,
+    ..Facts::of(Trainer::Nemo2, "nemo2", &[(ANCHOR, printed)])
+};
 
 /// How NeMo's printer writes its metrics.
 pub(super) const FIELDS: Fields = Fields {
@@ -48,7 +55,6 @@ pub(super) fn printed(piece: &Piece<'_>, hit: usize) -> Option<Found> {
         total: last.checked_add(1),
         time_s: after(record, b"| train_step_timing in s: "),
         tflops,
-        time_is_interval_mean: true,
         ..StepLine::bare(Trainer::Nemo2, global.unwrap_or(iteration))
     };
     Piece::step(hit, piece.position(rest) + record.len(), line)
@@ -66,7 +72,6 @@ mod tests {
         );
         assert_eq!((line.step, line.total), (19, Some(20)));
         assert_eq!((line.time_s, line.tflops), (Some(7.592), Some(1000.0)));
-        assert!(line.time_is_interval_mean);
         assert!(
             text.starts_with("Training epoch") && text.ends_with("1e+03"),
             "{text}"

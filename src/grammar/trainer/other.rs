@@ -6,17 +6,40 @@ use nom::bytes::complete::tag;
 use nom::combinator::map;
 use nom::{IResult, Parser};
 
+use super::anchors::{STEP, STEP_BEGINS};
 use super::number::{after, blanks, count, float, run, run_back};
 use super::piece::{Fields, Piece};
 use super::prefix::logger;
-use super::{Found, Mark, StepLine, Trainer};
+use super::{Facts, Found, Mark, Pace, StepLine, Trainer};
 
 /// Composer's unit; headers that count samples or tokens are no steps.
 pub(super) const BATCH: &[u8] = b"batch=";
-/// ColossalAI's field of the step's time.
-pub(super) const STEP_TIME: &[u8] = b"Step time: ";
-/// torchtune's logger, behind the number of the step.
-pub(super) const LOSS: &[u8] = b" | loss:";
+/// The end of the names of Composer's rates.
+const RATE: &[u8] = b"er_sec: ";
+
+/// OLMo-core and OLMo.
+pub(super) const OLMO: Facts = Facts::of(Trainer::OlmoCore, "olmo-core", &[(STEP, olmo)]);
+/// Composer and LLM-Foundry.
+pub(super) const COMPOSER: Facts = Facts {
+    every_rank: true,
+    ..Facts::of(
+        Trainer::Composer,
+        "composer",
+        &[(BATCH, composer), (RATE, rate)],
+    )
+};
+/// ColossalAI, whose pipeline demo prints on every rank.
+pub(super) const COLOSSAL: Facts = Facts {
+    every_rank: true,
+    ..Facts::of(
+        Trainer::ColossalAi,
+        "colossalai",
+        &[(STEP_BEGINS, colossal)],
+    )
+};
+/// torchtune.
+pub(super) const TORCHTUNE: Facts =
+    Facts::of(Trainer::Torchtune, "torchtune", &[(STEP_BEGINS, torchtune)]);
 
 fn pair(input: &[u8]) -> IResult<&[u8], (u64, Option<u64>)> {
     let (rest, (n, _, total)) = (
@@ -31,7 +54,7 @@ fn pair(input: &[u8]) -> IResult<&[u8], (u64, Option<u64>)> {
 /// `[step=1/7,epoch=1]`, the header of a record of several lines; `hit` is at `step=`. The header
 /// with `eta=` is printed by another thread, perhaps late, yet the only one of its step (@fa6c501).
 pub(super) fn olmo(piece: &Piece<'_>, hit: usize) -> Option<Found> {
-    let (rest, (step, total)) = pair(&piece.text[hit + b"step=".len()..]).ok()?;
+    let (rest, (step, total)) = pair(piece.text[hit..].strip_prefix(b"step=")?).ok()?;
     let close = run(&rest[..rest.len().min(64)], |b| {
         b.is_ascii_alphanumeric() || b",=:. ".contains(&b)
     });
@@ -77,12 +100,44 @@ pub(super) fn composer(piece: &Piece<'_>, hit: usize) -> Option<Found> {
     let epoch = before
         .strip_suffix(b"]")
         .and_then(|b| b[..b.len() - run_back(b, |b| b.is_ascii_digit())].strip_suffix(b"[epoch="));
+    let end = end(rest);
+    let record = &piece.text[piece.position(rest)..end];
+    let of = |name| after(record, name);
     let line = StepLine {
         total,
+        tflops: of(FLOPS).map(|flops| flops / 1e12),
+        pace: of(BATCHES).and_then(inverse).map(Pace::Smoothed),
         ..StepLine::bare(Trainer::Composer, step)
     };
     let start = epoch.map_or(open, |b| low + b.len());
-    Piece::step(start, end(rest), line).filter(|_| open < hit)
+    Piece::step(start, end, line).filter(|_| open < hit)
+}
+
+/// Composer's batches a second, over a window of the last 100 (`speed_monitor.py` @6405188).
+const BATCHES: &[u8] = b" throughput/batches_per_sec: ";
+/// Composer's FLOP/s of a device.
+const FLOPS: &[u8] = b" throughput/device/flops_per_sec: ";
+
+fn inverse(rate: f64) -> Option<f64> {
+    (rate > 0.0).then(|| rate.recip())
+}
+
+/// ` Train throughput/batches_per_sec: 0.0027`, a line of the record whose header came before.
+fn rate(piece: &Piece<'_>, hit: usize) -> Option<Found> {
+    let (before, low) = piece.before(hit + RATE.len());
+    let value = &piece.text[hit + RATE.len()..];
+    let (rest, number) = float(value);
+    let (name, smoothed, tflops) = match number {
+        Some(rate) if before.ends_with(BATCHES) => (BATCHES, inverse(rate), None),
+        Some(rate) if before.ends_with(FLOPS) => (FLOPS, None, Some(rate / 1e12)),
+        _ => return None,
+    };
+    let start = low + before.strip_suffix(name)?.strip_suffix(b"Train")?.len();
+    Some(Found {
+        start,
+        end: piece.position(rest),
+        mark: Mark::Metric { smoothed, tflops },
+    })
 }
 
 /// `[3/10] Loss:1.2, Step time: 0.5s, TFLOPS: 167.430` and `Rank0 , [1/10] , Step time: 0.5s`
@@ -93,6 +148,7 @@ pub(super) fn colossal(piece: &Piece<'_>, hit: usize) -> Option<Found> {
         colon: b": ",
         units: b"s",
     };
+    let value = piece.text[hit..].strip_prefix(b"Step time: ")?;
     let (before, low) = piece.before(hit);
     let at = memchr::memrchr(b'[', before)?;
     let head = |input| -> IResult<&[u8], (u64, Option<u64>)> {
@@ -108,7 +164,7 @@ pub(super) fn colossal(piece: &Piece<'_>, hit: usize) -> Option<Found> {
     let rank = rank
         .strip_suffix(b" , ")
         .and_then(|r| r[..r.len() - run_back(r, |b| b.is_ascii_digit())].strip_suffix(b"Rank"));
-    let (rest, time_s) = float(&piece.text[hit + STEP_TIME.len()..]);
+    let (rest, time_s) = float(value);
     let rest = rest.strip_prefix(b"s")?;
     let record = &rest[..FIELDS.length(rest)];
     let line = StepLine {
@@ -128,24 +184,19 @@ pub(super) fn torchtune(piece: &Piece<'_>, hit: usize) -> Option<Found> {
         colon: b":",
         units: b"",
     };
-    let (before, low) = piece.before(hit);
-    let digits = run_back(before, |b| b.is_ascii_digit());
-    let start = low
-        + before[..before.len() - digits]
-            .strip_suffix(b"Step ")?
-            .len();
-    let (_, step) = count(&before[before.len() - digits..]).ok()?;
-    let rest = &piece.text[hit..];
-    let rest = rest.strip_prefix(b" |").unwrap_or(rest);
+    let (rest, step) = count(&piece.text[hit + STEP_BEGINS.len()..]).ok()?;
+    let rest = rest.strip_prefix(b" |")?;
+    if !rest.starts_with(b" loss:") {
+        return None;
+    }
     let end = piece.position(rest) + FIELDS.length(rest);
-    Piece::step(start, end, StepLine::bare(Trainer::Torchtune, step))
-        .filter(|_| piece.word_at(start))
+    Piece::step(hit, end, StepLine::bare(Trainer::Torchtune, step)).filter(|_| piece.word_at(hit))
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::tests::{found, one, steps};
-    use super::super::{Mark, Trainer};
+    use super::super::{Mark, Pace, Trainer};
 
     #[test]
     fn olmos_header_has_a_total_or_question_marks() {
@@ -182,6 +233,38 @@ mod tests {
             (all.len(), all[0].start, all[0].mark),
             (1, 1, Mark::Between)
         );
+    }
+
+    #[test]
+    fn composers_rates_are_those_of_the_header_before() {
+        let (line, _) = one(
+            "[batch=5/10]: Train throughput/batches_per_sec: 0.25  Train throughput/device/flops_per_sec: 1.5e14",
+        );
+        assert_eq!(
+            (line.pace, line.tflops),
+            (Some(Pace::Smoothed(4.0)), Some(150.0))
+        );
+        for (text, smoothed, tflops) in [
+            ("Train throughput/batches_per_sec: 0.25", Some(4.0), None),
+            (
+                "Train throughput/device/flops_per_sec: 1.5e14",
+                None,
+                Some(150.0),
+            ),
+        ] {
+            let all = found(&format!("\t {text}"));
+            assert_eq!(
+                (all.len(), all[0].mark),
+                (1, Mark::Metric { smoothed, tflops })
+            );
+            assert_eq!((all[0].start, all[0].end), (2, 2 + text.len()));
+        }
+        for text in [
+            "Train throughput/samples_per_sec: 2.7330",
+            "Train throughput/device/batches_per_sec: 0.0002",
+        ] {
+            assert!(found(text).is_empty(), "{text}");
+        }
     }
 
     #[test]

@@ -1,7 +1,5 @@
 //! A piece of a line between carriage returns, and the small searches every recogniser shares.
 
-use std::borrow::Cow;
-
 use memchr::memmem;
 
 use super::number::{float, run};
@@ -92,60 +90,9 @@ impl Fields {
     }
 }
 
-/// `text` without `ESC[..m`, and where each escape was cut: position in the clean text and bytes
-/// cut up to there.
-pub(super) fn without_colours(text: &[u8]) -> (Cow<'_, [u8]>, Vec<(usize, usize)>) {
-    let mut cuts = Vec::new();
-    if memchr::memchr(0x1b, text).is_none() {
-        return (Cow::Borrowed(text), cuts);
-    }
-    let mut clean = Vec::with_capacity(text.len());
-    let mut rest = text;
-    let mut cut = 0;
-    while let Some(at) = memmem::find(rest, b"\x1b[") {
-        let parameters = run(&rest[at + 2..], |b| b.is_ascii_digit() || b == b';');
-        let end = at + 2 + parameters;
-        if rest.get(end) == Some(&b'm') {
-            clean.extend_from_slice(&rest[..at]);
-            cut += end + 1 - at;
-            cuts.push((clean.len(), cut));
-            rest = &rest[end + 1..];
-        } else {
-            clean.extend_from_slice(&rest[..end]);
-            rest = &rest[end..];
-        }
-    }
-    clean.extend_from_slice(rest);
-    (Cow::Owned(clean), cuts)
-}
-
-/// The place in the coloured text of a place in the clean one, after the escapes that stand there.
-pub(super) fn with_colours(cuts: &[(usize, usize)], at: usize) -> usize {
-    match cuts.partition_point(|&(clean, _)| clean <= at) {
-        0 => at,
-        n => at + cuts[n - 1].1,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn colours_are_cut_and_places_found_again() {
-        let text = b"a\x1b[31mbc\x1b[38;2;1;2;3m\x1b[0md\x1b[K";
-        let (clean, cuts) = without_colours(text);
-        assert_eq!(&*clean, b"abcd\x1b[K");
-        assert_eq!(text[with_colours(&cuts, 0)], b'a');
-        assert_eq!(text[with_colours(&cuts, 1)], b'b');
-        assert_eq!(text[with_colours(&cuts, 3)], b'd');
-        assert_eq!(with_colours(&cuts, clean.len()), text.len());
-    }
-
-    #[test]
-    fn text_without_colours_is_not_copied() {
-        assert!(matches!(without_colours(b"plain").0, Cow::Borrowed(_)));
-    }
 
     #[test]
     fn fields_end_before_glued_text() {

@@ -80,7 +80,10 @@ pub(super) fn logger(text: &[u8], floor: usize, at: usize) -> (usize, Option<i64
         .or_else(|| nanotron(before))
         .or_else(|| brackets(before))
         .or_else(|| tabs(before))
-        .or_else(|| absl(before).map(|start| (start, None)));
+        .or_else(|| node(before))
+        .or_else(|| named(before))
+        .or_else(|| basic(before))
+        .or_else(|| absl(before));
     found.map_or((at, None), |(start, ms)| (low + start, ms))
 }
 
@@ -156,27 +159,64 @@ fn tabs(text: &[u8]) -> Option<(usize, Option<i64>)> {
     Some((start, Some(ms)))
 }
 
+/// `2020-07-10 18:52:44,594 Node[0] ` (MXNet's `common/fit.py`).
+fn node(text: &[u8]) -> Option<(usize, Option<i64>)> {
+    let rank = word_back(text.strip_suffix(b"] ")?, |b| b.is_ascii_digit())?;
+    let (start, ms) = stamp_back(rank.strip_suffix(b" Node[")?)?;
+    Some((start, Some(ms)))
+}
+
+/// `2020-06-25 16:26:13,365 maskrcnn_benchmark.trainer INFO: `.
+fn named(text: &[u8]) -> Option<(usize, Option<i64>)> {
+    let level = word_back(text.strip_suffix(b": ")?, |b| b.is_ascii_uppercase())?;
+    let name = word_back(level.strip_suffix(b" ")?, |b| b != b' ')?;
+    let (start, ms) = stamp_back(name.strip_suffix(b" ")?)?;
+    Some((start, Some(ms)))
+}
+
+/// `INFO:maskrcnn_benchmark.trainer:`, as Python's `logging.basicConfig` has it.
+fn basic(text: &[u8]) -> Option<(usize, Option<i64>)> {
+    let name = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'.';
+    let level = word_back(text.strip_suffix(b":")?, name)?.strip_suffix(b":")?;
+    let levels = [&b"INFO"[..], b"DEBUG", b"WARNING"];
+    let start = levels.iter().find_map(|word| level.strip_suffix(*word))?;
+    Some((start.len(), None))
+}
+
+/// The year of stamps that have none: only their differences matter, and it has a 29th of
+/// February.
+const NO_YEAR: &[u8] = b"1972";
+
 /// `I0811 21:54:55.531340 138304841739136 metric_logger.py:226] ` (absl, MaxText since 1a19a7b73)
 /// and `INFO 08-11 10:10:10 ppo_trainer.py:547] ` (OpenRLHF @3c3be62). Neither has a year.
-fn absl(text: &[u8]) -> Option<usize> {
+fn absl(text: &[u8]) -> Option<(usize, Option<i64>)> {
     let file = text.strip_suffix(b"] ")?;
     let place = word_back(file, |b| b != b' ' && b != b'[' && b != b']')?;
     memchr::memchr(b':', &file[place.len()..])?;
-    let date_time = |text| -> Option<usize> {
+    let date_time = |text| -> Option<(usize, Option<i64>)> {
         let time = word_back(text, |b: u8| b.is_ascii_digit() || b == b':' || b == b'.')?;
         let day = word_back(blanks_back(time), |b| b.is_ascii_digit() || b == b'-')?;
+        let date = &blanks_back(time)[day.len()..];
+        let ms = match date {
+            [a, b, c, d] | [a, b, b'-', c, d] => {
+                let date = [NO_YEAR, b"-", &[*a, *b], b"-", &[*c, *d], b" "].concat();
+                stamp(&[&date, &text[time.len()..]].concat())
+            }
+            _ => None,
+        };
         let left = blanks_back(day);
         let level = left.len() - word_back(left, |b| b.is_ascii_uppercase())?.len();
         // absl's level is one letter, whatever stands before it.
         let level = if left.len() == day.len() { 1 } else { level };
-        Some(left.len() - level)
+        Some((left.len() - level, ms))
     };
     let left = blanks_back(place);
-    let thread = || blanks_back(word_back(left, |b| b.is_ascii_digit()).unwrap_or(left));
+    let thread = word_back(left, |b| b.is_ascii_digit()).filter(|left| left.ends_with(b" "));
     Some(
-        date_time(thread())
+        thread
+            .and_then(|left| date_time(blanks_back(left)))
             .or_else(|| date_time(left))
-            .unwrap_or(place.len()),
+            .unwrap_or((place.len(), None)),
     )
 }
 
@@ -232,9 +272,20 @@ mod tests {
             (
                 "7: ",
                 "I0811 21:54:55.531340 138304841739136 metric_logger.py:226] ",
-                None,
+                Some(82_418_095_531),
             ),
-            ("(P) ", "INFO 08-11 10:10:10 ppo_trainer.py:547] ", None),
+            (
+                "(P) ",
+                "INFO 08-11 10:10:10 ppo_trainer.py:547] ",
+                Some(82_375_810_000),
+            ),
+            ("0: ", "2022-04-03 15:33:20,985 Node[0] ", ms),
+            (
+                "0: ",
+                "2022-04-03 15:33:20,985 maskrcnn_benchmark.trainer INFO: ",
+                ms,
+            ),
+            ("0: ", "INFO:maskrcnn_benchmark.trainer:", None),
             ("(P) ", "ppo_trainer.py:547] ", None),
         ] {
             let line = format!("{launcher}{prefix}");

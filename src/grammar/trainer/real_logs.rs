@@ -179,9 +179,10 @@ fn read_off() -> Vec<(&'static str, Vec<Row>, usize)> {
         ("axolotl", plain("hf", &[281, 282, 283, 284]), 0),
         ("colossalai", plain("colossalai", &[1, 2]), 0),
         (
+            // The other mark is a rate.
             "composer_llmfoundry",
             plain("composer", &[1, 2, 5, 1, 50]),
-            0,
+            1,
         ),
         ("deepspeed", deepspeed.concat(), 0),
         (
@@ -224,13 +225,14 @@ fn read_off() -> Vec<(&'static str, Vec<Row>, usize)> {
         ("megatron_lm", megatron.concat(), 0),
         ("metaseq", vec![], 0),
         (
+            // The other marks are two evaluations' beginnings and ends.
             "mlperf",
             [
                 plain("mlperf", &[2000, 2080, 2160, 2240]),
                 timed("mlperf", &mlperf_405b),
             ]
             .concat(),
-            2,
+            4,
         ),
         ("nanotron", full("nanotron", &nanotron), 0),
         ("nccl_tests", vec![], 0),

@@ -2,8 +2,9 @@
 
 use super::anchors::Anchors;
 use super::custom::Pattern;
-use super::piece::{Piece, with_colours, without_colours};
+use super::piece::Piece;
 use super::{Found, Mark, Trainer};
+use crate::grammar::wrap::without_escapes;
 
 /// Who may make steps.
 #[derive(Debug, Clone)]
@@ -73,7 +74,8 @@ impl Recogniser {
 
     /// The recogniser of the user's pattern, whose steps are [`Trainer::Custom`].
     ///
-    /// The group `step` is required; `time_s` or `time_ms`, and `tflops` are optional. A record is
+    /// The group `step` is required; `time_s`, `time_ms` or `steps_per_s`, and `tflops` are
+    /// optional. A record is
     /// what the pattern matches, so one that shall take in the whole line ends with `.*`.
     ///
     /// # Errors
@@ -106,12 +108,13 @@ impl Recogniser {
             return;
         }
         for (offset, piece) in pieces(text) {
-            let (clean, cuts) = without_colours(piece);
+            let clean = without_escapes(piece);
             let first = found.len();
-            self.piece(&clean, found);
+            self.piece(clean.as_ref().map_or(piece, |clean| clean.text()), found);
+            let place = |at: usize| offset + clean.as_ref().map_or(at, |clean| clean.place(at));
             for record in &mut found[first..] {
-                record.start = offset + with_colours(&cuts, record.start);
-                record.end = offset + with_colours(&cuts, record.end);
+                record.start = place(record.start);
+                record.end = place(record.end);
             }
         }
     }
@@ -120,9 +123,9 @@ impl Recogniser {
         let first = found.len();
         let mut floor = 0;
         let mut at = 0;
-        while let Some((start, end, read)) = self.anchors.next(text, at) {
-            let record = read(&Piece { text, floor }, start);
-            at = end;
+        while let Some(anchor) = self.anchors.next(text, at) {
+            let record = anchor.read(&Piece { text, floor });
+            at = anchor.end;
             if let Some(record) = record {
                 floor = record.end;
                 at = at.max(floor);
@@ -153,7 +156,7 @@ impl Recogniser {
 }
 
 /// The pieces of a line between carriage returns, each with its position.
-fn pieces(text: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
+pub(crate) fn pieces(text: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     let mut next = 0;
     text.split(|&b| b == b'\r').map(move |piece| {
         let start = next;

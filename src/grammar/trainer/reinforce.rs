@@ -3,18 +3,21 @@
 //! Both are printed by a Ray driver, coloured and prefixed by Ray; the collectives come from other
 //! processes.
 
+use super::anchors::STEP;
 use super::number::{after, count, run};
 use super::piece::Piece;
 use super::prefix::logger;
-use super::{Found, Mark, StepLine, Trainer};
+use super::{Facts, Found, Mark, StepLine, Trainer};
 
-/// What OpenRLHF writes before the number (@3c3be62).
-pub(super) const GLOBAL: &[u8] = b"Global step ";
+/// verl.
+pub(super) const VERL: Facts = Facts::of(Trainer::Verl, "verl", &[(STEP, verl)]);
+/// OpenRLHF.
+pub(super) const OPENRLHF: Facts = Facts::of(Trainer::OpenRlhf, "openrlhf", &[(STEP, openrlhf)]);
 
 /// `step:2 - actor/grad_norm:0.069 - timing_s/step:96.551`, values perhaps `np.float64(0.31)`
 /// (@b178a3c). The record is free-form and ends with the piece.
 pub(super) fn verl(piece: &Piece<'_>, hit: usize) -> Option<Found> {
-    let (rest, step) = count(&piece.text[hit + b"step:".len()..]).ok()?;
+    let (rest, step) = count(piece.text[hit..].strip_prefix(b"step:")?).ok()?;
     let record = rest.strip_prefix(b" - ")?;
     if !piece.word_at(hit) {
         return None;
@@ -47,19 +50,21 @@ pub(super) fn verl(piece: &Piece<'_>, hit: usize) -> Option<Found> {
 /// `✨ Global step 1: {'policy_loss': 0.0, 'timing/step_total': 8.1}`; the asynchronous trainer has
 /// no sparkles.
 pub(super) fn openrlhf(piece: &Piece<'_>, hit: usize) -> Option<Found> {
-    let (rest, step) = count(&piece.text[hit + GLOBAL.len()..]).ok()?;
-    let dict = rest.strip_prefix(b": {")?;
+    let global = piece.over(b"Global ", hit);
+    let (rest, step) = count(piece.text[hit..].strip_prefix(b"step ")?).ok()?;
+    let dict = rest.strip_prefix(b": {").filter(|_| global < hit)?;
     let close = run(dict, |b| b != b'}');
     let record = &dict[..close];
     let end = piece.position(dict) + (close + 1).min(dict.len());
-    let at = piece.over("✨ ".as_bytes(), hit);
-    let (start, _) = logger(piece.text, piece.floor, at);
+    let at = piece.over("✨ ".as_bytes(), global);
+    let (start, wall_ms) = logger(piece.text, piece.floor, at);
     let time_s = after(record, b"'timing/step_total': ");
     Piece::step(
         start,
         end,
         StepLine {
             time_s,
+            wall_ms,
             ..StepLine::bare(Trainer::OpenRlhf, step)
         },
     )

@@ -3,7 +3,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::{Found, Mark, Recogniser, StepLine, Trainer};
+use super::{FACTS, Found, Mark, Recogniser, StepLine, Trainer};
 
 /// Every record of a line.
 pub(super) fn found(text: &str) -> Vec<Found> {
@@ -38,10 +38,11 @@ pub(super) fn one(text: &str) -> (StepLine, String) {
 
 #[test]
 fn names_lead_back_to_their_trainers() {
-    for trainer in Trainer::ALL {
-        assert_eq!(Trainer::from_name(trainer.name()), Some(*trainer));
+    for (at, facts) in FACTS.iter().enumerate() {
+        assert_eq!(facts.trainer as usize, at, "{}", facts.name);
+        assert_eq!(Trainer::from_name(facts.name), Some(facts.trainer));
     }
-    assert!(Trainer::ALL.is_sorted());
+    assert!(Trainer::all().is_sorted());
     assert_eq!(Trainer::from_name("axolotl"), Some(Trainer::Hf));
     assert_eq!(Trainer::from_name("regex"), None);
 }
@@ -95,6 +96,22 @@ const LINES: &[&str] = &[
     "[2022-03-11 02:06:58,985] [INFO] [l.py:6:d] [Rank 0] step=40, skipped=2, lr=[5e-05], mom=[[0.9]]",
     "epoch=0/micro_step=3/global_step=34, RunningAvgSamplesPerSec=7.8, MemAllocated=5.6GB",
     "steps: 200 loss: 5.5 iter time (s): 0.936 samples/sec: 136.7",
+    "2020-07-10 18:52:44,594 Node[0] Epoch[0] Batch [0-20]\tSpeed: 20461.75 samples/sec\tx=0.1",
+    "INFO:root:[Training][Iteration 200][Epoch 2, Batch 85/115] lr: 0.06, training time: 229.3 [ms]",
+    "2020-06-25 16:26:13,365 maskrcnn_benchmark.trainer INFO: eta: 4:58:35  iter: 40  time: 0.1 (0.2)",
+    "Epoch: [0]  [1020/4572]  eta: 0:16:47    time: 0.2830  data: 0.0009  max mem: 20783",
+    "[HCTR][06:43:51.335][INFO][RK0][main]: Iter: 1000 Time(1000 iters): 3.118911s Loss: 0.1 lr:0.4",
+    "[20d02h08m31s][HUGECTR][INFO]: Eval Time for 681 iters: 2.308131s",
+    "DLL 2025-04-27 22:27:25.391486 - Iteration 0 | iteration_time : 194.40 ms | x : 8.0078",
+    "DLL 2021-05-19 10:33:11.034765 - epoch   10 | iter  101/272 | loss 5.1 | took  0.30 s | l 4e-03",
+    "Iteration:   1000, Loss function: 5.234, Average Loss: 4.36, avg. samples / sec: 54561.02",
+    "{'training_steps': 12, 'seq/s': 393.85, 'timestamp': 1593152764.6}",
+    "Epoch:[0/1] [1184/75869]  eta: 0:04:18  loss: 0.1346  step_time: 3.4589 ms  lr: 10.341818",
+    "Finished training it 128/128028 of epoch 0, 71.86 ms/it, loss 0.200952, accuracy 91.433 %",
+    r#"[2025-04-21T23:53:35.596206] [4] [2] [Atorch] [#step] [END] {"global_step": 177019}"#,
+    "TRAIN [0][10/321]\tTime 0.071 (0.081)\tData 6.87e-05 (2.28e-02)",
+    r#":::MLL 1560722678.927 global_batch_size: {"value": 86016, "metadata": {}}"#,
+    "Train throughput/batches_per_sec: 0.0027",
     "\r 40%|████      | 2/5 [00:00<00:00,  6.65it/s]\r",
     "[Eval batch=1/10] Eval",
     "{'eval_loss': 1.0}",

@@ -3,10 +3,17 @@
 //! The stamp of its logger stands in for the time: the interval of two lines over the difference of
 //! their steps (@b5bcd76). The same words after `validate ` end a validation.
 
+use super::anchors::STEP;
 use super::number::{after, blanks, count, run};
 use super::piece::Piece;
 use super::prefix::logger;
-use super::{Found, Mark, StepLine, Trainer};
+use super::{Facts, Found, Mark, StepLine, Trainer};
+
+/// torchtitan.
+pub(super) const FACTS: Facts = Facts {
+    every_rank: true,
+    ..Facts::of(Trainer::Torchtitan, "torchtitan", &[(STEP, step)])
+};
 
 /// Length of `  name: value` fields; two blanks tell them from what others print behind.
 fn body(text: &[u8]) -> usize {
@@ -35,9 +42,9 @@ fn body(text: &[u8]) -> usize {
 
 /// `step: 96  loss:  2.81863  memory: ..  tps: 152,515  tflops: 10.92  mfu: 1.10%`.
 pub(super) fn step(piece: &Piece<'_>, hit: usize) -> Option<Found> {
-    let (rest, step) = count(blanks(&piece.text[hit + b"step:".len()..])).ok()?;
+    let (rest, step) = count(blanks(piece.text[hit..].strip_prefix(b"step:")?)).ok()?;
     let record = &rest[..body(rest)];
-    if !blanks(rest).starts_with(b"loss:") {
+    if !blanks(rest).starts_with(b"loss:") || !piece.word_at(hit) {
         return None;
     }
     // `wps: ` before 4d182a13e, 2024-11-23.

@@ -50,6 +50,8 @@ const COLL: &str = "the calls: NCCL_DEBUG_SUBSYS=INIT,COLL";
 const ALL_RANKS: &str =
     "the calls of all members, with their INIT lines: NCCL_DEBUG_SUBSYS=INIT,COLL on every rank";
 const STEPS: &str = "the trainer's step lines";
+const VERSION: &str = "a line with the version: NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT, the log from its \
+                       beginning; up to NCCL 2.21 only rank 0 prints it";
 const IDS: &str = "commId in the INIT lines: NCCL 2.18 or later";
 
 /// The 25 questions, each with what this log has for it.
@@ -156,7 +158,7 @@ pub fn questions(known: &Known) -> Vec<Question> {
         ),
         (
             "What does count mean, per rank or total?",
-            "nccl-comms --basis",
+            "nccl-ops --basis",
             first(&[(calls, Yes, "")], COLL),
         ),
         (
@@ -282,7 +284,7 @@ pub fn questions(known: &Known) -> Vec<Question> {
                         "not every host says it: NCCL 2.22 or later does, under INFO",
                     ),
                 ],
-                "NCCL_DEBUG=INFO",
+                VERSION,
             ),
         ),
         (

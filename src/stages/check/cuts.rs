@@ -7,6 +7,7 @@
 //! there is no call. Restarts and epochs look the same; but where the ranks were at the same call at
 //! all step lines up to there, no cut can have put them apart.
 
+use crate::grammar::trainer::Mark;
 use crate::origin::Merged;
 use crate::scan::MarkAt;
 use crate::stages::survey::Sums;
@@ -35,9 +36,12 @@ impl Cuts {
         // Ranks that are first apart behind the step at the seam were not put apart by it.
         let seam = uneven.and_then(|gap| seams().find(|&at| gap <= steps[at].mark));
         let before = seam.and_then(|at| marks.get(steps[at - 1].mark));
+        // Where a launcher ended the job nobody cut it.
+        let is_step_s = |mark: &MarkAt| mark.mark != Mark::Ended;
+        let end = marks.iter().rposition(is_step_s).map_or(0, |at| at + 1);
         Cuts {
             within: before.map(|mark| mark.line),
-            at_end: !marks.is_empty() && sums.last_gap().is_some_and(|gap| gap < marks.len()),
+            at_end: sums.last_gap().is_some_and(|gap| gap < end),
         }
     }
 

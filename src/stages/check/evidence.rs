@@ -3,6 +3,7 @@
 use super::finding::{Evidence, Finding, Spot};
 use super::walk::Walked;
 use crate::error::{Error, Result};
+use crate::grammar::message::setting;
 use crate::source::Input;
 use crate::stages::net::all::First;
 use memchr::memchr;
@@ -52,6 +53,9 @@ pub(crate) fn resolve(
                     line: *line,
                 });
                 text.get_or_insert_with(|| found.clone());
+            }
+            if let Some(masked) = text.as_deref().and_then(setting::masked) {
+                *text = Some(masked);
             }
         }
         if finding.about.seq.is_some() && finding.about.step.is_none() {

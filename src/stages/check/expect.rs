@@ -42,13 +42,47 @@ const OPS: [(&str, Op); 7] = [
     (">", Op::Above),
 ];
 
-/// What is a word, with its values; of `net` any name.
+/// What is a word, with its values; of `net` [`NETS`] and names.
 const WORDS: [(&str, &[&str]); 4] = [
-    ("net", &[]),
+    ("net", &NETS),
     ("gdr", &["on", "off", "mixed"]),
     ("nvls", &["used", "created", "available", "off"]),
     ("pxn", &["used", "off"]),
 ];
+
+/// Networks: NCCL's own, the providers of aws-ofi-nccl, and plugins as they call themselves. Of those
+/// in [`VERSIONED`] the name may go on.
+const NETS: [&str; 15] = [
+    "ib",
+    "infiniband",
+    "roce",
+    "socket",
+    "efa",
+    "cxi",
+    "tcp",
+    "verbs",
+    "ibext",
+    "ucx",
+    "aws libfabric",
+    "fastsocket",
+    "gpudirecttcpx",
+    "fastrak",
+    "gib",
+];
+
+/// What begins the names of plugins: `ibext_v10`, `ucx-rma`, `gpudirecttcpx_v7`.
+const VERSIONED: [&str; 3] = ["ibext", "ucx", "gpudirecttcpx"];
+
+/// What names any other plugin, by what it prints: `plugin:mynet`.
+const PLUGIN: &str = "plugin:";
+
+/// Whether a network may be called so.
+fn is_net(value: &str) -> bool {
+    let name = value
+        .strip_prefix(PLUGIN)
+        .is_some_and(|name| !name.is_empty());
+    name || NETS.contains(&value) || VERSIONED.iter().any(|start| value.starts_with(start))
+}
 
 /// What is a number.
 const NUMBERS: [&str; 15] = [
@@ -85,6 +119,14 @@ impl FromStr for Expectations {
     }
 }
 
+impl Expectations {
+    /// All of several lists; `None` where there is no list.
+    pub fn joined(lists: &[Expectations]) -> Option<Expectations> {
+        let all: Vec<Expectation> = lists.iter().flat_map(|list| list.0.clone()).collect();
+        (!all.is_empty()).then_some(Expectations(all))
+    }
+}
+
 fn expectation(text: &str) -> Result<Expectation> {
     let wrong = |why: String| Err(Error::Usage(format!("expectation \"{text}\": {why}")));
     let Some(at) = text.find(['<', '>', '=', '!']) else {
@@ -110,10 +152,15 @@ fn expectation(text: &str) -> Result<Expectation> {
         let value = value.to_ascii_lowercase();
         return match op {
             Op::Is | Op::IsNot if value.is_empty() => wrong("the value is missing".to_owned()),
-            Op::Is | Op::IsNot if values.is_empty() || values.contains(&value.as_str()) => {
-                done(name, value, None)
+            Op::Is | Op::IsNot if values.contains(&value.as_str()) => done(name, value, None),
+            Op::Is | Op::IsNot if name == "net" && is_net(&value) => done(name, value, None),
+            Op::Is | Op::IsNot => {
+                let or = match name {
+                    "net" => ", or plugin:NAME as another plugin calls itself",
+                    _ => "",
+                };
+                wrong(format!("{name} is one of {}{or}", values.join(", ")))
             }
-            Op::Is | Op::IsNot => wrong(format!("{name} is one of {}", values.join(", "))),
             _ => wrong(format!("{name} is a word: = or !=")),
         };
     }
@@ -239,14 +286,21 @@ fn network(value: &str, facts: &Facts) -> Judged {
         Some(links) => Some(links.iter().all(|l| l == link)),
     };
     let found = match &facts.links {
-        Some(links) if ib => format!("{} over {}", joined(networks), joined(links)),
+        Some(links) if ib => {
+            let links = joined(links).replace("IB", "InfiniBand");
+            format!("{} over {links}", joined(networks))
+        }
         _ => joined(networks),
     };
     let is = match value {
         "ib" => Some(ib),
         "infiniband" => link("IB"),
         "roce" => link("RoCE"),
-        other => Some(all(&|net| net == other)),
+        "ibext" | "ucx" | "gpudirecttcpx" => Some(all(&|net| net.starts_with(value))),
+        other => {
+            let name = other.strip_prefix(PLUGIN).unwrap_or(other);
+            Some(all(&|net| net == name))
+        }
     };
     (
         Some(found),
@@ -466,12 +520,27 @@ mod tests {
         let wrong = |text: &str| text.parse::<Expectations>().unwrap_err().to_string();
         assert!(wrong("colour=red").contains("unknown name; one of net, gdr, nvls, pxn, versions"));
         assert!(wrong("gdr=maybe").contains("gdr is one of on, off, mixed"));
+        assert!(wrong("net=foobar").contains("net is one of ib, infiniband, roce, socket, efa"));
+        for net in ["efa", "IBext_v10", "ucx-rma", "plugin:foobar"] {
+            assert!(
+                format!("net={net}").parse::<Expectations>().is_ok(),
+                "{net}"
+            );
+        }
         assert!(wrong("net<ib").contains("net is a word"));
         assert!(wrong("nodes=many").contains("nodes is a number"));
         assert!(wrong("nodes=nan").contains("nodes is a number"));
         assert!(wrong("nodes").contains("expected NAME=VALUE"));
         assert!(wrong(" , ").contains("nothing is expected"));
         assert!(wrong("nodes!16").contains("expected ="));
+        let lists: Vec<Expectations> = ["nodes=16", "net=ib,warn=0"]
+            .map(|list| list.parse().unwrap())
+            .into();
+        assert_eq!(
+            answers(&Expectations::joined(&lists).unwrap(), &facts()).len(),
+            3
+        );
+        assert_eq!(Expectations::joined(&[]), None);
         assert!("net=ib,gdr=on,nvls=used,versions=1,nodes=16,ranks=128,mismatch=0,warn=0,step_time_p95<6.5"
             .parse::<Expectations>()
             .is_ok());

@@ -7,7 +7,7 @@
 use super::finding::{Finding, Severity, Sure};
 use super::said::{about, evidence, hosts, split};
 use super::transport::{is_fast_card, is_over_sockets};
-use super::words::{counted, listed, text};
+use super::words::{counted, listed, text, verb};
 use crate::stages::net::Net;
 use crate::stages::net::all::First;
 use crate::stages::net::fact::Kind;
@@ -17,12 +17,12 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The findings.
 pub fn findings(net: &Net) -> Vec<Finding> {
     let facts = table::collected(net);
-    let subjects = table::subjects(&facts);
+    let subjects = table::subjects(net, &facts);
     let mut all = Vec::new();
     versions(&subjects, &mut all);
     plugins(&subjects, &mut all);
-    cards(&facts, &mut all);
-    settings(&facts, &subjects, &mut all);
+    cards(&facts, &subjects, &mut all);
+    settings(net, &facts, &subjects, &mut all);
     all
 }
 
@@ -139,7 +139,7 @@ struct Cards<'a> {
 
 /// Hosts with fewer cards than most hosts with as many processes: where each rank is given its
 /// own cards, fewer ranks see fewer.
-fn cards(facts: &Facts, all: &mut Vec<Finding>) {
+fn cards(facts: &Facts, subjects: &[Subject<'_>], all: &mut Vec<Finding>) {
     let mut of: BTreeMap<&[u8], Cards<'_>> = BTreeMap::new();
     let listed_cards = facts
         .iter()
@@ -205,9 +205,8 @@ fn cards(facts: &Facts, all: &mut Vec<Finding>) {
             ),
         });
     }
-    let nics = table::subjects(facts);
     let is = |s: &&Subject<'_>| s.kind == Kind::Provider && s.name == b"nics";
-    if let Some(split) = nics.iter().find(is).and_then(split) {
+    if let Some(split) = subjects.iter().find(is).and_then(split) {
         all.push(Finding {
             id: "nic_differs",
             severity: Severity::Warning,
@@ -251,12 +250,51 @@ fn is_own(name: &[u8]) -> bool {
         || OWN.iter().any(|own| own.as_bytes() == name)
 }
 
-fn settings(facts: &Facts, subjects: &[Subject<'_>], all: &mut Vec<Finding>) {
-    // Who prints settings at all.
-    let mut speak: BTreeMap<&[u8], BTreeSet<u32>> = BTreeMap::new();
+/// The sizes of the communicators that each host has ranks of. What a process reads for one it
+/// reads for all of a size; a host that has none of that size had no occasion to.
+struct Occasions<'n>(BTreeMap<&'n [u8], BTreeSet<u32>>);
+
+impl<'n> Occasions<'n> {
+    fn new(net: &'n Net) -> Occasions<'n> {
+        let mut sizes: BTreeMap<&[u8], BTreeSet<u32>> = BTreeMap::new();
+        for (process, comm) in &net.all.comms {
+            if let Some(process) = net.process(*process) {
+                sizes.entry(&process.host).or_default().insert(comm.nranks);
+            }
+        }
+        Occasions(sizes)
+    }
+
+    /// True where nothing is known of communicators: then hosts cannot be told apart by them.
+    fn is_unknown(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Of `hosts`, those that have a communicator of a size that one of `saying` has.
+    fn like<'h>(
+        &self,
+        saying: &BTreeSet<&[u8]>,
+        hosts: impl Iterator<Item = &'h [u8]>,
+    ) -> BTreeSet<&'h [u8]> {
+        let own = |host: &[u8]| self.0.get(host).into_iter().flatten().copied();
+        let sizes: BTreeSet<u32> = saying.iter().flat_map(|host| own(host)).collect();
+        let is = |host: &&[u8]| self.is_unknown() || own(host).any(|size| sizes.contains(&size));
+        hosts.filter(is).collect()
+    }
+}
+
+/// Hosts that print a setting, hosts that had occasion to and do not, and whether each process
+/// reads it when it starts.
+type Partly<'a> = (BTreeSet<&'a [u8]>, BTreeSet<&'a [u8]>, bool);
+
+fn settings(net: &Net, facts: &Facts, subjects: &[Subject<'_>], all: &mut Vec<Finding>) {
+    // Who prints settings at all, and where first.
+    let mut speak: BTreeMap<&[u8], (BTreeSet<u32>, First)> = BTreeMap::new();
     for (_, said) in facts.iter().filter(|(fact, _)| fact.kind == Kind::Setting) {
-        for (host, (processes, _)) in &said.hosts {
-            speak.entry(host).or_default().extend(processes);
+        for (host, (processes, at)) in &said.hosts {
+            let known = speak.entry(host).or_insert((BTreeSet::new(), *at));
+            known.0.extend(processes);
+            known.1 = known.1.min(*at);
         }
     }
     let compared = subjects
@@ -264,8 +302,9 @@ fn settings(facts: &Facts, subjects: &[Subject<'_>], all: &mut Vec<Finding>) {
         .filter(|s| s.kind == Kind::Setting && !is_own(s.name));
     let slow = facts.iter().filter(|(fact, _)| is_over_sockets(fact));
     let slow: BTreeSet<&[u8]> = slow.flat_map(|(_, said)| hosts(said)).collect();
+    let occasions = Occasions::new(net);
     // Variables by the hosts that print them, where not all do.
-    let mut partly: BTreeMap<(BTreeSet<&[u8]>, bool), Vec<&Subject<'_>>> = BTreeMap::new();
+    let mut partly: BTreeMap<Partly<'_>, Vec<&Subject<'_>>> = BTreeMap::new();
     for subject in compared {
         let saying: BTreeSet<&[u8]> = subject.values.iter().flat_map(|(_, s)| hosts(s)).collect();
         if subject.values.len() > 1 {
@@ -278,22 +317,28 @@ fn settings(facts: &Facts, subjects: &[Subject<'_>], all: &mut Vec<Finding>) {
                 .iter()
                 .filter_map(|(_, said)| said.hosts.get(*host));
             let by: BTreeSet<u32> = by.flat_map(|(by, _)| by).copied().collect();
-            speak.get(host).is_some_and(|all| all.len() == by.len())
+            speak.get(host).is_some_and(|all| all.0.len() == by.len())
         });
         // Who goes over sockets does not read what cards are set to: one cause, and not this one.
         let of_cards = [&b"NCCL_IB_"[..], b"NCCL_NET_GDR", b"NCCL_PXN"];
         let of_cards = of_cards.iter().any(|start| subject.name.starts_with(start));
-        let without = || subject.of.difference(&saying);
+        let without = subject.of.difference(&saying).copied();
+        let without = occasions.like(&saying, without);
         if by_all
-            && without().next().is_some()
-            && !(of_cards && without().all(|host| slow.contains(host)))
+            && !without.is_empty()
+            && !(of_cards && without.iter().all(|host| slow.contains(host)))
         {
-            let start = is_read_at_start(subject.name);
-            partly.entry((saying, start)).or_default().push(subject);
+            let start = is_read_at_start(subject.name) && !occasions.is_unknown();
+            partly
+                .entry((saying, without, start))
+                .or_default()
+                .push(subject);
         }
     }
-    for ((saying, at_start), subjects) in partly {
-        only_some(facts, &saying, at_start, &subjects, all);
+    for ((saying, without, at_start), subjects) in partly {
+        let lacks = without.first().and_then(|host| speak.get(host));
+        let lacks = lacks.map(|(_, at)| *at);
+        all.push(only_some(&saying, &without, at_start, &subjects, lacks));
     }
 }
 
@@ -323,57 +368,40 @@ fn is_read_at_start(name: &[u8]) -> bool {
     name.starts_with(b"NCCL_IB_") || NAMES.iter().any(|known| known.as_bytes() == name)
 }
 
-/// Settings that some hosts print in every process, and others in none.
+/// Settings that some hosts print in every process, and others in none; `lacks` is a setting's line
+/// of one of the others.
 fn only_some(
-    facts: &Facts,
     saying: &BTreeSet<&[u8]>,
+    without: &BTreeSet<&[u8]>,
     at_start: bool,
     subjects: &[&Subject<'_>],
-    all: &mut Vec<Finding>,
-) {
-    let Some(of) = subjects.first().map(|subject| &subject.of) else {
-        return;
-    };
-    let without: BTreeSet<&[u8]> = of.difference(saying).copied().collect();
+    lacks: Option<First>,
+) -> Finding {
     let names = listed(subjects.iter().map(|s| s.name));
-    let (odd, says) = match 2 * saying.len() > of.len() {
+    let prints = |hosts: &BTreeSet<&[u8]>| verb(hosts.len(), "prints", "print");
+    let (odd, says) = match saying.len() > without.len() {
         true => {
             let others = counted(saying.len(), "host");
-            let (on, print) = (
-                listed(&without),
-                if without.len() == 1 {
-                    "prints"
-                } else {
-                    "print"
-                },
-            );
+            let (on, print) = (listed(without), prints(without));
             (
-                &without,
+                without,
                 format!("{on} {print} no {names}, which every process of {others} does"),
             )
         }
         false => {
             let others = counted(without.len(), "host");
-            let (on, print) = (
-                listed(saying),
-                if saying.len() == 1 { "prints" } else { "print" },
-            );
+            let (on, print) = (listed(saying), prints(saying));
             (
                 saying,
                 format!("only {on} {print} {names}, and {others} with other settings not"),
             )
         }
     };
-    let lacks = without.first().and_then(|host| {
-        let own = facts.iter().filter(|(fact, _)| fact.kind == Kind::Setting);
-        own.filter_map(|(_, said)| said.hosts.get(*host).map(|(_, at)| *at))
-            .min()
-    });
     let has = subjects
         .iter()
         .filter_map(|s| s.values.first())
         .map(|(_, said)| said.first);
-    all.push(Finding {
+    Finding {
         id: "setting_differs",
         severity: if at_start {
             Severity::Warning
@@ -390,7 +418,7 @@ fn only_some(
                  /etc/nccl.conf"
             .to_owned(),
         evidence: evidence(has.take(3).chain(lacks)),
-    });
+    }
 }
 
 fn differs(subject: &Subject<'_>, all: &mut Vec<Finding>) {

@@ -169,7 +169,13 @@ fn a_healthy_job_has_no_warning() {
         } else {
             "--layers 1"
         };
-        let all = of(&job(&format!("{words} {layers}")));
+        let log = job(&format!("{words} {layers}"));
+        let mut all = of(&log);
+        // Several hosts that have nothing but sockets are slow, and well.
+        if words.contains("--nodes") && log.contains("Using network Socket") {
+            let only = all.iter().position(|f| f.id == "sockets_only");
+            all.remove(only.unwrap_or_else(|| panic!("{words}: {all:#?}")));
+        }
         let bad: Vec<&Finding> = all.iter().filter(|f| is_bad(f)).collect();
         assert!(bad.is_empty(), "{words}: {bad:#?}");
         assert!(all.len() < 3, "{words}: {all:#?}");

@@ -35,20 +35,38 @@ pub(crate) fn findings(number: u32, input: &Walked, account: &Account) -> Vec<Fi
             evidence,
         });
     };
-    if account.overwritten >= 2 {
+    let remains = &input.remains;
+    if account.overwritten + remains.count >= 2 {
         let first = line(firsts.overwritten);
         let rest = places().filter(|place| Some(place) != first.as_ref());
+        let ends = remains.places.iter().copied().map(Evidence::from);
         told(
             "shared_file",
             format!(
-                "processes wrote over each other's bytes on {}: calls are lost",
-                counted(account.overwritten, "line")
+                "processes wrote over each other's bytes on {}: {} are lost",
+                counted(account.overwritten + remains.count, "line"),
+                if account.overwritten > 0 {
+                    "calls"
+                } else {
+                    "lines"
+                },
             ),
             (
-                "another process's text follows a line that is cut",
+                match account.overwritten {
+                    0 => {
+                        "lines lack the beginning of their header, one by one among lines that have it"
+                    }
+                    _ => "another process's text follows a line that is cut",
+                },
                 OWN_FILES,
             ),
-            first.iter().cloned().chain(rest).take(PLACES).collect(),
+            first
+                .iter()
+                .cloned()
+                .chain(ends)
+                .chain(rest)
+                .take(PLACES)
+                .collect(),
         );
     } else if account.damaged > 0 {
         let too_long = account.places.iter().all(|p| p.what == scan::TOO_LONG);

@@ -51,29 +51,24 @@ pub(super) fn follows(id: &str) -> bool {
     known.is_some_and(|known| matches!(known.role, Role::Consequence | Role::Teardown))
 }
 
-/// What is known of a WARN's text; `header` is what stands in front of it, with the source file.
-pub fn known(header: &[u8], text: &[u8]) -> Option<&'static Known> {
+/// What is known of a WARN's text. The source file that prints it says where NCCL was, not what
+/// failed: it decides nothing.
+pub fn known(text: &[u8]) -> Option<&'static Known> {
     let Warn { cause, .. } = warn(text);
     match cause {
         Cause::IbCompletion(completion) => {
             let of = IB_STATUS.iter().find(|(s, _)| *s == completion.status);
-            return Some(of.map_or(&IB_OTHER, |(_, known)| known));
+            Some(of.map_or(&IB_OTHER, |(_, known)| known))
         }
         Cause::Cuda { error } => {
-            if has_any(header, &["nvls.cc"]) && !has_any(error, &["out of memory"]) {
-                return by_words(b"NVLS");
-            }
             let of = CUDA.iter().find(|(words, _)| has_any(error, words));
-            return Some(of.map_or(&CUDA_OTHER, |(_, known)| known));
+            Some(of.map_or(&CUDA_OTHER, |(_, known)| known))
         }
-        _ => {}
+        _ => {
+            let of = BY_WORDS.iter().find(|(words, _)| has_any(text, words));
+            of.map(|(_, known)| known)
+        }
     }
-    by_words(text)
-}
-
-fn by_words(text: &[u8]) -> Option<&'static Known> {
-    let of = BY_WORDS.iter().find(|(words, _)| has_any(text, words));
-    of.map(|(_, known)| known)
 }
 
 /// True where one of `patterns` stands in `text`; `*` in it stands for any bytes.
@@ -130,6 +125,10 @@ mod tests {
                 "warn_ib_local_protection",
             ),
             (
+                "NET/IB : Got completion from peer fe80::1%ib0<33397> with error 4, opcode 32611, len 32611, vendor err 81 (Send)",
+                "warn_ib_local_protection",
+            ),
+            (
                 "NET/IB : Got completion from peer 172.36.143.59<44206> with status=5 opcode=32656 len=32659 vendor err 249 (Recv)",
                 "warn_ib_flushed",
             ),
@@ -157,6 +156,14 @@ mod tests {
             (
                 "NET/IB : Unable to open device mlx5_10",
                 "warn_ib_open_device",
+            ),
+            (
+                "Call to ibv_modify_qp failed with 22 Invalid argument, on dev mlx5_0:1",
+                "warn_ib_gid",
+            ),
+            (
+                "Call to ibv_reg_mr_iova2 failed with error Bad address",
+                "warn_ib_gpu_memory",
             ),
             (
                 "Call to ibv_reg_mr_iova2 failed with error Cannot allocate memory",
@@ -283,13 +290,144 @@ mod tests {
                 "warn_argument",
             ),
             ("Failed to malloc 64 bytes", "warn_host_memory"),
+            (
+                "[Service thread] Accept failed Success",
+                "warn_proxy_shutdown",
+            ),
+            (
+                "[Service thread] Accept failed Cannot allocate memory",
+                "warn_proxy_accept",
+            ),
+            (
+                "Could not find any local path from gpu 0 to net.",
+                "warn_no_near_card",
+            ),
+            ("Could not read node # 4", "warn_rccl_node"),
+            (
+                "NET/OFI Could not find ncclGetVersion symbol",
+                "warn_ofi_optional",
+            ),
+            (
+                "NET/OFI aws-ofi-nccl initialization failed",
+                "warn_ofi_unused",
+            ),
+            (
+                "Failed: UCX error ucx_plugin.c:498 '-5' Invalid parameter",
+                "warn_ucx",
+            ),
+            (
+                "Cuda failure 217 'peer access is not supported between these two devices'",
+                "warn_cuda_peer",
+            ),
+            ("Cuda failure 3 'initialization error'", "warn_cuda_setup"),
+            (
+                "Cuda failure 802 'system not yet initialized'",
+                "warn_cuda_fabric",
+            ),
+            (
+                "Cuda failure 35 'CUDA driver version is insufficient for CUDA runtime version'",
+                "warn_cuda_driver",
+            ),
+            (
+                "CUDA Driver version found is 11020. Minimum requirement is 11040",
+                "warn_cuda_library",
+            ),
+            (
+                "Cuda failure 220 'uncorrectable NVLink error detected during the execution'",
+                "warn_cuda_hardware",
+            ),
+            (
+                "ncclSocketSend: socket state (9) is not ready",
+                "warn_socket_closed",
+            ),
+            (
+                "rank 2 deregister IPC buffer 0x7f3f56000000 peerRank 5 failed",
+                "warn_comm_teardown",
+            ),
+            ("Failed to initialize any NET plugin", "warn_no_network"),
+            ("ncclTopoRankToIndex could not find rank 1", "warn_topology"),
+            (
+                "Could not find a path for pattern 4, falling back to simple order",
+                "warn_topology_search",
+            ),
+            (
+                "Could not find real path of mlx5_0 (/sys/class/infiniband/mlx5_0/device)",
+                "warn_nic_place",
+            ),
+            ("Attribute arch of node cpu not found", "warn_topology_xml"),
+            (
+                "Timeout waiting for connection from peer 10.0.0.3",
+                "warn_socket_timeout",
+            ),
+            (
+                "RMA/Socket : rma_socket requires GDRCopy; and GDR Copy is not available",
+                "warn_no_gdrcopy",
+            ),
+            (
+                "NET/OFI Unable to register memory (type = 2) for device 3. RC: -22, Error: Invalid argument",
+                "warn_ofi_memory",
+            ),
+            (
+                "rank 0 failed to IPC register userbuff 0x7f3f56000000 buffSize 37748736 nPeers 2 isLegacyIpc 0x7ffe",
+                "warn_not_registered",
+            ),
+            (
+                "nvmlDeviceGetHandleByPciBusId() failed: Not Found",
+                "warn_nvml",
+            ),
+            (
+                "failed to open CUDA IPC handle : 201 invalid device context",
+                "warn_ipc",
+            ),
+            (
+                "UDS: Sending data over socket /tmp/nccl-socket-3-1f failed : Connection refused (111)",
+                "warn_uds",
+            ),
+            (
+                "Net : error encountered when getting address info : Name or service not known",
+                "warn_address",
+            ),
+            (
+                "Bootstrap Root : rank 3 of 8 ranks has already checked in",
+                "warn_bootstrap_ranks",
+            ),
+            (
+                "Bootstrap Root : mismatch in rank count from procs 8 : 4",
+                "warn_bootstrap_ranks",
+            ),
+            ("Invalid config blocking attribute value 7", "warn_argument"),
+            (
+                "NCCL_WORK_FIFO_BYTES=100 is being ignored because it is not a power of 2.",
+                "warn_setting_adjusted",
+            ),
+            (
+                "Invalid NCCL_NTHREADS 1000 (maximum 512).",
+                "warn_setting_adjusted",
+            ),
+            (
+                "Missing \"iommu=pt\" from kernel command line which can lead to system instablity or hang!",
+                "warn_rccl_host",
+            ),
+            (
+                "NUMA auto balancing enabled which can lead to variability in the RCCL performance!",
+                "warn_rccl_host",
+            ),
+            (
+                "ncclAsyncJobComplete: job 0x5581c0 failed, job error 2",
+                "warn_comm_failed",
+            ),
+            (
+                "P2P is disabled between NVLINK connected GPUs 0 and 1. This should not be the case",
+                "warn_p2p_disabled",
+            ),
+            (
+                "NET/IB: Device 1 marked as failed. Initiating recovery? yes (send comm=0x7f00, outstandingRecovery=1)",
+                "warn_ib_failover",
+            ),
         ] {
-            let got = known(b"", text.as_bytes()).map(|known| known.id);
+            let got = known(text.as_bytes()).map(|known| known.id);
             assert_eq!(got, Some(id), "{text}");
         }
-        assert_eq!(known(b"", b"something new"), None);
-        let of_nvls = b"node23:12098:12141 [2] transport/nvls.cc:244 NCCL WARN ";
-        let got = known(of_nvls, b"Cuda failure 1 'invalid argument'");
-        assert_eq!(got.map(|known| known.id), Some("warn_nvls_bind"));
+        assert_eq!(known(b"something new"), None);
     }
 }

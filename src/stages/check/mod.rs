@@ -12,11 +12,13 @@
 //! | `taken` | communicators that no line names, told by counting |
 //! | `ranks`, `mismatch`, `kin`, `messages`, `behind`, `partly` | ranks that call different things, or fewer |
 //! | [`warnings`], [`triage`], [`known`] | WARN lines by their first cause |
+//! | `ends` | how jobs say that they ended |
 //! | [`watchdog`], `waited`, `waiting` | PyTorch's watchdog, and the calls it waited for |
+//! | `unchecked` | logs with nothing to check |
 //! | [`transport`], [`hosts`], [`settings`], [`channels`], [`initialisation`] | what hosts show |
 //! | [`expect`], [`coverage`] | what must hold, and what the log can answer |
 //! | `steps` | steps that are not like the others |
-//! | `hygiene` | how the log was written, where that spoils it |
+//! | `hygiene`, `remains` | how the log was written, where that spoils it |
 //! | [`table`] | findings as text and as rows |
 
 pub(crate) mod again;
@@ -27,6 +29,7 @@ mod clock;
 pub(crate) mod compare;
 pub mod coverage;
 mod cuts;
+mod ends;
 pub(crate) mod evidence;
 pub mod expect;
 mod facts;
@@ -46,6 +49,7 @@ pub(crate) mod names;
 mod nvls;
 mod partly;
 pub(crate) mod ranks;
+mod remains;
 mod said;
 pub mod settings;
 mod stamp;
@@ -58,6 +62,7 @@ pub mod transport;
 pub mod triage;
 #[cfg(test)]
 mod twin_tests;
+mod unchecked;
 mod waited;
 mod waiting;
 pub(crate) mod walk;
@@ -104,6 +109,11 @@ impl Checked {
     pub fn is_wrong(&self) -> bool {
         self.findings.iter().any(|f| f.severity != Severity::Note)
     }
+
+    /// True where nothing of NCCL's work is in the log.
+    pub fn is_empty(&self) -> bool {
+        self.findings.iter().any(|f| f.id == unchecked::ID)
+    }
 }
 
 /// Reads all `origins`, which must be logs, and checks them.
@@ -118,14 +128,8 @@ pub fn check(
 ) -> Result<Checked> {
     let mut seen = walk::walk(origins, options, report, progress)?;
     let untold = taken::take(&mut seen.found);
-    let total = report.total();
-    if total.lines > 0 && total.lines == total.foreign {
-        let lines = total.lines;
-        report.warn(&format!(
-            "no line of {lines} is NCCL's: NCCL prints under NCCL_DEBUG=INFO, see the end of this report"
-        ));
-    }
-    let open = |number| seen.open(number, options);
+    seen.net.note_hidden(report);
+    let open = |number| seen.open(number);
     let inputs = Inputs {
         open,
         processes: &seen.processes,
@@ -154,6 +158,7 @@ pub fn check(
         findings.extend(steps::findings(number, input, &seen.found));
         findings.extend(hygiene::findings(number, input, account));
     }
+    findings.extend(unchecked::finding(&seen));
     evidence::resolve(&mut findings, &seen.inputs, open)?;
     findings.sort_by(|a, b| worst_first(a).cmp(&worst_first(b)));
     let compared = ranks.compared;

@@ -17,15 +17,63 @@ use std::collections::BTreeSet;
 /// The findings.
 pub fn findings(net: &Net) -> Vec<Finding> {
     let facts = table::collected(net);
+    let job = Job::new(&facts);
     let mut all = Vec::new();
     for (fact, said) in &facts {
         match fact.kind {
-            Kind::Setting => setting(&facts, fact, said, &mut all),
+            Kind::Setting => setting(&job, fact, said, &mut all),
             Kind::Config => overruled(fact, said, &mut all),
             _ => {}
         }
     }
     all
+}
+
+/// What settings are held against, put together once for all of them.
+struct Job<'f> {
+    /// All hosts that say anything.
+    hosts: BTreeSet<&'f [u8]>,
+    /// Those with InfiniBand, RoCE or EFA cards.
+    with_cards: BTreeSet<&'f [u8]>,
+    /// Those where NCCL found no InfiniBand or RoCE device.
+    without_device: BTreeSet<&'f [u8]>,
+    /// Those that loaded a network plugin.
+    with_plugin: BTreeSet<&'f [u8]>,
+    /// Network plugins that were not there or could not be loaded.
+    lost_plugins: Vec<(&'f Fact, &'f Said)>,
+    /// What connections go over.
+    paths: Vec<(&'f Fact, &'f Said)>,
+}
+
+impl<'f> Job<'f> {
+    fn new(facts: &'f Facts) -> Job<'f> {
+        let those = |is: &dyn Fn(&Fact) -> bool| -> Vec<(&'f Fact, &'f Said)> {
+            facts.iter().filter(|(fact, _)| is(fact)).collect()
+        };
+        let on = |is: &dyn Fn(&Fact) -> bool| -> BTreeSet<&'f [u8]> {
+            let those = those(is).into_iter();
+            those.flat_map(|(_, said)| hosts(said)).collect()
+        };
+        let is_lost = |value: &[u8]| {
+            value.ends_with(b" not found") || value.ends_with(b" could not be loaded")
+        };
+        Job {
+            hosts: on(&|_| true),
+            with_cards: on(&super::transport::is_fast_card),
+            without_device: on(&|f| {
+                f.kind == Kind::Nic && *f.name == *b"IB" && *f.value == *b"no device"
+            }),
+            with_plugin: on(&|f| {
+                f.kind == Kind::Plugin
+                    && matches!(&f.name[..], b"net" | b"external")
+                    && f.value.ends_with(b" loaded")
+            }),
+            lost_plugins: those(&|f| {
+                f.kind == Kind::Plugin && *f.name == *b"net" && is_lost(&f.value)
+            }),
+            paths: those(&|f| f.kind == Kind::Transport),
+        }
+    }
 }
 
 /// When a value is worth a word.
@@ -44,13 +92,28 @@ impl When {
     fn is(&self, value: &[u8]) -> bool {
         match self {
             When::Any => true,
-            When::On => value != b"0",
+            When::On => is_on(value),
             When::Is(this) => value.eq_ignore_ascii_case(this.as_bytes()),
             When::OneOf(these) => these
                 .iter()
                 .any(|this| value.eq_ignore_ascii_case(this.as_bytes())),
         }
     }
+}
+
+/// True for a number that is not 0. NCCL reads these as `strtoll` does (`ncclLoadParam` in
+/// `src/misc/param.cc`); of anything else it is not known what it does.
+pub(super) fn is_on(value: &[u8]) -> bool {
+    let text = std::str::from_utf8(value).unwrap_or_default();
+    let (sign, digits) = match text.strip_prefix('-') {
+        Some(digits) => ("-", digits),
+        None => ("", text),
+    };
+    let number = match digits.strip_prefix("0x") {
+        Some(hex) => i64::from_str_radix(hex, 16),
+        None => format!("{sign}{digits}").parse(),
+    };
+    number.is_ok_and(|number| number != 0)
 }
 
 /// A variable, its value, what that does, what to do.
@@ -199,10 +262,10 @@ const KNOWN: [Known; 22] = [
 /// Behind a value that could not be read, [`crate::stages::net::fact`].
 const INVALID: &[u8] = b"` is invalid";
 
-fn setting(facts: &Facts, fact: &Fact, said: &Said, all: &mut Vec<Finding>) {
+fn setting(job: &Job<'_>, fact: &Fact, said: &Said, all: &mut Vec<Finding>) {
     let (name, value) = (text(&fact.name), &fact.value[..]);
     let here: BTreeSet<&[u8]> = hosts(said).collect();
-    let on = where_said(facts, &here);
+    let on = where_said(job, &here);
     let finding = |id, severity, says: String, why: &str, advice: &str| Finding {
         id,
         severity,
@@ -252,7 +315,7 @@ fn setting(facts: &Facts, fact: &Fact, said: &Said, all: &mut Vec<Finding>) {
         ));
         return;
     }
-    if let Some((says, advice)) = contradicts(facts, &name, value, &here) {
+    if let Some((says, advice)) = contradicts(job, &name, value, &here) {
         let why = "the setting and what the same processes found do not fit";
         all.push(finding("setting_bad", Severity::Warning, says, why, advice));
         return;
@@ -262,7 +325,7 @@ fn setting(facts: &Facts, fact: &Fact, said: &Said, all: &mut Vec<Finding>) {
         let says = format!("{name}={}{on}: {effect}", text(value));
         let why = "the variable is documented to do so";
         let mut found = finding("setting", Severity::Note, says, why, advice);
-        if let Some((path, first)) = slower(facts, fact, &here) {
+        if let Some((path, first)) = slower(job, fact, &here) {
             found.severity = Severity::Warning;
             found.says = format!("{}; connections within a host are {path}", found.says);
             found.why = format!("{why}, and the connections' lines show it");
@@ -273,60 +336,40 @@ fn setting(facts: &Facts, fact: &Fact, said: &Said, all: &mut Vec<Finding>) {
 }
 
 /// How ranks of one host reach each other where a setting keeps their GPUs apart, and a line of it.
-fn slower(facts: &Facts, setting: &Fact, here: &BTreeSet<&[u8]>) -> Option<(String, First)> {
-    let apart = super::transport::keeps_apart(setting);
-    let one_host = facts
-        .values()
-        .flat_map(hosts)
-        .collect::<BTreeSet<_>>()
-        .len()
-        == 1;
-    let within = |fact: &Fact| {
-        let path = &fact.value[..];
-        let shows = path.starts_with(b"SHM") || (one_host && path.starts_with(b"NET/"));
-        fact.kind == Kind::Transport && shows
-    };
-    let mut paths = facts
-        .iter()
-        .filter(|(fact, said)| apart && within(fact) && hosts(said).any(|h| here.contains(h)));
-    paths
-        .next()
-        .map(|(fact, said)| (text(&fact.value), said.first))
+fn slower(job: &Job<'_>, setting: &Fact, here: &BTreeSet<&[u8]>) -> Option<(String, First)> {
+    if !super::transport::keeps_apart(setting) {
+        return None;
+    }
+    let one_host = job.hosts.len() == 1;
+    let within = |path: &[u8]| path.starts_with(b"SHM") || (one_host && path.starts_with(b"NET/"));
+    let mut paths = job.paths.iter();
+    let path =
+        paths.find(|(fact, said)| within(&fact.value) && hosts(said).any(|h| here.contains(h)));
+    path.map(|(fact, said)| (text(&fact.value), said.first))
 }
 
 /// ` on n3`, ` on 2 of 5 hosts`; nothing where all do.
-fn where_said(facts: &Facts, here: &BTreeSet<&[u8]>) -> String {
-    let all: BTreeSet<&[u8]> = facts.values().flat_map(hosts).collect();
+fn where_said(job: &Job<'_>, here: &BTreeSet<&[u8]>) -> String {
     match here.len() {
         0 => String::new(),
-        n if n == all.len() => String::new(),
+        n if n == job.hosts.len() => String::new(),
         1..=3 => format!(" on {}", listed(here)),
-        n => format!(" on {n} of {}", counted(all.len(), "host")),
+        n => format!(" on {n} of {}", counted(job.hosts.len(), "host")),
     }
 }
 
 /// A setting that the hosts' own lines contradict.
 fn contradicts(
-    facts: &Facts,
+    job: &Job<'_>,
     name: &str,
     value: &[u8],
     here: &BTreeSet<&[u8]>,
 ) -> Option<(String, &'static str)> {
-    let several = facts
-        .values()
-        .flat_map(hosts)
-        .collect::<BTreeSet<_>>()
-        .len()
-        > 1;
-    let say = |fact: &dyn Fn(&Fact) -> bool| -> BTreeSet<&[u8]> {
-        let those = facts.iter().filter(|(f, _)| fact(f));
-        those.flat_map(|(_, said)| hosts(said)).collect()
-    };
+    let several = job.hosts.len() > 1;
     match name {
         // Only some hosts are told not to use what the others use.
-        "NCCL_IB_DISABLE" if value != b"0" => {
-            let cards = say(&super::transport::is_fast_card);
-            let others: BTreeSet<&[u8]> = cards.difference(here).copied().collect();
+        "NCCL_IB_DISABLE" if is_on(value) => {
+            let others: BTreeSet<&[u8]> = job.with_cards.difference(here).copied().collect();
             (!others.is_empty()).then(|| {
                 let says = format!(
                     "NCCL_IB_DISABLE={} on {} turns InfiniBand and RoCE off while {} has such cards",
@@ -338,9 +381,7 @@ fn contradicts(
             })
         }
         "NCCL_IB_HCA" if several => {
-            let none =
-                say(&|f| f.kind == Kind::Nic && *f.name == *b"IB" && *f.value == *b"no device");
-            let both: BTreeSet<&[u8]> = none.intersection(here).copied().collect();
+            let both: BTreeSet<&[u8]> = job.without_device.intersection(here).copied().collect();
             (!both.is_empty()).then(|| {
                 let says = format!(
                     "NCCL_IB_HCA={} fits no card on {}: NCCL found no InfiniBand or RoCE device",
@@ -354,21 +395,13 @@ fn contradicts(
             })
         }
         "NCCL_NET_PLUGIN" if value != b"none" && !value.is_empty() => {
-            let missing = say(&|f| {
-                let gone =
-                    f.value.ends_with(b" not found") || f.value.ends_with(b" could not be loaded");
-                f.kind == Kind::Plugin
-                    && *f.name == *b"net"
-                    && gone
-                    && memchr::memmem::find(&f.value, value).is_some()
-            });
-            let loaded = say(&|f| {
-                f.kind == Kind::Plugin
-                    && matches!(&f.name[..], b"net" | b"external")
-                    && f.value.ends_with(b" loaded")
-            });
-            let both: BTreeSet<&[u8]> = missing.intersection(here).copied().collect();
-            let both: BTreeSet<&[u8]> = both.difference(&loaded).copied().collect();
+            let of_name = job
+                .lost_plugins
+                .iter()
+                .filter(|(fact, _)| memchr::memmem::find(&fact.value, value).is_some());
+            let missing: BTreeSet<&[u8]> = of_name.flat_map(|(_, said)| hosts(said)).collect();
+            let both = missing.intersection(here).copied();
+            let both: BTreeSet<&[u8]> = both.filter(|h| !job.with_plugin.contains(h)).collect();
             (!both.is_empty()).then(|| {
                 let says = format!(
                     "NCCL_NET_PLUGIN={} was not loaded on {}: NCCL uses a network of its own",

@@ -1,11 +1,11 @@
 //! What the job runs over: sockets where there is something faster, other GPUs' cards, and what
 //! stays in a host; `gpudirect` and `nvls` have the rest.
 //!
-//! Nothing is wrong with sockets where no host has another network, nor with GPUDirect off over
-//! sockets. A job on one host has no network.
+//! Nothing is wrong with GPUDirect off over sockets. A job on one host has no network.
 
 use super::finding::{Finding, Severity, Sure};
 use super::said::{about, evidence, hosts, who};
+use super::settings::is_on;
 use super::words::{counted, listed};
 use super::{gpudirect, nvls};
 use crate::stages::net::Net;
@@ -100,7 +100,7 @@ fn is_socket_setting(fact: &Fact) -> bool {
     fact.kind == Kind::Setting
         && match &fact.name[..] {
             b"NCCL_NET" => is_socket(&fact.value),
-            b"NCCL_IB_DISABLE" => *fact.value != *b"0",
+            b"NCCL_IB_DISABLE" => is_on(&fact.value),
             _ => false,
         }
 }
@@ -117,10 +117,29 @@ fn sockets(net: &Net, facts: &Facts) -> Option<Finding> {
     if slow.is_empty() || !(several || connected) {
         return None;
     }
+    let told = slow.keys().all(|host| meant.contains_key(host));
+    let as_it_was_set = if told { ", as it was set" } else { "" };
+    // What was set is no fault.
+    let severity = match told {
+        true => Severity::Note,
+        false => Severity::Warning,
+    };
     let advice = "compare the cards and their state on the hosts named with the others \
                   (ibv_devinfo, fi_info), NCCL_IB_HCA, NCCL_NET and NCCL_NET_PLUGIN there, and \
                   whether the container has the devices";
-    let (says, why, sure, severity, other) = if !fast.is_empty() && several {
+    let finding = |id, says, why: &str, sure, severity, other: &Hosts<'_>| {
+        Some(Finding {
+            id,
+            severity,
+            says,
+            about: about(&names(&slow)),
+            sure,
+            why: why.to_owned(),
+            advice: advice.to_owned(),
+            evidence: evidence(lines(&slow, 3).into_iter().chain(lines(other, 2))),
+        })
+    };
+    if !fast.is_empty() && several {
         let says = format!(
             "{} {} over sockets while {} {} a faster network",
             listed(names(&slow)),
@@ -129,35 +148,70 @@ fn sockets(net: &Net, facts: &Facts) -> Option<Finding> {
             if fast.len() == 1 { "uses" } else { "use" },
         );
         let why = "each host says which network it uses";
-        (says, why, Sure::High, Severity::Warning, &fast)
-    } else if !cards.is_empty() && fast.is_empty() {
-        let told = slow.keys().all(|host| meant.contains_key(host));
+        let severity = Severity::Warning;
+        return finding("socket_fallback", says, why, Sure::High, severity, &fast);
+    }
+    if !cards.is_empty() && fast.is_empty() {
         let says = format!(
-            "data between hosts goes over sockets though {} {} InfiniBand, RoCE or EFA cards{}",
+            "data between hosts goes over sockets though {} {} InfiniBand, RoCE or EFA \
+             cards{as_it_was_set}",
             listed(names(&cards)),
             if cards.len() == 1 { "has" } else { "have" },
-            if told { ", as it was set" } else { "" },
         );
-        let severity = if told {
-            Severity::Note
-        } else {
-            Severity::Warning
-        };
         let why = "the cards are listed, and the network named is sockets";
-        (says, why, Sure::High, severity, &cards)
-    } else {
+        return finding("socket_fallback", says, why, Sure::High, severity, &cards);
+    }
+    if !fast.is_empty() || slow.len() < 2 || !(connected || spans_hosts(net)) {
         return None;
+    }
+    let none = saying(facts, |fact| {
+        fact.kind == Kind::Nic && *fact.value == *b"no device"
+    });
+    let says = format!(
+        "all data between {} goes over sockets (TCP): none of them has a faster \
+         network{as_it_was_set}",
+        counted(slow.len(), "host")
+    );
+    let (why, sure) = match none.is_empty() {
+        true => (
+            "sockets are the only network they name, and they list no InfiniBand, RoCE or EFA card",
+            Sure::Medium,
+        ),
+        false => (
+            "sockets are the only network they name, and NCCL found no InfiniBand or RoCE device",
+            Sure::High,
+        ),
     };
-    Some(Finding {
-        id: "socket_fallback",
-        severity,
-        says,
-        about: about(&names(&slow)),
-        sure,
-        why: why.to_owned(),
-        advice: advice.to_owned(),
-        evidence: evidence(lines(&slow, 3).into_iter().chain(lines(other, 2))),
+    let found = finding("sockets_only", says, why, sure, severity, &none);
+    found.map(|found| Finding {
+        advice: "look for the cards on these hosts (ibv_devinfo, fi_info -p efa), whether the container \
+                 has their devices (/dev/infiniband), and for a network plugin that the provider \
+                 offers; where there are no such cards this is as fast as it gets"
+            .to_owned(),
+        ..found
     })
+}
+
+/// Whether a communicator has ranks on several hosts.
+fn spans_hosts(net: &Net) -> bool {
+    // Before 2.18 each process knows its own: several hosts have ranks of a size, and not all.
+    let mut of_size: BTreeMap<u32, BTreeMap<&[u8], BTreeSet<u32>>> = BTreeMap::new();
+    for (comm, (nranks, of)) in by_host(net) {
+        match comm {
+            Shared::Id(..) if of.len() > 1 => return true,
+            Shared::Id(..) => {}
+            Shared::Own(..) => {
+                for (host, ranks) in of {
+                    let hosts = of_size.entry(nranks).or_default();
+                    hosts.entry(host).or_default().extend(ranks);
+                }
+            }
+        }
+    }
+    let spans = |(&nranks, of): (&u32, &BTreeMap<&[u8], BTreeSet<u32>>)| {
+        of.len() > 1 && of.values().any(|ranks| ranks.len() < nranks as usize)
+    };
+    of_size.iter().any(spans)
 }
 
 /// Sends of a host in a communicator: those through another rank's card, all, and where.
@@ -291,7 +345,7 @@ fn p2p(facts: &Facts) -> Vec<Finding> {
 
 /// Whether it is a setting that keeps a host's GPUs from reaching each other directly.
 pub(super) fn keeps_apart(fact: &Fact) -> bool {
-    let disabled = *fact.name == *b"NCCL_P2P_DISABLE" && *fact.value != *b"0";
+    let disabled = *fact.name == *b"NCCL_P2P_DISABLE" && is_on(&fact.value);
     let level = *fact.name == *b"NCCL_P2P_LEVEL" && matches!(&fact.value[..], b"0" | b"LOC");
     fact.kind == Kind::Setting && (disabled || level)
 }

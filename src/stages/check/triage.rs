@@ -1,7 +1,9 @@
 //! What WARN lines mean together: the first cause, with what follows from it folded under it; what
-//! NCCL prints as a job ends; what is harmless; what is not known.
+//! NCCL prints as a job ends, or after its end; what ended the job; what is harmless; what is not
+//! known.
 
 use super::clock::Clock;
+use super::ends::Line;
 use super::finding::{About, Evidence, Finding, Severity, Sure};
 use super::known::{Known, Role, known};
 use super::waited;
@@ -9,9 +11,12 @@ use super::warnings::{Seen, Warnings};
 use super::words::{
     Folded, NAMED, folded as folded_words, lines, most, named, of_processes, on_hosts, text, times,
 };
+use crate::grammar::ending::How;
 use crate::origin::Process;
 use crate::stages::net::all::First;
 use std::collections::{BTreeMap, BTreeSet};
+
+mod by_end;
 
 /// How many kinds of unknown bodies have a finding of their own.
 const UNKNOWN: usize = 10;
@@ -105,7 +110,7 @@ struct Triage<'a> {
 
 impl<'a> Triage<'a> {
     fn findings(&self, seen: &[(u32, u32, &'a Seen)]) -> Vec<Finding> {
-        let groups = self.groups(seen);
+        let (late, groups) = self.late(self.groups(seen));
         let of = |role: Role| -> Vec<Group<'a>> {
             let is = |g: &&Group<'a>| g.known.is_some_and(|known| known.role == role);
             groups.iter().filter(is).cloned().collect()
@@ -167,12 +172,16 @@ impl<'a> Triage<'a> {
             if let Some(first) = causes.first() {
                 finding.why += &format!("; a WARN may say why: {}", first.id());
             }
+            self.note_after_end(&mut finding);
             out.push(finding);
         }
         out.extend(self.shutdown(&before));
         self.unknown(&groups, &mut out);
+        out.extend(late.iter().map(|group| self.after_end(group)));
         for group in of(Role::Setback).iter().chain(&of(Role::Harmless)) {
-            out.push(self.finding(group, Vec::new()));
+            let mut finding = self.finding(group, Vec::new());
+            self.judge_by_end(group, &mut finding);
+            out.push(finding);
         }
         if self.all.uncounted() > 0 {
             out.push(self.uncounted(&groups));
@@ -186,9 +195,7 @@ impl<'a> Triage<'a> {
         let mut of_body: BTreeMap<u32, Option<&'static Known>> = BTreeMap::new();
         let mut groups: BTreeMap<(Option<&str>, u32), Group<'a>> = BTreeMap::new();
         for &(process, body, seen) in seen {
-            let known = *of_body
-                .entry(body)
-                .or_insert_with(|| known(seen.header(), seen.says()));
+            let known = *of_body.entry(body).or_insert_with(|| known(seen.says()));
             let key = match known {
                 Some(known) => (Some(known.id), 0),
                 None => (None, body),
@@ -271,6 +278,7 @@ impl<'a> Triage<'a> {
         if !folded.is_empty() {
             finding.severity = Severity::Error;
         }
+        self.judge_by_end(group, &mut finding);
         if !is_first {
             finding.sure = finding.sure.max(Sure::Medium);
         }
@@ -295,18 +303,35 @@ impl<'a> Triage<'a> {
                 self.fold(&mut folded, group.id(), member);
             }
         }
+        // What the launcher reports of a process that ended is nearer to the cause; that NCCL failed
+        // is the same failure once more.
+        let outside = |how: How| how != How::Nccl;
+        let all = || {
+            std::iter::once(lead)
+                .chain(rest)
+                .flat_map(|group| &group.members)
+        };
+        let ends = self.ends();
+        let end = all()
+            .find_map(|m| ends.failed_behind(m.seen.first, outside))
+            .or_else(|| ends.failed_elsewhere(lead.first().first.input, outside));
         let mut why = vec![
             format!("the first of its kind, {}", self.clock.why(lead.first())),
-            if causes.is_empty() {
-                "it follows from a failure elsewhere; the cause is not in this log".to_owned()
-            } else {
-                "it stands before any cause in this log".to_owned()
+            match (causes.is_empty(), end) {
+                (true, Some(end)) => format!(
+                    "it follows from a failure elsewhere; the log reports how the job ended: {}",
+                    end.quoted()
+                ),
+                (true, None) => {
+                    "it follows from a failure elsewhere; the cause is not in this log".to_owned()
+                }
+                (false, _) => "it comes before any cause in this log".to_owned(),
             },
         ];
         let unknown = groups.iter().find(|g| g.known.is_none());
         if let Some(unknown) = unknown.filter(|g| self.clock.before(g.first(), lead.first())) {
             why.push(format!(
-                "a WARN that is not known to this program stands before it: {}",
+                "a WARN that is not known to this program comes before it: {}",
                 text(unknown.first().says())
             ));
         }
@@ -319,6 +344,8 @@ impl<'a> Triage<'a> {
         }
         let mut finding = self.finding(lead, why);
         finding.sure = finding.sure.max(Sure::Medium);
+        finding.evidence.extend(end.map(Line::shown));
+        self.judge_by_end(lead, &mut finding);
         out.push(finding);
     }
 
@@ -396,7 +423,9 @@ impl<'a> Triage<'a> {
         let unknown: Vec<&Group<'a>> = groups.iter().filter(|g| g.known.is_none()).collect();
         for group in unknown.iter().take(UNKNOWN) {
             let why = format!("its first line, {}", self.clock.why(group.first()));
-            out.push(self.finding(group, vec![why]));
+            let mut finding = self.finding(group, vec![why]);
+            self.judge_by_end(group, &mut finding);
+            out.push(finding);
         }
         let rest = unknown.get(UNKNOWN..).unwrap_or_default();
         if !rest.is_empty() {
@@ -450,7 +479,7 @@ impl<'a> Triage<'a> {
             results.extend(member.seen.result);
             processes.insert(member.process);
         }
-        if let Some(result) = results.iter().find(|&&result| result != 7) {
+        if let Some(result) = results.iter().find(|&&result| is_error(result)) {
             why.push(format!(
                 "NCCL's functions gave {} behind it",
                 named(*result)
@@ -469,12 +498,16 @@ impl<'a> Triage<'a> {
             ));
         }
         let first = group.first();
-        let on = format!(
-            "{} of {} on {}",
-            lines(group.count()),
-            of_processes(processes.len()),
-            on_hosts(&by_host)
-        );
+        let count = lines(group.count());
+        let nobody = by_host.keys().all(|host| host.is_empty());
+        let on = match nobody {
+            true => format!("{count} of a process that is not named"),
+            false => format!(
+                "{count} of {} on {}",
+                of_processes(processes.len()),
+                on_hosts(&by_host)
+            ),
+        };
         let (says, advice, severity, sure) = match group.known {
             Some(known) => (
                 format!("{}: {on}", known.means),
@@ -487,7 +520,11 @@ impl<'a> Triage<'a> {
                 "search NVIDIA/nccl's issues for the text, or the source file that the line names"
                     .to_owned(),
                 Severity::Warning,
-                Sure::Low,
+                // That a function gave an error behind it is more than words.
+                match results.iter().any(|&result| is_error(result)) {
+                    true => Sure::Medium,
+                    false => Sure::Low,
+                },
             ),
         };
         if why.is_empty() {
@@ -524,6 +561,11 @@ impl<'a> Triage<'a> {
             .filter(|m| hosts.insert(self.host(m.process)));
         one.take(NAMED).map(|m| shown(m.seen)).collect()
     }
+}
+
+/// True for a result of NCCL's functions that is an error; 0 is success, 7 means not done yet.
+fn is_error(result: i32) -> bool {
+    !matches!(result, 0 | 7)
 }
 
 fn shown(seen: &Seen) -> Evidence {

@@ -275,7 +275,10 @@ fn hashed(log: &str, size: usize) -> Hashed {
         all.add(&calls, part.to, part.merged, part.joined, 0);
         gathered.add(named, (part.gap, part.line), part.to, part.joined);
     });
-    gathered.end_input(&timeline::resolve(&[], &timeline::Options::default()), None);
+    gathered.end_input(
+        &timeline::resolve(&[], &[], &timeline::Options::default()),
+        None,
+    );
     let found = gathered.finish(&merged);
     let compared = compare::compare(
         &found,

@@ -2,13 +2,15 @@
 
 use super::cuts::Cuts;
 use super::finding::Evidence;
+use super::remains::Remains;
 use super::streams::{self, Streams};
 use super::warnings::{self, Warnings};
 use crate::account::Account;
 use crate::calls::{self, Options, Progress};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::grammar::message::Message;
-use crate::grammar::message::c10d::{self, C10d};
+use crate::grammar::message::c10d::C10d;
+use crate::grammar::trainer::Mark;
 use crate::origin::Merged;
 use crate::report::Report;
 use crate::scan::{Call, MarkAt, Said, Visit};
@@ -20,7 +22,7 @@ use crate::stages::rhythm::Odd;
 use crate::stages::skew::Astray;
 use crate::stages::survey::{self, Sums};
 use crate::timeline::{self, Timeline};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 /// One chunk's part of everything.
 struct Partial<'o> {
@@ -30,6 +32,7 @@ struct Partial<'o> {
     sums: survey::Partial,
     warnings: warnings::Partial,
     lines: Lines,
+    remains: Remains,
 }
 
 /// What kinds of lines there are.
@@ -47,6 +50,8 @@ pub(crate) struct Lines {
     pub(crate) warns: bool,
     /// RCCL's lines of kernels.
     pub(crate) kernels: bool,
+    /// The first line that NCCL prints only where it is told to inform.
+    pub(crate) informs: Option<First>,
 }
 
 impl Lines {
@@ -57,6 +62,16 @@ impl Lines {
         self.stamped_warns |= other.stamped_warns;
         self.warns |= other.warns;
         self.kernels |= other.kernels;
+        self.informs = self.informs.or(other.informs);
+    }
+
+    /// Those of a chunk whose first line is `line` of the input `input`.
+    fn placed(mut self, input: u32, line: u64) -> Lines {
+        self.informs = self.informs.map(|at| First {
+            input,
+            line: at.line + line,
+        });
+        self
     }
 }
 
@@ -65,8 +80,9 @@ impl Visit for Partial<'_> {
     const FOREIGN: bool = true;
 
     fn foreign(&mut self, line: &[u8], number: u64) {
-        let Some(what) = c10d::line(line) else { return };
-        self.warnings.watchdog(line, what, number);
+        let Some(what) = self.warnings.foreign(line, number) else {
+            return;
+        };
         if !matches!(what, C10d::NotDestroyed(_)) {
             self.lines.hung = true;
             self.streams.alarm();
@@ -77,13 +93,21 @@ impl Visit for Partial<'_> {
         self.communicators.message(said);
         self.net.message(said);
         self.warnings.message(said);
+        self.remains.message(said);
         match said.message {
             Message::Warn(_) => {
                 self.lines.warns = true;
                 self.lines.stamped_warns |= !said.time.is_empty();
             }
             Message::Kernel(_) => self.lines.kernels = true,
-            _ => {}
+            // Also printed under WARN, and behind a WARN.
+            Message::Version(_) | Message::Return(_) => {}
+            _ => {
+                self.lines.informs.get_or_insert(First {
+                    input: 0,
+                    line: said.line,
+                });
+            }
         }
     }
 
@@ -128,6 +152,8 @@ pub(crate) struct Walked {
     pub(crate) odd: Vec<Odd>,
     /// Where lines may be missing.
     pub(crate) cuts: Cuts,
+    /// What is left of lines that were written over.
+    pub(crate) remains: Remains,
 }
 
 impl Walked {
@@ -154,26 +180,22 @@ pub(crate) struct Seen {
     pub(crate) found: Found,
     /// The ranks' calls.
     pub(crate) streams: Streams,
-    /// Inputs that are to be had only once, kept; others are opened again.
-    kept: BTreeMap<u32, Input>,
+    /// The inputs, to be read again.
+    kept: Vec<Input>,
     /// WARN lines and PyTorch's watchdog's.
     pub(crate) warnings: Warnings,
     /// What kinds of lines there are.
     pub(crate) lines: Lines,
-    /// Where each input comes from.
-    origins: Vec<Origin>,
 }
 
 impl Seen {
     /// An input, to be read again.
     ///
     /// # Errors
-    /// It cannot be opened any more.
-    pub(crate) fn open(&self, number: u32, options: &Options) -> Result<Input> {
-        match self.kept.get(&number).and_then(Input::shared) {
-            Some(input) => Ok(input),
-            None => Input::open(&self.origins[number as usize], options.source),
-        }
+    /// It can be read only once.
+    pub(crate) fn open(&self, number: u32) -> Result<Input> {
+        let kept = self.kept.get(number as usize).and_then(Input::shared);
+        kept.ok_or_else(|| Error::Content(format!("input {number} can be read only once")))
     }
 }
 
@@ -194,11 +216,9 @@ pub(crate) fn walk(
     let mut streams = Streams::default();
     let mut inputs: Vec<Walked> = Vec::new();
     let (mut accounts, mut processes) = (Vec::new(), Vec::new());
-    let (mut kept, mut read) = (BTreeMap::new(), Vec::new());
+    let mut kept = Vec::new();
     let (mut warnings, mut lines) = (Warnings::default(), Lines::default());
-    let mut next = origins.iter();
     calls::each(origins, options.source, report, |input, report| {
-        let origin = next.find(|origin| origin.name() == input.name());
         // An input is counted whether it can be read to its end or not.
         let number = u32::try_from(inputs.len()).unwrap_or(u32::MAX);
         let input = input.rewindable()?;
@@ -207,6 +227,7 @@ pub(crate) fn walk(
         }
         gathered.begin_input(input.name());
         let (mut sums, mut speakers) = (Sums::default(), BTreeSet::new());
+        let mut remains = Remains::default();
         let why = "a call table does not say what is wrong with a job";
         let log = calls::only_log(
             &input,
@@ -220,13 +241,15 @@ pub(crate) fn walk(
                 sums: survey::Partial::default(),
                 warnings: warnings::Partial::default(),
                 lines: Lines::default(),
+                remains: Remains::default(),
             },
             |bytes| progress.advance(bytes),
             |part| {
                 let (visit, part) = part.taken();
                 let (to, merged, joined) = (part.to, part.merged, part.joined);
-                lines.add(visit.lines);
+                lines.add(visit.lines.placed(number, part.line));
                 warnings.add(visit.warnings, &to.processes, number, part.line);
+                remains.add(visit.remains, number, part.line);
                 speakers.extend(to.processes.iter().copied());
                 gathered.add(visit.communicators, (part.gap, part.line), to, joined);
                 streams.add(&visit.streams, to, merged, joined, number);
@@ -235,8 +258,11 @@ pub(crate) fn walk(
                 Ok(())
             },
         )?;
-        let timeline = timeline::resolve(&log.marks, &options.timeline);
+        let timeline = timeline::resolve(&log.marks, &log.begins, &options.timeline);
         gathered.end_input(&timeline, None);
+        let steps = log.marks.iter();
+        let steps = steps.filter(|mark| matches!(mark.mark, Mark::Step(_)));
+        warnings.steps(number, steps.map(|mark| mark.line).collect());
         inputs.push(Walked {
             name: input.name(),
             astray: sums.astray(&log.account, &merged, &timeline),
@@ -245,13 +271,11 @@ pub(crate) fn walk(
             marks: log.marks,
             timeline,
             sums,
+            remains,
         });
         accounts.push(log.account);
         processes.push(speakers);
-        read.extend(origin.cloned());
-        if let (Some(Origin::Stdin), true) = (origin, input.is_rewindable()) {
-            kept.insert(number, input);
-        }
+        kept.push(input.at_rest());
         Ok(())
     })?;
     progress.finish();
@@ -276,6 +300,5 @@ pub(crate) fn walk(
         kept,
         warnings,
         lines,
-        origins: read,
     })
 }

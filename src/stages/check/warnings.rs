@@ -7,6 +7,7 @@
 pub use super::triage::{Ended, findings};
 
 use super::body::normalise;
+use super::ends::Ends;
 use super::watchdog::{Watchdog, Watched};
 use crate::grammar::message::Message;
 use crate::grammar::message::c10d::{self, C10d};
@@ -18,7 +19,6 @@ use crate::origin::Interner;
 use crate::scan::Said;
 use crate::stages::net::all::First;
 use memchr::memmem::Finder;
-use memchr::memrchr;
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -64,11 +64,6 @@ impl Seen {
         self.text.get(self.says..).unwrap_or_default()
     }
 
-    /// What stands in front of them: with the source file that prints the line.
-    pub fn header(&self) -> &[u8] {
-        self.text.get(..self.says).unwrap_or_default()
-    }
-
     /// Adds the same of lines that follow.
     fn follow(&mut self, next: Seen) {
         self.count += next.count;
@@ -106,12 +101,14 @@ pub struct Partial {
     /// Calls by process.
     calls: Vec<u64>,
     watchdog: Watchdog,
+    ends: Ends,
     scratch: Vec<u8>,
 }
 
 impl Partial {
     /// Takes a message of NCCL's.
     pub fn message(&mut self, said: &Said<'_>) {
+        self.ends.message(said);
         let thread = (said.process, said.tid);
         let result = match &said.message {
             Message::Return(Return { code, .. }) => Some(*code),
@@ -142,32 +139,27 @@ impl Partial {
         self.calls[at] += 1;
     }
 
-    /// Takes a line that is not NCCL's; `number` is its line in the chunk, from 0.
-    pub fn foreign(&mut self, line: &[u8], number: u64) {
-        if let Some(what) = c10d::line(line) {
-            self.watchdog(line, what, number);
+    /// Takes a line that is not NCCL's; `number` is its line in the chunk, from 0. Gives what it
+    /// is where PyTorch's watchdog printed it.
+    pub fn foreign<'l>(&mut self, line: &'l [u8], number: u64) -> Option<C10d<'l>> {
+        let what = c10d::line(line);
+        match &what {
+            Some(what) => {
+                let at = First {
+                    input: 0,
+                    line: number,
+                };
+                self.watchdog.line(line, what, at);
+            }
+            None => self.ends.foreign(line, number),
         }
-    }
-
-    /// Takes a line of PyTorch's watchdog; `number` is its line in the chunk, from 0.
-    pub fn watchdog(&mut self, line: &[u8], what: C10d<'_>, number: u64) {
-        self.watchdog.line(
-            line,
-            &what,
-            First {
-                input: 0,
-                line: number,
-            },
-        );
+        what
     }
 
     fn warn(&mut self, said: &Said<'_>, warn: &Warn<'_>) {
         self.lines += 1;
         let (header, says) = parted(said.text, warn.text);
-        // The same words of another source file may mean something else.
-        let source = memrchr(b']', header).map_or(header, |at| &header[at..]);
         self.scratch.clear();
-        normalise(source, &mut self.scratch);
         normalise(says, &mut self.scratch);
         let next = self.bodies.len() as u32;
         let body = self.bodies.get(self.scratch.as_slice()).copied();
@@ -242,6 +234,7 @@ pub struct Warnings {
     open: FxHashMap<Thread, (u32, u32)>,
     calls: BTreeMap<u32, u64>,
     watchdog: Watchdog,
+    ends: Ends,
 }
 
 impl Warnings {
@@ -303,6 +296,12 @@ impl Warnings {
             }
         }
         self.watchdog.add(part.watchdog, placed);
+        self.ends.add(part.ends, placed);
+    }
+
+    /// Adds where the training steps of the input `input` end: its lines, in order.
+    pub fn steps(&mut self, input: u32, lines: Vec<u64>) {
+        self.ends.steps(input, lines);
     }
 
     /// Decides what only the whole can. `aliases[p]` is the process that p really is (see
@@ -350,6 +349,11 @@ impl Warnings {
     /// first line that says so.
     pub(super) fn ordinary_ends(&self) -> (u64, Option<&Watched>) {
         self.watchdog.ordinary_ends()
+    }
+
+    /// How jobs say that they ended.
+    pub(super) fn ends(&self) -> &Ends {
+        &self.ends
     }
 
     /// True where calls were counted.

@@ -387,16 +387,30 @@ fn pieces_of_any_size_give_the_same_findings() {
 
 #[test]
 fn a_quoted_warn_counts_and_a_command_that_looks_for_one_does_not() {
-    let log = b"[1] misc/shmutils.cc:103 NCCL WARN Cuda failure 2 'out of memory'\n\
-        + grep -c 'NCCL WARN ' nccl.log\n";
-    let found = whole(log);
-    assert_eq!(kinds(&found), [("warn_cuda_oom", Severity::Error)]);
-    assert_eq!(found[0].about.host, None);
-    assert!(
-        found[0].says.contains("a host that is not named"),
-        "{}",
-        found[0].says
-    );
+    let oom = "NCCL WARN Cuda failure 2 'out of memory'";
+    for before in [
+        "",
+        " ",
+        "3: ",
+        "> ",
+        "[1] ",
+        "[1] misc/shmutils.cc:103 ",
+        "[1] misc/shmutils.cc:103 (shmAlloc) ",
+        "[2026-03-03 12:11:38] ",
+    ] {
+        let found = whole(format!("{before}{oom}\n").as_bytes());
+        assert_eq!(
+            kinds(&found),
+            [("warn_cuda_oom", Severity::Error)],
+            "{before}"
+        );
+        assert_eq!(found[0].about.host, None);
+        let says = "1 WARN line of a process that is not named";
+        assert!(found[0].says.contains(says), "{}", found[0].says);
+    }
+    for before in ["+ grep -c '", "If ", "note: ", "the message (``"] {
+        assert_eq!(whole(format!("{before}{oom}\n").as_bytes()), [], "{before}");
+    }
 }
 
 #[test]

@@ -26,6 +26,9 @@ const CHUNK: usize = 2 << 20;
 /// copies it. Writing 1 MB at a time took four times as long.
 const BLOCK: usize = 1024;
 
+/// How many threads a chunk has work for: one that walks it, or some that make its rows.
+const PER_CHUNK: usize = 8;
+
 /// A chunk whose calls are numbered.
 struct Numbered {
     chunk: Chunk,
@@ -54,7 +57,7 @@ impl Run<'_> {
         out: &mut (dyn Write + Send),
     ) -> Result<()> {
         self.merged.next_input();
-        let (options, read) = (self.options, self.read);
+        let (options, read, watch) = (self.options, self.read, &self.watch);
         let in_window = |step: Option<u64>| {
             let inside = |w: &Window| step.is_some_and(|s| w.contains(s));
             read.window.as_ref().is_none_or(inside)
@@ -66,10 +69,10 @@ impl Run<'_> {
         let lists = Mutex::new(Vec::new());
         let lists = || lists.lock().unwrap_or_else(PoisonError::into_inner);
         let make = |task: Task<Result<Chunk>, Block>| match task {
-            Task::Walk(chunk) => Done::Walked(Box::new(chunk.map(|chunk| {
+            Task::Walk(chunk) => Done::Walked(Box::new(chunk.and_then(|chunk| {
                 let list = lists().pop().unwrap_or_default();
-                let scanned = log::scan(&chunk, &read.log, Records::new(chunk.bytes(), list));
-                (chunk, scanned)
+                let scanned = log::scan(&chunk, &read.log, Records::new(chunk.bytes(), list))?;
+                Ok((chunk, scanned))
             }))),
             Task::Make((part, range)) => {
                 let mut text = Text::new(options.form, spare().pop().unwrap_or_default());
@@ -79,20 +82,31 @@ impl Run<'_> {
                     gap,
                     speakers,
                 } = &*part;
+                let (mut passed, mut others) = (false, watch.part());
                 for (member, row) in records.rows(range, chunk.bytes(), *gap, timeline) {
                     let speaker = &speakers[member];
                     let row = speaker.says(row);
-                    if in_window(row.step) && options.filter.passes(&row) {
+                    if !in_window(row.step) {
+                        continue;
+                    }
+                    if options.filter.passes(&row) {
+                        passed = true;
                         text.row(&row, speaker);
+                    } else if let (false, Some(others)) = (passed, &mut others) {
+                        others.add(&row, &options.filter);
                     }
                 }
+                watch.add(others, passed);
                 if let Some(part) = Arc::into_inner(part) {
                     lists().push(part.records.into_list());
                 }
                 Done::Made(text.out)
             }
         };
-        let work = Work::new(input.chunks(CHUNK, scan::quiet)?);
+        let chunks = input.chunks(CHUNK, scan::quiet)?;
+        let all = read.log.jobs;
+        let jobs = chunks.about().map_or(all, |n| all.min(n * PER_CHUNK));
+        let work = Work::new(chunks);
         let mut log = log::Log::default();
         let mut numbering = Numbering {
             merged: &mut self.merged,
@@ -101,7 +115,7 @@ impl Run<'_> {
             seqs: &mut self.seqs,
             speakers: Vec::new(),
         };
-        fold::in_turn(read.log.jobs, &work, make, |done| {
+        fold::in_turn(jobs, &work, make, |done| {
             let result = match done {
                 Done::Walked(walked) => walked.map(|(chunk, scanned)| {
                     let part = Arc::new(numbering.number(&mut log, chunk, scanned));

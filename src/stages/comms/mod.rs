@@ -8,20 +8,25 @@ use crate::calls::{self, Options as Read, Progress, Who};
 use crate::error::{Error, Result};
 use crate::formats::{self, Format, rows};
 use crate::origin::Merged;
+use crate::propose;
 use crate::records::{Datatype, RedOp, has_redop, has_root};
 use crate::report::Report;
 use crate::source::{Input, Origin};
 use crate::table::{Row, csv_header};
 use crate::tally::{self, Key, NO_ROOT, NONE, Sizing, Value};
 use crate::timeline::{self, Present, Timeline, Window};
+use filter::Watch;
 use records::Seqs;
 use std::io::Write;
 
+mod filter;
 mod log;
 mod look;
 mod records;
 mod text;
 mod work;
+
+pub use filter::Filter;
 
 /// What is asked for.
 #[derive(Debug, Clone, Default)]
@@ -46,41 +51,12 @@ pub enum Form {
     Table,
 }
 
-/// Which calls are wanted; an empty list asks for all.
-#[derive(Debug, Clone, Default)]
-pub struct Filter {
-    /// Operations.
-    pub ops: Vec<Vec<u8>>,
-    /// Communicators, by address or by id.
-    pub comms: Vec<u64>,
-    /// Ranks in the communicator.
-    pub ranks: Vec<u32>,
-    /// Hosts.
-    pub hosts: Vec<Vec<u8>>,
-    /// Bytes from, on the API basis; a call whose bytes are not known does not pass.
-    pub min_bytes: Option<u128>,
-    /// Bytes up to and with.
-    pub max_bytes: Option<u128>,
-}
-
-impl Filter {
-    /// True for a row that is wanted.
-    pub fn passes(&self, row: &Row<'_>) -> bool {
-        let is = |p: Option<u64>| p.is_some_and(|p| self.comms.contains(&p));
-        (self.ops.is_empty() || self.ops.iter().any(|op| op == row.op))
-            && (self.comms.is_empty() || is(row.comm) || is(row.comm_id))
-            && (self.ranks.is_empty() || row.rank.is_some_and(|r| self.ranks.contains(&r)))
-            && (self.hosts.is_empty() || self.hosts.iter().any(|h| h == row.host))
-            && self
-                .min_bytes
-                .is_none_or(|min| row.bytes().is_some_and(|b| b >= min))
-            && self
-                .max_bytes
-                .is_none_or(|max| row.bytes().is_some_and(|b| b <= max))
-    }
-}
-
 impl Form {
+    /// True where the rows have the step.
+    fn has_steps(self) -> bool {
+        self != Form::Chain
+    }
+
     fn header(self) -> Vec<u8> {
         match self {
             Form::Csv => csv_header().into_bytes(),
@@ -99,8 +75,8 @@ impl Form {
     }
 }
 
-/// What `--unique` tells apart: every column but time, tid, seq, op_count and stream, and the
-/// step only where steps are asked for.
+/// What `--unique` tells apart: every column but time, tid, seq, op_count, stream and dur_ns, and
+/// the step only where steps are asked for. Durations add up.
 fn unique_tally(steps: bool) -> tally::Options {
     tally::Options {
         sizing: Sizing::Count,
@@ -132,12 +108,15 @@ pub fn unique(
         progress,
     )?;
     let cells = calls.cells.list();
-    let mut rows: Vec<(Row<'_>, &Who)> = cells
-        .iter()
-        .map(|((step, key), value)| (unique_row(&calls, *step, key, value), key))
-        .filter(|(row, _)| options.filter.passes(row))
-        .map(|(row, key)| (row, &calls.who[key.member as usize]))
-        .collect();
+    let all = cells.iter().map(|((step, key), value)| {
+        let who = &calls.who[key.member as usize];
+        (unique_row(&calls, *step, key, value), who)
+    });
+    let passes = |(row, _): &(Row<'_>, &Who)| options.filter.passes(row);
+    let (mut rows, others): (Vec<_>, Vec<_>) = all.partition(passes);
+    if rows.is_empty() {
+        filter::none(&options.filter, others.iter().map(|(row, _)| row), report);
+    }
     // Numbers given to members and operations depend on the order of the inputs; values do not.
     rows.sort_by(|(a, who_a), (b, who_b)| {
         let key = |r: &Row<'_>| {
@@ -179,7 +158,10 @@ fn unique_row<'c>(calls: &'c calls::Calls, step: Option<u64>, key: &Key, value: 
             .map(RedOp),
         root: Some(key.root).filter(|&r| r != NO_ROOT && has_root(op)),
         calls: value.calls,
-        src: b"log",
+        src: &who.recorded.src,
+        dur_ns: calls.duration(step, key, value),
+        clock: &who.recorded.clock,
+        quality: &who.recorded.quality,
         ..Row::default()
     }
 }
@@ -202,6 +184,7 @@ pub fn rows(
         surveyed: Merged::default(),
         merged: Merged::default(),
         seqs: Seqs::default(),
+        watch: Watch::default(),
     };
     // The window is checked over all inputs before the first row goes out.
     let mut present = Present::default();
@@ -211,7 +194,8 @@ pub fn rows(
         Ok(())
     })?;
     if let Some(window) = &read.window {
-        present.check(window).map_err(Error::Content)?;
+        let missing = |text| propose::anew(text, &present, origins, read.source);
+        present.check(window).map_err(missing)?;
     }
     progress.finish();
     out.write_all(&options.form.header())
@@ -222,6 +206,7 @@ pub fn rows(
             Plan::Table(input, format) => run.table(&input, format, report, out)?,
         }
     }
+    run.watch.said(&options.filter, report);
     Ok(())
 }
 
@@ -239,6 +224,8 @@ struct Run<'o> {
     /// Who was met so far in the second.
     merged: Merged,
     seqs: Seqs,
+    /// Whether any row passes the filter.
+    watch: Watch,
 }
 
 impl Run<'_> {
@@ -260,11 +247,15 @@ impl Run<'_> {
         if survey.log.account.calls == 0 {
             calls::no_calls(&input.name(), survey.log.account.lines, report);
         }
-        let timeline = timeline::resolve(&survey.log.marks, &self.read.timeline);
-        if self.read.window.is_some() {
+        let timeline =
+            timeline::resolve(&survey.log.marks, &survey.log.begins, &self.read.timeline);
+        let is_windowed = self.read.window.is_some();
+        if is_windowed {
             calls::said(&input.name(), &timeline, report);
         }
-        if let Some(astray) = survey.astray(&self.surveyed, &timeline) {
+        if (is_windowed || self.options.form.has_steps())
+            && let Some(astray) = survey.astray(&self.surveyed, &timeline)
+        {
             astray.said(&input.name(), survey.log.account.calls, report);
         }
         present.add(&timeline);
@@ -293,33 +284,41 @@ impl Run<'_> {
 
     /// A table's rows, filtered, in their order.
     fn table(
-        &self,
+        &mut self,
         input: &Input,
         format: Format,
         report: &mut Report,
         out: &mut (dyn Write + Send),
     ) -> Result<()> {
         let mut text = Vec::new();
+        let filter = &self.options.filter;
+        let (mut passed, mut others) = (false, self.watch.part());
         let strict = self.read.log.strict;
-        let account = rows::read(
+        let account = rows::read_known(
             input,
             format,
             strict,
+            &mut self.surveyed.twice,
             |_| {},
             |row| {
                 let in_window = |w: &Window| row.step.is_some_and(|step| w.contains(step));
-                if self.read.window.as_ref().is_none_or(in_window)
-                    && self.options.filter.passes(row)
-                {
+                if !self.read.window.as_ref().is_none_or(in_window) {
+                    return Ok(());
+                }
+                if filter.passes(row) {
+                    passed = true;
                     self.options.form.row(row, &mut text);
                     if text.len() > 1 << 18 {
                         out.write_all(&text).map_err(Error::Output)?;
                         text.clear();
                     }
+                } else if let (false, Some(others)) = (passed, &mut others) {
+                    others.add(row, filter);
                 }
                 Ok(())
             },
         )?;
+        self.watch.add(others, passed);
         report.input(&input.name(), &account);
         out.write_all(&text).map_err(Error::Output)
     }

@@ -1,5 +1,6 @@
 //! A chunk's calls, small, numbered in their sequences, ready to be written as rows.
 
+use crate::calls::LOG;
 use crate::join::Joined;
 use crate::origin::{Merged, Renumbered};
 use crate::records::{Datatype, Kind, RedOp, has_redop, has_root};
@@ -39,7 +40,8 @@ pub(super) struct Record {
     stream: u64,
     op_count: u64,
     tid: Option<u64>,
-    /// Where the time stamp stands: in the chunk, or in `Records::times` for a joined line.
+    /// Where the time stamp stands: in the chunk, or in `Records::times` for a joined line and
+    /// for one that was unwrapped.
     time: (u32, u32),
     /// Its number among the calls of `sequence` in the chunk.
     seq: u64,
@@ -64,7 +66,7 @@ pub(super) struct Records {
     members: Vec<u32>,
     /// For each slot: its place in `list` and its gap.
     slots: Vec<(usize, u32)>,
-    /// Stamps of joined lines, behind the chunk's bytes.
+    /// Stamps of joined and of unwrapped lines, behind the chunk's bytes.
     times: Vec<u8>,
     len: usize,
 }
@@ -108,11 +110,11 @@ impl Records {
     #[inline]
     fn record(&mut self, call: &Call<'_>, gap: u32) -> (Record, Kind) {
         let (op, kind) = self.ops.intern(call.coll.op);
-        // A chunk is far below 4 GiB, but for one line of that length: then the stamp is lost.
         let from = (call.time.as_ptr() as usize).wrapping_sub(self.base);
         let time = match (u32::try_from(from), call.time.len()) {
-            (Ok(from), len) if len > 0 => (from, from.saturating_add(len as u32)),
-            _ => (0, 0),
+            (_, 0) => (0, 0),
+            (Ok(start), len) if from < self.len => (start, start.saturating_add(len as u32)),
+            _ => self.kept(call.time),
         };
         let coll = &call.coll;
         let record = Record {
@@ -131,6 +133,18 @@ impl Records {
             sequence: 0,
         };
         (record, kind)
+    }
+
+    /// Keeps a stamp that does not stand in the chunk, but in what a line of it was unwrapped to.
+    /// A chunk is far below 4 GiB, but for one line of that length: then the stamp is lost.
+    #[cold]
+    fn kept(&mut self, time: &[u8]) -> (u32, u32) {
+        let from = self.len + self.times.len();
+        let Ok(until) = u32::try_from(from + time.len()) else {
+            return (0, 0);
+        };
+        self.times.extend_from_slice(time);
+        (from as u32, until)
     }
 
     /// Gives a call its number in its sequence.
@@ -244,9 +258,7 @@ impl Records {
             );
             self.number(&mut record, kind);
             if !time.is_empty() {
-                let from = (self.len + self.times.len()) as u32;
-                self.times.extend_from_slice(time);
-                record.time = (from, from + time.len() as u32);
+                record.time = self.kept(time);
             }
             late.push((at, record));
         }
@@ -320,7 +332,7 @@ impl Records {
                 root: has_root.then_some(r.root),
                 stream: Some(r.stream),
                 calls: 1,
-                src: b"log",
+                src: LOG,
                 ..Row::default()
             };
             (r.member as usize, row)

@@ -39,6 +39,7 @@ impl Speaker {
             comm,
             comm_id,
             rank,
+            ..
         } = &self.who;
         Row {
             host,

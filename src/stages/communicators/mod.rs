@@ -18,9 +18,10 @@ pub mod view;
 mod wire;
 
 use crate::calls::{self, Options as Read, Progress};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::join::Joined;
 use crate::origin::{Identity, Member, Merged, Process, Renumbered};
+use crate::propose;
 use crate::records::Basis;
 use crate::report::Report;
 use crate::source::Origin;
@@ -127,7 +128,7 @@ pub fn read(
                 Ok(())
             },
         )?;
-        let timeline = timeline::resolve(&log.marks, &read.timeline);
+        let timeline = timeline::resolve(&log.marks, &log.begins, &read.timeline);
         let window = read.window.as_ref();
         if window.is_some() {
             calls::said(&input.name(), &timeline, report);
@@ -137,7 +138,8 @@ pub fn read(
         Ok(())
     })?;
     if let Some(window) = &read.window {
-        present.check(window).map_err(Error::Content)?;
+        let missing = |text| propose::anew(text, &present, origins, read.source);
+        present.check(window).map_err(missing)?;
     }
     progress.finish();
     let found = all.finish(&merged);

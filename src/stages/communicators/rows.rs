@@ -163,10 +163,10 @@ pub fn look(found: &Found) -> Grid {
     let columns = [
         "communicator",
         "label",
-        "sure",
+        "confidence",
         "ranks",
         "nodes",
-        "apart",
+        "stride",
         "parent",
         "init_s",
         "calls",

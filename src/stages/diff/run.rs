@@ -4,9 +4,10 @@ use super::counts::{Call, Counts, Step};
 use super::walk::Partial;
 use super::whole::{counted, listed};
 use crate::calls::{self, Options as Read, Progress};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::formats::{self, Format, log, rows};
 use crate::origin::{Merged, Process};
+use crate::propose;
 use crate::report::Report;
 use crate::source::{Input, Origin};
 use crate::stages::communicators::{self, Found, Sides};
@@ -74,9 +75,12 @@ pub fn run(
         gather.input(&input, report, progress)
     })?;
     if let Some(window) = &window {
-        gather.present.check(window).map_err(Error::Content)?;
+        let missing = |text| propose::anew(text, &gather.present, origins, read.source);
+        gather.present.check(window).map_err(missing)?;
     }
-    Ok(gather.finish())
+    let run = gather.finish();
+    run.net.note_hidden(report);
+    Ok(run)
 }
 
 struct Gather<'o> {
@@ -145,7 +149,7 @@ impl Gather<'_> {
         if log.account.lines == 0 {
             calls::no_calls(&input.name(), 0, report);
         }
-        let timeline = timeline::resolve(&log.marks, &self.read.timeline);
+        let timeline = timeline::resolve(&log.marks, &log.begins, &self.read.timeline);
         self.trainers
             .extend(timeline.trainer.map(|trainer| trainer.name()));
         self.present.add(&timeline);
@@ -166,7 +170,7 @@ impl Gather<'_> {
             as_printed: true,
             ..self.read.timeline.clone()
         };
-        let timeline = timeline::resolve(&log.marks, &as_printed);
+        let timeline = timeline::resolve(&log.marks, &log.begins, &as_printed);
         calls::stamps(&input.name(), &timeline, report);
         let inside = |step: &&timeline::Step| self.window.is_none_or(|w| w.contains(step.step));
         for step in timeline.steps.iter().filter(inside) {
@@ -225,10 +229,11 @@ impl Gather<'_> {
         let mut stepped: BTreeMap<(u64, Call), tally::Value> = BTreeMap::new();
         let mut numbers: BTreeSet<u64> = BTreeSet::new();
         let (ops, counts, edges) = (&mut self.tally.ops, &mut self.counts, &self.edges);
-        let account = rows::read(
+        let account = rows::read_known(
             input,
             format,
             strict,
+            &mut self.merged.twice,
             |bytes| progress.advance(bytes),
             |row| {
                 let bytes = row.bytes();

@@ -6,7 +6,7 @@ use crate::grammar::message::net::{Gdr, Net};
 use crate::grammar::message::nic::{Kind as Card, Nic, Nics};
 use crate::grammar::message::nvls::Nvls;
 use crate::grammar::message::plugin::{Event, Plugin};
-use crate::grammar::message::setting::{By, Setting};
+use crate::grammar::message::setting::{By, HIDDEN, Setting};
 use crate::grammar::message::version::{Component, Version};
 use crate::grammar::message::{Family, Message};
 
@@ -161,6 +161,8 @@ fn of_p2p(text: &[u8]) -> Option<Fact> {
 
 fn of_setting(setting: &Setting<'_>) -> Fact {
     let Setting { name, value, by } = *setting;
+    let secret = setting.is_secret();
+    let value = if secret { HIDDEN } else { value };
     match by {
         By::Environment | By::Unsaid => Fact::new(Kind::Setting, name, value),
         By::Config => Fact::new(Kind::Config, name, value),
@@ -169,6 +171,7 @@ fn of_setting(setting: &Setting<'_>) -> Fact {
             Fact::new(Kind::Config, name, value)
         }
         By::Default(given) => {
+            let given = if secret { HIDDEN } else { given };
             let value = [value, b" as `", given, b"` is invalid"].concat();
             Fact::new(Kind::Setting, name, value)
         }

@@ -25,6 +25,7 @@ pub mod whose;
 
 use crate::calls::{self, Options, Progress};
 use crate::error::Result;
+use crate::grammar::message::setting::HIDDEN;
 use crate::origin::{Merged, Process};
 use crate::report::Report;
 use crate::source::Origin;
@@ -105,6 +106,7 @@ pub fn net(
             lines - read - known
         ));
     }
+    net.note_hidden(report);
     let missing = net.missing();
     if !missing.is_empty() {
         report.note(&format!(
@@ -126,6 +128,30 @@ impl Net {
     pub fn hosts(&self) -> BTreeSet<&[u8]> {
         let processes = self.real.iter().filter_map(|&p| self.process(p));
         processes.map(|p| &p.host[..]).collect()
+    }
+
+    /// The hosts of which a process made a communicator, or connected one.
+    pub fn hosts_with_communicators(&self) -> BTreeSet<&[u8]> {
+        let comms = self.all.comms.iter().map(|(process, _)| *process);
+        let links = self.all.links.keys().map(|(process, ..)| *process);
+        let processes: BTreeSet<u32> = comms.chain(links).collect();
+        let processes = processes.into_iter().filter_map(|p| self.process(p));
+        processes.map(|p| &p.host[..]).collect()
+    }
+
+    /// Reports which settings' values are hidden.
+    pub(crate) fn note_hidden(&self, report: &Report) {
+        let facts = self.all.facts.items().iter();
+        let hidden = facts.filter(|f| matches!(f.kind, Kind::Setting | Kind::Config));
+        let hidden = hidden.filter(|f| memchr::memmem::find(&f.value, HIDDEN).is_some());
+        let names: BTreeSet<&[u8]> = hidden.map(|fact| &fact.name[..]).collect();
+        if !names.is_empty() {
+            let names: Vec<_> = names.into_iter().map(String::from_utf8_lossy).collect();
+            report.note(&format!(
+                "values of settings that look like secrets are hidden: {}",
+                names.join(", ")
+            ));
+        }
     }
 
     /// What no line says anything of.

@@ -2,12 +2,15 @@
 //! differ.
 //!
 //! A host differs where it says what at most half of the hosts say (`yes`), or says nothing else
-//! of the subject and not what more than half say (`lacks`). Only hosts that say something of the subject count; of cards and
-//! settings those that list any, for who lists some and not this one lacks it.
+//! of the subject and not what more than half say (`lacks`). Only hosts that say something of the
+//! subject count; of cards and settings those that list any, for who lists some and not this one
+//! lacks it. NCCL reads most settings when a communicator is made: a host that made none had no
+//! occasion to print them.
 
 use super::Net;
 use super::all::First;
 use super::fact::{Fact, Kind};
+use super::link::Via;
 use crate::render::{Cell, Grid};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -80,7 +83,7 @@ pub fn grid(net: &Net, options: &Options) -> Grid {
         by_host(&facts)
     } else {
         let mut lines = summary(net, &facts);
-        lines.extend(by_job(&facts));
+        lines.extend(by_job(net, &facts));
         lines
     };
     Grid {
@@ -131,14 +134,15 @@ pub struct Subject<'a> {
 
 impl Subject<'_> {
     /// True for what more than half of the hosts say, and where hosts cannot be held against each
-    /// other.
+    /// other: lines without a header are nobody's.
     pub fn is_most(&self, fact: &Fact, said: &Said) -> bool {
-        2 * said.hosts.len() > self.of.len() || !fact.is_compared() || self.of.is_empty()
+        2 * said.hosts.len() > self.of.len() || !fact.is_compared() || said.hosts.is_empty()
     }
 }
 
 /// The facts by subject.
-pub fn subjects(facts: &Facts) -> Vec<Subject<'_>> {
+pub fn subjects<'f>(net: &'f Net, facts: &'f Facts) -> Vec<Subject<'f>> {
+    let made = net.hosts_with_communicators();
     let mut listing: BTreeMap<Kind, BTreeSet<&[u8]>> = BTreeMap::new();
     let mut saying: BTreeMap<(Kind, &[u8]), BTreeSet<&[u8]>> = BTreeMap::new();
     for (fact, said) in facts {
@@ -149,6 +153,11 @@ pub fn subjects(facts: &Facts) -> Vec<Subject<'_>> {
             .or_default()
             .extend(hosts());
     }
+    if let Some(listing) = listing.get_mut(&Kind::Setting)
+        && !made.is_empty()
+    {
+        listing.retain(|host| made.contains(host));
+    }
     let mut subjects: BTreeMap<(Kind, &[u8]), Values<'_>> = BTreeMap::new();
     for (fact, said) in facts.iter().filter(|(fact, _)| fact.kind != Kind::Address) {
         let subject = (fact.kind, &fact.name[..]);
@@ -156,24 +165,28 @@ pub fn subjects(facts: &Facts) -> Vec<Subject<'_>> {
     }
     let mut all = Vec::with_capacity(subjects.len());
     for ((kind, name), mut values) in subjects {
+        let saying = &saying[&(kind, name)];
         let of = match kind.is_listed() {
-            true => &listing[&kind],
-            false => &saying[&(kind, name)],
+            true => listing[&kind].union(saying).copied().collect(),
+            false => saying.clone(),
         };
         values.sort_by_key(|(_, said)| std::cmp::Reverse(said.hosts.len()));
         all.push(Subject {
             kind,
             name,
-            of: of.clone(),
+            of,
             values,
         });
     }
     all
 }
 
-/// The facts with who says them; those of connections too.
+/// The facts with who says them; those of connections too. A process that names no network (NCCL
+/// has a line for it since 2.6, of the subsystem INIT) uses the one that its
+/// connections go over.
 pub fn collected(net: &Net) -> Facts {
     let mut all = Facts::new();
+    let mut naming: BTreeSet<u32> = BTreeSet::new();
     let mut add = |process: u32, fact: Fact, first: First| {
         let said = all.entry(fact).or_insert_with(|| Said {
             hosts: BTreeMap::new(),
@@ -190,11 +203,20 @@ pub fn collected(net: &Net) -> Facts {
         }
     };
     for (&(process, fact), &first) in &net.all.said {
-        add(process, net.all.facts.get(fact).clone(), first);
+        let fact = net.all.facts.get(fact).clone();
+        if fact.kind == Kind::Network {
+            naming.insert(process);
+        }
+        add(process, fact, first);
     }
     for ((process, _, way), (_, first)) in &net.all.links {
         let fact = Fact::new(Kind::Transport, "", way.via.text());
         add(*process, fact, *first);
+        if let Via::Net(card) = &way.via
+            && !naming.contains(process)
+        {
+            add(*process, Fact::new(Kind::Network, "", &card.plugin), *first);
+        }
         if let Some(card) = way.via.card() {
             let nic = format!("/{}", card.nic).into_bytes();
             let value = [&card.plugin, &nic[..]].concat();
@@ -228,9 +250,9 @@ fn by_host(facts: &Facts) -> Vec<Line<'_>> {
 }
 
 /// The job's facts, each with the hosts that differ behind it.
-fn by_job(facts: &Facts) -> Vec<Line<'_>> {
+fn by_job<'f>(net: &'f Net, facts: &'f Facts) -> Vec<Line<'f>> {
     let mut lines = Vec::new();
-    for subject in subjects(facts) {
+    for subject in subjects(net, facts) {
         let (of, values) = (&subject.of, &subject.values);
         // Who says something else need not be said to lack what most say.
         let others = values
@@ -251,7 +273,7 @@ fn by_job(facts: &Facts) -> Vec<Line<'_>> {
                 minority: if most { "" } else { "yes" },
                 first: Some(said.first),
             });
-            if !fact.is_compared() {
+            if !fact.is_compared() || said.hosts.is_empty() {
                 continue;
             }
             for host in of {

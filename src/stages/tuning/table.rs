@@ -49,7 +49,7 @@ pub fn grid(all: &All, options: &Options) -> Grid {
         "op",
         "nranks",
         "from_bytes",
-        "to_bytes",
+        "last_bytes",
         "algorithm",
         "protocol",
         "min_channels",

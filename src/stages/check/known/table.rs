@@ -131,7 +131,7 @@ pub(super) const IB_OTHER: Known = row(
 );
 
 /// By CUDA's words.
-pub(super) const CUDA: [(Texts, Known); 4] = [
+pub(super) const CUDA: [(Texts, Known); 8] = [
     (
         &["out of memory"],
         row(
@@ -163,7 +163,6 @@ pub(super) const CUDA: [(Texts, Known); 4] = [
             "device-side assert",
             "misaligned address",
             "illegal instruction",
-            "uncorrectable ECC",
         ],
         row(
             "warn_cuda_fault",
@@ -177,21 +176,79 @@ pub(super) const CUDA: [(Texts, Known); 4] = [
         ),
     ),
     (
+        &["peer access", "peer mapping"],
+        row(
+            "warn_cuda_peer",
+            Cause,
+            (ERROR, MEDIUM),
+            "CUDA does not let two GPUs of a host reach each other",
+            "look at nvidia-smi topo -p2p r, at ACS and the IOMMU (in virtual machines at the \
+             hypervisor's); confirm with NCCL_P2P_DISABLE=1, which is slower",
+            "cudaErrorPeerAccessUnsupported in \
+             https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html",
+        ),
+    ),
+    (
+        &["NVLink error", "uncorrectable ECC", "hardware stack error"],
+        row(
+            "warn_cuda_hardware",
+            Cause,
+            (ERROR, HIGH),
+            "a GPU reports a failure of its hardware",
+            "look for Xid lines in the kernel's log of that host, test the GPU (dcgmi diag), and \
+             take the host out until it passes",
+            "cudaErrorNvlinkUncorrectable, cudaErrorECCUncorrectable in \
+             https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html",
+        ),
+    ),
+    (
+        &["system not yet initialized"],
+        row(
+            "warn_cuda_fabric",
+            Cause,
+            (ERROR, HIGH),
+            "the NVSwitches are not set up, so CUDA cannot use the GPUs (error 802)",
+            "start the Fabric Manager on that host, of the driver's own version",
+            "cudaErrorSystemNotReady in \
+             https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html",
+        ),
+    ),
+    (
+        &[
+            "driver version is insufficient",
+            "driver/library version mismatch",
+            "unsupported display driver",
+            "forward compatibility was attempted",
+            "unsupported toolchain",
+            "no kernel image is available",
+        ],
+        row(
+            "warn_cuda_driver",
+            Cause,
+            (ERROR, HIGH),
+            "the GPU's driver does not fit the CUDA that NCCL was built for",
+            "compare the driver (nvidia-smi) with the +cuda part of NCCL's version; a driver that was \
+             just updated needs its modules loaded anew",
+            "https://docs.nvidia.com/deploy/cuda-compatibility/",
+        ),
+    ),
+    (
         &[
             "invalid device ordinal",
             "no CUDA-capable device",
-            "driver version is insufficient",
             "initialization error",
-            "system not yet initialized",
+            "busy or unavailable",
         ],
         row(
             "warn_cuda_setup",
             Cause,
             (ERROR, HIGH),
-            "CUDA cannot use the GPU",
-            "check the driver's version, CUDA_VISIBLE_DEVICES, that no process forks behind \
-             CUDA's first call, and, on NVSwitch machines, the Fabric Manager",
-            "https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html",
+            "CUDA cannot be initialised in a process, or cannot use its GPU",
+            "run nvidia-smi and a CUDA sample there as the job does (in its container); check \
+             CUDA_VISIBLE_DEVICES, the GPUs' compute mode, and that no process forks after its \
+             first call of CUDA",
+            "NVIDIA/nccl#1029, cudaErrorInitializationError in \
+             https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html",
         ),
     ),
 ];
@@ -202,12 +259,28 @@ pub(super) const CUDA_OTHER: Known = row(
     Cause,
     (ERROR, MEDIUM),
     "a call of CUDA's failed",
-    "look CUDA's error up; look at the kernel's log of that host",
+    "look CUDA's error up; the source file in the line says what NCCL was about to do (nvls.cc: NVLS, \
+     which NCCL_NVLS_ENABLE=0 turns off); look at the kernel's log of that host",
     "https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html",
 );
 
 /// By other words; the first row that fits counts.
-pub(super) const BY_WORDS: [(Texts, Known); 43] = [
+pub(super) const BY_WORDS: &[(Texts, Known)] = &[
+    (
+        &[
+            "[Service thread] Accept failed Cannot allocate memory",
+            "[Service thread] Accept failed Too many open files",
+        ],
+        row(
+            "warn_proxy_accept",
+            Cause,
+            (ERROR, MEDIUM),
+            "a proxy thread could not accept a connection: the host has no memory or no file \
+             descriptor left for it",
+            "raise the limits of the job's processes, as the launcher starts them (ulimit -n, ulimit -l)",
+            "src/proxy.cc of NVIDIA/nccl; the words behind it are those of errno",
+        ),
+    ),
     (
         &[
             "[Service thread] Could not receive type*res=3",
@@ -236,6 +309,10 @@ pub(super) const BY_WORDS: [(Texts, Known); 43] = [
             "unlink shared memory",
             "munmap of shared memory",
             "is in abort state",
+            "deregister IPC buffer",
+            "gdr_unpin_buffer",
+            "gdr_unmap",
+            "gdr_close",
         ],
         row(
             "warn_comm_teardown",
@@ -244,6 +321,17 @@ pub(super) const BY_WORDS: [(Texts, Known); 43] = [
             "a communicator was not taken down cleanly",
             "look for the first failure; without one, destroy communicators on all ranks",
             "src/init.cc and src/proxy.cc of NVIDIA/nccl",
+        ),
+    ),
+    (
+        &["socket state (8", "socket state (9"],
+        row(
+            "warn_socket_closed",
+            Teardown,
+            (WARNING, MEDIUM),
+            "a connection was used that its own process had closed or was closing",
+            "destroy communicators on all ranks before the program ends",
+            "enum ncclSocketState in src/include/socket.h of NVIDIA/nccl",
         ),
     ),
     (
@@ -264,6 +352,8 @@ pub(super) const BY_WORDS: [(Texts, Known); 43] = [
         &[
             "Socket recv failed while polling for opId",
             "Proxy Call to rank*failed",
+            "ncclProxyCallBlockingUDS call",
+            "ncclProxyClient*failed",
             "[Service thread] Could not receive type",
         ],
         row(
@@ -288,7 +378,14 @@ pub(super) const BY_WORDS: [(Texts, Known); 43] = [
         ),
     ),
     (
-        &["SHARP", "SHArP", "Cannot initialize CollNet"],
+        &[
+            "SHARP",
+            "SHArP",
+            "Cannot initialize CollNet",
+            "CollNet is not supported",
+            "CollNet currently only supports",
+            "CollNet does not support",
+        ],
         row(
             "warn_sharp_unavailable",
             Harmless,
@@ -307,6 +404,79 @@ pub(super) const BY_WORDS: [(Texts, Known); 43] = [
             "RCCL's MSCCL++ is not used; RCCL's own algorithms are",
             "nothing",
             "ROCm/rccl#1231",
+        ),
+    ),
+    (
+        &["requires GDRCopy"],
+        row(
+            "warn_no_gdrcopy",
+            Harmless,
+            (NOTE, HIGH),
+            "GDRCopy is not installed, so NCCL's one-sided operations do not go over sockets; \
+             collectives, Send and Recv do not need it",
+            "nothing, unless the program calls ncclPutSignal between hosts",
+            "ncclRmaSocketProxyInit in src/transport/net_socket of NVIDIA/nccl, 2.31 and later",
+        ),
+    ),
+    (
+        &["Could not find any local path from gpu"],
+        row(
+            "warn_no_near_card",
+            Harmless,
+            (NOTE, MEDIUM),
+            "NCCL knows of no network card near a GPU, as on hosts whose cards are virtual; buffers are \
+             then not registered with one",
+            "nothing on one host; else check that the container sees /sys, or set NCCL_TOPO_FILE",
+            "ncclTopoGetLocalNets in src/graph/topo.cc of NVIDIA/nccl",
+        ),
+    ),
+    (
+        &["Could not read node"],
+        row(
+            "warn_rccl_node",
+            Harmless,
+            (NOTE, MEDIUM),
+            "RCCL cannot read a node of the machine's layout, as where a container sees only some GPUs",
+            "nothing where the job runs; else give each container all GPUs of its host",
+            "ROCm/rccl#1728",
+        ),
+    ),
+    (
+        &["cuMem support requires VMM RDMA support"],
+        row(
+            "warn_rccl_vmm",
+            Harmless,
+            (NOTE, HIGH),
+            "the driver cannot give virtual memory to network cards; RCCL allocates another way",
+            "nothing",
+            "ROCm/ROCm#6074",
+        ),
+    ),
+    (
+        &["failed to IPC register userbuff"],
+        row(
+            "warn_not_registered",
+            Harmless,
+            (NOTE, HIGH),
+            "a buffer could not be registered with the other GPUs of its host; NCCL copies instead",
+            "nothing; NCCL prints it as INFO since 2.26",
+            "NVIDIA/nccl#1684",
+        ),
+    ),
+    (
+        &[
+            "Missing*from kernel command line",
+            "Missing*from environment which can lead to",
+            "NUMA auto balancing enabled",
+        ],
+        row(
+            "warn_rccl_host",
+            Setback,
+            (WARNING, HIGH),
+            "a host is not set up as RCCL wants it, which can make it slow or hang",
+            "set what the line names on that host",
+            "https://rocm.docs.amd.com/projects/install-on-linux/en/latest/reference/install-faq.html, \
+             ROCm/rccl#1129",
         ),
     ),
     (
@@ -361,6 +531,25 @@ pub(super) const BY_WORDS: [(Texts, Known); 43] = [
         ),
     ),
     (
+        &[
+            "has already checked in",
+            "mismatch in rank count",
+            "mismatch in info from procs",
+            "exceeds ndev",
+            "improper usage of ncclCommInitRank",
+        ],
+        row(
+            "warn_bootstrap_ranks",
+            Cause,
+            (ERROR, HIGH),
+            "processes that make one communicator disagree on the number of its ranks, or two take \
+             the same rank",
+            "check RANK and WORLD_SIZE of all processes, and that no process of another job uses the \
+             same address and port",
+            "src/bootstrap.cc of NVIDIA/nccl",
+        ),
+    ),
+    (
         &["port error"],
         row(
             "warn_ib_port_error",
@@ -394,6 +583,28 @@ pub(super) const BY_WORDS: [(Texts, Known); 43] = [
         ),
     ),
     (
+        &["marked as failed. Initiating recovery"],
+        row(
+            "warn_ib_failover",
+            Cause,
+            (WARNING, MEDIUM),
+            "a card failed; NCCL moves its traffic to the host's other cards where it may",
+            "look at the card's link and the kernel's log on that host",
+            "src/transport/net_ib/p2p_resiliency.cc of NVIDIA/nccl, 2.30 and later",
+        ),
+    ),
+    (
+        &["The error is fatal", "Fatal error. Detected"],
+        row(
+            "warn_ib_no_failover",
+            Cause,
+            (ERROR, HIGH),
+            "cards failed, and NCCL has no other card to go on with",
+            "look for the first failure of the card, and at the kernel's log of that host",
+            "src/transport/net_ib/p2p_resiliency.cc of NVIDIA/nccl, 2.30 and later",
+        ),
+    ),
+    (
         &["async event", "unknown event type"],
         row(
             "warn_ib_event",
@@ -420,7 +631,11 @@ pub(super) const BY_WORDS: [(Texts, Known); 43] = [
         ),
     ),
     (
-        &["ibv_open_device", "Unable to open device"],
+        &[
+            "ibv_open_device",
+            "Unable to open device",
+            "Unable to query device",
+        ],
         row(
             "warn_ib_open_device",
             Harmless,
@@ -440,6 +655,30 @@ pub(super) const BY_WORDS: [(Texts, Known); 43] = [
             "there is no libibverbs.so, so NCCL has no InfiniBand or RoCE",
             "install it where the job should use such cards",
             "src/misc/ibvsymbols.cc and src/misc/ibvwrap.cc of NVIDIA/nccl",
+        ),
+    ),
+    (
+        &["ibv_reg_mr*Bad address", "ibv_reg_dmabuf_mr"],
+        row(
+            "warn_ib_gpu_memory",
+            Cause,
+            (ERROR, MEDIUM),
+            "a card could not register a GPU's memory",
+            "check that nvidia-peermem is loaded or DMA-BUF is available; confirm with \
+             NCCL_NET_GDR_LEVEL=0, which is slower",
+            "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
+        ),
+    ),
+    (
+        &["ibv_modify_qp*Invalid argument"],
+        row(
+            "warn_ib_gid",
+            Cause,
+            (ERROR, MEDIUM),
+            "two cards could not be connected, as where the wrong address of a RoCE card is used",
+            "use NCCL 2.21 or later, which chooses the address itself, or set NCCL_IB_GID_INDEX to the \
+             RoCE v2 one (show_gids)",
+            "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
         ),
     ),
     (
@@ -473,8 +712,10 @@ pub(super) const BY_WORDS: [(Texts, Known); 43] = [
             Cause,
             (ERROR, LOW),
             "a call of the verbs library failed",
-            "look at the kernel's log on that host, and test the card with ib_write_bw",
-            "src/misc/ibvwrap.cc of NVIDIA/nccl",
+            "where it is ibv_create_qp or ibv_reg_mr raise the limit of locked memory (ulimit -l); else \
+             look at the kernel's log on that host, and test the card with ib_write_bw",
+            "src/misc/ibvwrap.cc of NVIDIA/nccl, \
+             https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
         ),
     ),
     (
@@ -517,6 +758,57 @@ pub(super) const BY_WORDS: [(Texts, Known); 43] = [
         ),
     ),
     (
+        &[
+            "NET/OFI Could not find ncclGetVersion",
+            "NET/OFI Failed to initialize GDRCopy",
+            "NET/OFI Error opening file",
+            "NET/OFI pciPath",
+        ],
+        row(
+            "warn_ofi_optional",
+            Harmless,
+            (NOTE, MEDIUM),
+            "aws-ofi-nccl goes on without something that it would use",
+            "nothing, or install what the line names",
+            "https://github.com/aws/aws-ofi-nccl",
+        ),
+    ),
+    (
+        &[
+            "aws-ofi-nccl initialization failed",
+            "NET/OFI Only EFA provider is supported",
+            "NET/OFI Failed to initialize sendrecv protocol",
+            "NET/OFI Failed to initialize rdma protocol",
+        ],
+        row(
+            "warn_ofi_unused",
+            Setback,
+            (WARNING, HIGH),
+            "aws-ofi-nccl cannot be used on a host; NCCL takes another network, which is slower where \
+             there is EFA",
+            "check fi_info -p efa there, in the container too; compare the versions of libfabric and \
+             aws-ofi-nccl",
+            "https://github.com/aws/aws-ofi-nccl",
+        ),
+    ),
+    (
+        &[
+            "NET/OFI Unable to register memory",
+            "NET/OFI Could not register memory",
+        ],
+        row(
+            "warn_ofi_memory",
+            Cause,
+            (ERROR, MEDIUM),
+            "libfabric could not register memory with a card, so it cannot send from or receive \
+             into it",
+            "compare the versions of libfabric, its provider and the card's driver on the host and in \
+             the container; raise the limit of locked memory; confirm with NCCL_NET_GDR_LEVEL=0, \
+             which is slower",
+            "register_mr_buffers in https://github.com/aws/aws-ofi-nccl",
+        ),
+    ),
+    (
         &["NET/OFI"],
         row(
             "warn_ofi",
@@ -525,6 +817,17 @@ pub(super) const BY_WORDS: [(Texts, Known); 43] = [
             "aws-ofi-nccl warns",
             "run with FI_LOG_LEVEL=warn",
             "https://github.com/aws/aws-ofi-nccl",
+        ),
+    ),
+    (
+        &["UCX error"],
+        row(
+            "warn_ucx",
+            Cause,
+            (ERROR, LOW),
+            "a request of the UCX plugin failed",
+            "look at UCX's own lines in front of it (UCX_LOG_LEVEL=info), and at the card's state",
+            "ucx_plugin.c of https://github.com/Mellanox/nccl-rdma-sharp-plugins",
         ),
     ),
     (
@@ -556,6 +859,18 @@ pub(super) const BY_WORDS: [(Texts, Known); 43] = [
         ),
     ),
     (
+        &["UDS:"],
+        row(
+            "warn_uds",
+            Cause,
+            (ERROR, MEDIUM),
+            "a socket between two processes of a host failed",
+            "check that ranks of one host share its network namespace (one container, or \
+             hostNetwork), and look for a failure of the other process",
+            "src/misc/ipcsocket.cc of NVIDIA/nccl",
+        ),
+    ),
+    (
         &[
             "closed by remote peer",
             "Connection reset by peer",
@@ -584,11 +899,43 @@ pub(super) const BY_WORDS: [(Texts, Known); 43] = [
     ),
     (
         &[
+            "Failed to initialize any NET plugin",
+            "Error: network*not found",
+        ],
+        row(
+            "warn_no_network",
+            Cause,
+            (ERROR, HIGH),
+            "NCCL finds no network that it may use",
+            "check NCCL_NET and NCCL_NET_PLUGIN: the network they name has no device here, or its \
+             library cannot be loaded",
+            "ncclNetInit in src/plugin/net.cc of NVIDIA/nccl",
+        ),
+    ),
+    (
+        &[
+            "Invalid NCCL_COMM_ID",
+            "getting address info",
+            "pair found",
+            "Unsupported address family",
+            "unsupported IP family",
+        ],
+        row(
+            "warn_address",
+            Cause,
+            (ERROR, HIGH),
+            "an address that NCCL was given cannot be read or resolved",
+            "check NCCL_COMM_ID and the name service of that host",
+            "src/misc/socket.cc and src/bootstrap.cc of NVIDIA/nccl",
+        ),
+    ),
+    (
+        &[
             "no socket interface found",
             "No IP interface found",
             "NET/Socket : no interface found",
             "No usable listening interface",
-            "NCCL_OOB_NET_IFNAME",
+            "verify NCCL_OOB_NET_IFNAME",
             "neither AF_INET",
             "No interface found in the same subnet",
         ],
@@ -632,6 +979,7 @@ pub(super) const BY_WORDS: [(Texts, Known); 43] = [
             "exceeded retries",
             "retry count",
             "timed out",
+            "Timeout waiting for connection",
         ],
         row(
             "warn_socket_timeout",
@@ -658,6 +1006,8 @@ pub(super) const BY_WORDS: [(Texts, Known); 43] = [
             "Call to recv",
             "Call to send",
             "NET/Socket : socket progress error",
+            "Socket creation failed",
+            "ncclSocket*is not ready",
         ],
         row(
             "warn_socket",
@@ -692,6 +1042,18 @@ pub(super) const BY_WORDS: [(Texts, Known); 43] = [
         ),
     ),
     (
+        &["P2P is disabled between NVLINK"],
+        row(
+            "warn_p2p_disabled",
+            Setback,
+            (WARNING, HIGH),
+            "GPUs with NVLink between them must not reach each other",
+            "look at nvidia-smi topo -p2p r and nvidia-smi nvlink -s, and at the kernel's log of that \
+             host",
+            "ncclTopoCheckP2p in src/graph/paths.cc of NVIDIA/nccl",
+        ),
+    ),
+    (
         &["No transport found"],
         row(
             "warn_no_transport",
@@ -716,9 +1078,22 @@ pub(super) const BY_WORDS: [(Texts, Known); 43] = [
         ),
     ),
     (
+        &["Could not find real path of"],
+        row(
+            "warn_nic_place",
+            Setback,
+            (WARNING, LOW),
+            "NCCL does not find where a network card is on the machine's buses, and cannot choose the \
+             card next to a GPU; usual for virtual cards",
+            "check that the container sees /sys; for virtual cards set NCCL_TOPO_FILE to the machine's \
+             layout",
+            "ncclIbGetPciPath in src/transport/net_ib of NVIDIA/nccl",
+        ),
+    ),
+    (
         &[
             "XML",
-            "Could not find real path of",
+            "Attribute*of node*not found",
             "Add PCI Link error",
             "Add NVLink error",
             "Add C2c error",
@@ -733,6 +1108,97 @@ pub(super) const BY_WORDS: [(Texts, Known); 43] = [
         ),
     ),
     (
+        &["falling back to simple order"],
+        row(
+            "warn_topology_search",
+            Setback,
+            (WARNING, HIGH),
+            "NCCL found no good ring or tree through the GPUs and takes them in simple order: \
+             slow",
+            "check NCCL_TOPO_FILE, NCCL_P2P_LEVEL and NCCL_NET_GDR_LEVEL, and that the container \
+             sees /sys; compare nvidia-smi topo -m with other hosts",
+            "NVIDIA/nccl#487",
+        ),
+    ),
+    (
+        &[
+            "ncclTopo*could not find",
+            "ould not find gpu rank",
+            "ould not find local GPU",
+            "ould not find intermediate GPU",
+            "ould not find node of type",
+            "ould not find rev link",
+            "ould not find id",
+            "ould not find net id",
+            "ould not find NET",
+            "ould not find CPU",
+            "Failed to find reverse path",
+            "No path computed",
+            "unable to find GPU/CPU",
+            "tried to create too many nodes",
+            "too many Topo links",
+            "does not loop back to start",
+            "does not contain rank",
+            "tree already has",
+            "Failed to determine*ranks",
+        ],
+        row(
+            "warn_topology",
+            Cause,
+            (WARNING, LOW),
+            "NCCL's picture of the machines contradicts itself",
+            "check NCCL_TOPO_FILE and NCCL_HOSTID, that the container sees /sys, and that ranks of one \
+             host agree on CUDA_VISIBLE_DEVICES; else it is a fault of NCCL's: try another version",
+            "src/graph and src/init.cc of NVIDIA/nccl",
+        ),
+    ),
+    (
+        &[
+            "Minimum requirement is",
+            "Failed to find CUDA library",
+            "Failed to load CUDA missing symbol",
+            "PFN functions not found",
+        ],
+        row(
+            "warn_cuda_library",
+            Cause,
+            (ERROR, MEDIUM),
+            "the GPU's driver, or its library libcuda.so, is missing or too old for NCCL",
+            "compare the driver (nvidia-smi) with the +cuda part of NCCL's version; look for another \
+             libcuda.so on LD_LIBRARY_PATH",
+            "src/misc/cudawrap.cc of NVIDIA/nccl",
+        ),
+    ),
+    (
+        &["nvml*failed", "NVML failure", "libnvidia-ml.so"],
+        row(
+            "warn_nvml",
+            Cause,
+            (WARNING, MEDIUM),
+            "the driver's library NVML does not answer for a GPU",
+            "run nvidia-smi there as the job does (in its container); NVML's words say more: Not \
+             Found where a container sees only some GPUs, a version mismatch after an update of the \
+             driver",
+            "NVIDIA/nccl#1066, src/misc/nvmlwrap.cc of NVIDIA/nccl",
+        ),
+    ),
+    (
+        &[
+            "CUDA IPC handle",
+            "cudaIpcGetMemHandle",
+            "failed to peer with device",
+        ],
+        row(
+            "warn_ipc",
+            Cause,
+            (ERROR, MEDIUM),
+            "a GPU's memory cannot be shared with another GPU or process of its host",
+            "run the ranks of a host in one container, or share its IPC and PID namespaces; confirm \
+             with NCCL_P2P_DISABLE=1, which is slower",
+            "src/transport/p2p.cc of NVIDIA/nccl",
+        ),
+    ),
+    (
         &["Failed to CUDA"],
         row(
             "warn_cuda_alloc",
@@ -744,7 +1210,12 @@ pub(super) const BY_WORDS: [(Texts, Known); 43] = [
         ),
     ),
     (
-        &["Failed to malloc", "Allocation failed", "Failed to calloc"],
+        &[
+            "Failed to malloc",
+            "Allocation failed",
+            "Failed to calloc",
+            "malloc(size=",
+        ],
         row(
             "warn_host_memory",
             Cause,
@@ -752,6 +1223,34 @@ pub(super) const BY_WORDS: [(Texts, Known); 43] = [
             "the host has no memory left",
             "look at the host's memory and the limits of the job",
             "src/include/alloc.h of NVIDIA/nccl",
+        ),
+    ),
+    (
+        &[
+            "is being ignored",
+            "imiting value to",
+            "imiting to",
+            "imiting it to",
+            "set it to",
+            "set both to",
+            "setting it to",
+            "setting to",
+            "cap it to",
+            "defaulting to",
+            "maximum allowed, setting",
+            "Invalid NCCL_*(m",
+            "ignoring NCCL_",
+            "NCCL_OOB_NET_IFNAME*ignoring",
+            "invalid for family*ignoring",
+            "is too small. Minimum",
+        ],
+        row(
+            "warn_setting_adjusted",
+            Setback,
+            (WARNING, HIGH),
+            "NCCL does not take a setting as it was given",
+            "set a value that NCCL takes, or unset it",
+            "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
         ),
     ),
     (
@@ -768,6 +1267,17 @@ pub(super) const BY_WORDS: [(Texts, Known); 43] = [
             "has already been destroyed",
             "corrupted comm object",
             "mismatchs with NCCL device",
+            "Invalid config",
+            "Invalid argument",
+            "not initialized via NCCL_",
+            "not in a group call",
+            "to self without a matching",
+            "does not match type given to reduction",
+            "ncclRedOpDestroy",
+            "invalid device count",
+            "allowed in the same group",
+            "captured by the same graph",
+            "can be CUDA graph captured",
         ],
         row(
             "warn_argument",
@@ -780,14 +1290,17 @@ pub(super) const BY_WORDS: [(Texts, Known); 43] = [
         ),
     ),
     (
-        &["communicator encountered a fatal error"],
+        &[
+            "communicator encountered a fatal error",
+            "ncclAsyncJobComplete",
+        ],
         row(
             "warn_comm_failed",
             Consequence,
             (ERROR, HIGH),
-            "a card of this connection had failed before",
-            "look for the first failure of the card, and at the kernel's log of that host",
-            "src/transport/net_ib/common.cc of NVIDIA/nccl",
+            "a communicator had failed before",
+            "look for the first failure in front of it, here or on the other ranks",
+            "src/transport/net_ib/common.cc, src/group.cc and src/init.cc of NVIDIA/nccl",
         ),
     ),
 ];

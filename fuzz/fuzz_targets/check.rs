@@ -1,0 +1,19 @@
+//! Damaged logs: what is wrong with a job is the same however the log is read, and each finding has
+//! a line that shows it.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use nccl_pipe::stages::check::{self, table};
+use nccl_pipe_fuzz::{Nobody, alike, log, written};
+
+fuzz_target!(|data: &[u8]| {
+    alike(&log(data), |origins, options, report| {
+        let checked = check::check(origins, options, report, &Nobody)?;
+        let mut text = Vec::new();
+        table::text(&checked, &[], &mut text).expect("memory");
+        table::coverage_text(&checked, &mut text).expect("memory");
+        let grids = [table::grid(&checked), table::coverage(&checked)];
+        Ok((text, grids.map(written)))
+    });
+});

@@ -1,0 +1,35 @@
+//! What must hold, in any words: it is refused or every part of it is answered.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use nccl_pipe::stages::check::expect::{Expectations, Facts, Verdict, answers};
+use nccl_pipe::stages::check::{self, table};
+use nccl_pipe_fuzz::{Nobody, Work, log, options, report, written};
+use std::sync::LazyLock;
+
+/// What some logs say.
+static FACTS: LazyLock<Vec<Facts>> = LazyLock::new(|| {
+    let facts = |seed: u8| {
+        let work = Work::default();
+        let origin = work.file("x.log", &log(&[seed]));
+        let checked = check::check(&[origin], &options(1, true), &mut report(), &Nobody);
+        checked.ok().map(|checked| checked.facts)
+    };
+    (0..=255).step_by(16).filter_map(facts).collect()
+});
+
+fuzz_target!(|text: &str| {
+    let Ok(expect) = text.parse::<Expectations>() else {
+        return;
+    };
+    let parts = text
+        .split(',')
+        .filter(|part| !part.trim().is_empty())
+        .count();
+    for facts in FACTS.iter() {
+        let answers = answers(&expect, facts);
+        assert_eq!(answers.len(), parts, "an answer for each");
+        let _ = (Verdict::worst(&answers), written(table::answers(&answers)));
+    }
+});

@@ -1,0 +1,74 @@
+//! The programs that read a log twice: each call has its row and each step its lines, also where the
+//! file is another one by the time of the second pass, which must not go wrong without a word.
+
+#![no_main]
+
+use libfuzzer_sys::arbitrary::Unstructured;
+use libfuzzer_sys::fuzz_target;
+use nccl_pipe::stages::comms::{self, Form};
+use nccl_pipe::stages::steps;
+use nccl_pipe_fuzz::{Nobody, Work, alike, drawn, options, report, write};
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Overwrites a file when the first byte is written: the second pass has begun, or will.
+struct Swap {
+    path: PathBuf,
+    other: Option<Vec<u8>>,
+    out: Vec<u8>,
+}
+
+impl Write for Swap {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        if let Some(other) = self.other.take() {
+            write(&self.path, &other);
+        }
+        self.out.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+fn rows(csv: &[u8]) -> u64 {
+    csv.iter().filter(|&&b| b == b'\n').count() as u64
+}
+
+fuzz_target!(|data: &[u8]| {
+    let mut u = Unstructured::new(data);
+    let (Ok(log), Ok(other)) = (drawn(&mut u), drawn(&mut u)) else {
+        return;
+    };
+    let table = comms::Options {
+        form: Form::Csv,
+        ..comms::Options::default()
+    };
+    alike(&log, |origins, options, report| {
+        let mut csv = Vec::new();
+        comms::rows(origins, options, &table, report, &Nobody, &mut csv)?;
+        // A host of a damaged line has no line end: a row is a line.
+        assert_eq!(rows(&csv), 1 + report.total().calls, "a row for each call");
+        let mut unique = Vec::new();
+        comms::unique(origins, options, &table, report, &Nobody, &mut unique)?;
+        let mut lines = Vec::new();
+        let found = steps::lines(origins, options, report, &Nobody, &mut lines);
+        Ok((csv, unique, found.is_ok(), lines))
+    });
+    // Read in blocks: what is mapped must not be cut.
+    let (work, read) = (Work::default(), options(2, false));
+    for stage in [0, 1] {
+        let origins = [work.file("x.log", &log)];
+        let mut out = Swap {
+            path: work.path("x.log"),
+            other: Some(other.clone()),
+            out: Vec::new(),
+        };
+        let mut report = report();
+        let _ = match stage {
+            0 => comms::rows(&origins, &read, &table, &mut report, &Nobody, &mut out),
+            _ => steps::lines(&origins, &read, &mut report, &Nobody, &mut out),
+        };
+    }
+});

@@ -1,0 +1,235 @@
+//! What the targets share: made logs with damage that the fuzzer draws, and stages run over them in
+//! several ways that must give the same.
+
+use libfuzzer_sys::arbitrary::Unstructured;
+use nccl_pipe::account::Account;
+use nccl_pipe::calls::{Options, Progress};
+use nccl_pipe::formats::log;
+use nccl_pipe::grammar::trainer::Recogniser;
+use nccl_pipe::render::{Grid, Sheet};
+use nccl_pipe::report::Report;
+use nccl_pipe::source::{self, Origin};
+use nccl_pipe::synth::options::{Layout, Nccl, Net, Prefix, Timestamps, Trainer};
+use nccl_pipe::synth::{self, StreamSink};
+use nccl_pipe::timeline;
+use std::fmt::Debug;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+use tempfile::TempDir;
+
+/// All recognisers of step lines.
+pub static RECOGNISER: LazyLock<Recogniser> = LazyLock::new(Recogniser::all);
+
+/// Nobody looks at progress here.
+#[derive(Debug)]
+pub struct Nobody;
+
+impl Progress for Nobody {
+    fn advance(&self, _: u64) {}
+}
+
+/// A report that says nothing.
+pub fn report() -> Report {
+    Report::new("fuzz", false, true).silent()
+}
+
+/// How inputs are read: by so many threads, mapped or in blocks.
+pub fn options(jobs: usize, mmap: bool) -> Options {
+    Options {
+        source: source::Options { mmap },
+        log: log::Options {
+            jobs,
+            recogniser: RECOGNISER.clone(),
+            strict: false,
+            keep_init_lines: true,
+        },
+        timeline: timeline::Options::default(),
+        window: None,
+    }
+}
+
+/// A folder for inputs; it goes with the value.
+#[derive(Debug)]
+pub struct Work(TempDir);
+
+impl Default for Work {
+    fn default() -> Work {
+        Work(tempfile::tempdir().expect("a temporary folder"))
+    }
+}
+
+impl Work {
+    /// Where a file is, or is to be.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// Writes a file.
+    pub fn file(&self, name: &str, bytes: &[u8]) -> Origin {
+        let path = self.path(name);
+        write(&path, bytes);
+        Origin::Path(path)
+    }
+}
+
+/// Writes a file.
+pub fn write(path: &Path, bytes: &[u8]) {
+    std::fs::write(path, bytes).expect("room for a file");
+}
+
+/// Bytes as gzip packs them.
+pub fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packer.write_all(bytes).expect("memory");
+    packer.finish().expect("memory")
+}
+
+/// Runs a stage over a log that is mapped, read in blocks by several threads, and packed: it must
+/// give the same, and all lines must be in the account.
+pub fn alike<R: PartialEq + Debug>(
+    log: &[u8],
+    stage: impl Fn(&[Origin], &Options, &mut Report) -> nccl_pipe::error::Result<R>,
+) {
+    let work = Work::default();
+    let origins = [work.file("x.log", log)];
+    let run = |options: &Options| {
+        let mut report = report();
+        let given = stage(&origins, options, &mut report).map_err(|e| e.to_string());
+        adds_up(report.total());
+        given
+    };
+    let mapped = run(&options(1, true));
+    assert_eq!(mapped, run(&options(3, false)), "read in blocks");
+    work.file("x.log", &gzip(log));
+    assert_eq!(mapped, run(&options(2, true)), "packed");
+}
+
+/// Fails unless all lines are in one class.
+pub fn adds_up(a: &Account) {
+    let sum = a.call_lines + a.other + a.foreign + a.repaired + a.damaged;
+    assert_eq!(sum, a.lines, "every line is accounted for");
+}
+
+/// A table as the bytes that are written of it, in all three forms.
+pub fn written(grid: Grid) -> Vec<u8> {
+    let sheet = Sheet::from(grid);
+    let mut out = Vec::new();
+    sheet.csv(1, &mut out).expect("memory");
+    sheet.jsonl(1, &mut out).expect("memory");
+    sheet.table(&mut out).expect("memory");
+    out
+}
+
+/// Small whole logs, of all versions, trainers and launchers.
+static LOGS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
+    const FAULTS: [&str; 6] = ["skip", "count", "redop", "die", "stall", "sockets"];
+    let made = (0..96).filter_map(|i| {
+        let mut options = synth::Options {
+            ranks: 4,
+            nodes: 1 + i % 2,
+            layers: 1,
+            steps: 2,
+            nccl: Nccl::ALL[i % Nccl::ALL.len()],
+            trainer: Trainer::ALL[i / 2 % Trainer::ALL.len()],
+            ..synth::Options::default()
+        };
+        match i % 6 {
+            0 => options.prefix = Prefix::ALL[i / 6 % Prefix::ALL.len()],
+            1 => options.timestamps = Timestamps::ALL[i / 6 % Timestamps::ALL.len()],
+            2 => options.layout = Layout::Blocks,
+            3 => options.net = Some(Net::ALL[i / 6 % Net::ALL.len()]),
+            4 => options.fault = FAULTS[i / 6 % FAULTS.len()].parse().ok(),
+            _ => (options.pp, options.tail_calls) = (2, true),
+        }
+        (options.tuning, options.nvls) = (i % 4 < 2, i % 6 == 3 && i % 4 == 1);
+        let mut log = Vec::new();
+        synth::generate(&options, &mut StreamSink::new(&mut log)).ok()?;
+        Some(log)
+    });
+    let made: Vec<_> = made.collect();
+    assert!(made.len() > 48, "most of these can be made: {}", made.len());
+    made
+});
+
+/// Texts that change what a log means.
+const PHRASES: [&[u8]; 12] = [
+    b"\n",
+    b"\r",
+    b"\x1b[0m",
+    b"h:1:2 [0] NCCL INFO ",
+    b"node01:4242:4250 [3] NCCL WARN Call to ibv_modify_qp failed",
+    b" iteration 3/ 9 | elapsed time per iteration (ms): 7.5 |\n",
+    b"NCCL INFO AllReduce: opCount ",
+    b" - Init COMPLETE\n",
+    b"[repeated 3x across cluster]",
+    b"18446744073709551615",
+    b"{\"op\":\"Send\",\"count\":1,\"datatype\":\"int8\"}\n",
+    b"0x",
+];
+
+/// A made log with up to a dozen changes, drawn from `data`.
+pub fn log(data: &[u8]) -> Vec<u8> {
+    let mut u = Unstructured::new(data);
+    drawn(&mut u).unwrap_or_default()
+}
+
+/// See [`log`].
+pub fn drawn(u: &mut Unstructured<'_>) -> libfuzzer_sys::arbitrary::Result<Vec<u8>> {
+    let which = u.int_in_range(0..=LOGS.len() - 1)?;
+    let mut log = LOGS[which].clone();
+    for _ in 0..u.int_in_range(0..=12)? {
+        let at = u.int_in_range(0..=log.len())?;
+        match u.int_in_range(0..=7)? {
+            0 => {
+                if let Some(byte) = log.get_mut(at) {
+                    *byte = u.arbitrary()?;
+                }
+            }
+            1 => {
+                let to = log.len().min(at + u.int_in_range(0..=300_usize)?);
+                log.drain(at..to);
+            }
+            2 => {
+                let n = u.int_in_range(0..=40)?;
+                let bytes = u.bytes(n.min(u.len()))?.to_vec();
+                log.splice(at..at, bytes);
+            }
+            3 => {
+                let line = line_at(&log, at).to_vec();
+                let to = u.int_in_range(0..=log.len())?;
+                let to = to + line_at(&log[to..], 0).len();
+                log.splice(to..to, line);
+            }
+            4 => {
+                let from = at - start_of(&log, at);
+                let len = line_at(&log, at).len();
+                log.drain(from..from + len);
+            }
+            5 => log.truncate(at),
+            6 => {
+                let phrase = *u.choose(&PHRASES)?;
+                log.splice(at..at, phrase.iter().copied());
+            }
+            _ => {
+                // A line that another process wrote between a line's bytes.
+                let from = u.int_in_range(0..=log.len())?;
+                let line = line_at(&log, from).to_vec();
+                log.splice(at..at, line);
+            }
+        }
+    }
+    Ok(log)
+}
+
+/// How many bytes of its line stand before `at`.
+fn start_of(text: &[u8], at: usize) -> usize {
+    text[..at].iter().rev().take_while(|&&b| b != b'\n').count()
+}
+
+/// The line that `at` is in, with its end.
+fn line_at(text: &[u8], at: usize) -> &[u8] {
+    let from = at - start_of(text, at);
+    let end = text[from..].iter().position(|&b| b == b'\n');
+    &text[from..end.map_or(text.len(), |end| from + end + 1)]
+}

@@ -1,0 +1,64 @@
+//! Lines by which a launcher reports that it ends a job's processes, or that one of them failed.
+//!
+//! A job that is started again begins after them, so that the calls before, of a step that was
+//! never over, are not its first step's.
+
+use super::anchors::Reader;
+use super::piece::Piece;
+use super::{Found, Mark};
+
+/// torchrun, to a process whose sibling failed: `Sending process 785 closing signal SIGTERM`
+/// (`torch/distributed/elastic/multiprocessing/api.py`, PyTorch 1.9 to 2.11).
+const SIGNAL: &[u8] = b"signal SIG";
+/// torchrun, of the process that failed: `failed (exitcode: 1) local_rank: 1 (pid: 786)` (same file).
+const FAILED: &[u8] = b"failed (exitcode: ";
+/// The end of `CANCELLED AT `, of which the beginning is slow to look for in NCCL's lines.
+/// Slurm: `slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT 2024-01-17T13:47:27 ***`; a job that is
+/// requeued appends to the same file.
+const CANCELLED: &[u8] = b"LLED AT ";
+
+/// These words and who reads the line around each.
+pub(super) const WORDS: &[(&[u8], Reader)] = &[
+    (SIGNAL, signalled),
+    (FAILED, failed),
+    (CANCELLED, cancelled),
+];
+
+/// The line around `hit`, to its end: nothing else is on it.
+fn ended(piece: &Piece<'_>, hit: usize) -> Found {
+    Found {
+        start: hit,
+        end: piece.text.len(),
+        mark: Mark::Ended,
+    }
+}
+
+fn signalled(piece: &Piece<'_>, hit: usize) -> Option<Found> {
+    (piece.over(b"closing ", hit) < hit).then(|| ended(piece, hit))
+}
+
+fn failed(piece: &Piece<'_>, hit: usize) -> Option<Found> {
+    Some(ended(piece, hit))
+}
+
+fn cancelled(piece: &Piece<'_>, hit: usize) -> Option<Found> {
+    (piece.over(b"CANCE", hit) < hit).then(|| ended(piece, hit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Mark;
+    use super::super::tests::found;
+
+    #[test]
+    fn what_ends_a_jobs_processes_is_a_mark() {
+        for text in [
+            "W1122 00:06:37.2 685 torch/x/api.py:1012] Sending process 785 closing signal SIGTERM",
+            "E1122 00:06:37.5 685 x/api.py:986] failed (exitcode: -9) local_rank: 2 (pid: 16) of binary",
+            "slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT 2024-01-17T13:47:27 ***",
+        ] {
+            let all = found(text);
+            assert_eq!((all.len(), all[0].mark), (1, Mark::Ended), "{text}");
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! HTML's entities: `-&gt;`, `&lt;0&gt;`, `&#39;`.
+
+use super::{Line, Taken};
+use memchr::memchr_iter;
+
+/// The longest: `&#x1f600;`.
+const LONGEST: usize = 10;
+
+/// Appends the line with what its entities mean. True where there was one.
+pub(super) fn taken_off(line: &Line<'_>, out: &mut Taken) -> bool {
+    let text = line.text;
+    let mut at = 0;
+    for and in memchr_iter(b'&', text) {
+        let Some((character, len)) = entity(&text[and..]) else {
+            continue;
+        };
+        out.copy(line.start + at, &text[at..and]);
+        let mut bytes = [0; 4];
+        let meant = character.encode_utf8(&mut bytes).as_bytes();
+        out.copy(line.start + and, meant);
+        at = and + len;
+    }
+    if at > 0 {
+        out.copy(line.start + at, &text[at..]);
+    }
+    at > 0
+}
+
+/// What the entity that `text` begins with means, and its length.
+fn entity(text: &[u8]) -> Option<(char, usize)> {
+    let end = text.iter().take(LONGEST).position(|&b| b == b';')?;
+    let character = match &text[1..end] {
+        b"gt" => '>',
+        b"lt" => '<',
+        b"amp" => '&',
+        b"quot" => '"',
+        b"apos" => '\'',
+        b"nbsp" => ' ',
+        [b'#', number @ ..] => {
+            let number = std::str::from_utf8(number).ok()?;
+            let code = match number.strip_prefix(['x', 'X']) {
+                Some(digits) => u32::from_str_radix(digits, 16),
+                None => number.parse(),
+            };
+            match char::from_u32(code.ok()?)? {
+                '\u{a0}' => ' ',
+                // A line stays one line.
+                '\n' => return None,
+                character => character,
+            }
+        }
+        _ => return None,
+    };
+    Some((character, end + 1))
+}

@@ -1,0 +1,108 @@
+//! A terminal's escape sequences (ECMA-48), as a program wrote them or as a store made them visible.
+
+use super::{Line, Taken, is_nccl};
+use memchr::{memchr, memchr3_iter, memmem, memrchr};
+
+/// Appends the line without its escape sequences. True where there was one.
+pub(super) fn taken_off(line: &Line<'_>, out: &mut Taken) -> bool {
+    memchr(0x1b, line.text).is_some() && without(line, out, sequence)
+}
+
+/// The same where a store lost or replaced the ESC byte. Only what cannot be the text's own is taken
+/// for a sequence: `\x1b[36m`, `#033[36m`, `^[[36m`, and `[36m` in a line of NCCL's or Ray's that
+/// begins or ends with one.
+pub(super) fn shown_taken_off(line: &Line<'_>, out: &mut Taken) -> bool {
+    let text = line.text;
+    let mut marks = memchr3_iter(b'\\', b'#', b'^', text);
+    if marks.any(|at| shown(&text[at..]).is_some()) {
+        return without(line, out, shown);
+    }
+    let is_ours = || is_nccl(text) || memmem::find(text, b" pid=").is_some();
+    lost_at_an_end(text) && is_ours() && without(line, out, lost)
+}
+
+/// The length of the escape sequence that `text` begins with, if its ESC and the bracket behind it
+/// are as `repr`, JSON, a shell, rsyslog and `cat -v` show them.
+fn shown(text: &[u8]) -> Option<usize> {
+    const SHOWN: [&[u8]; 6] = [b"\\x1b[", b"\\u001b[", b"\\033[", b"\\e[", b"#033[", b"^[["];
+    let start = SHOWN.iter().find(|start| text.starts_with(start))?;
+    control(&text[start.len()..]).map(|len| start.len() + len)
+}
+
+/// Appends the line without what `sequence` finds: the length of one at the start of a text.
+fn without(line: &Line<'_>, out: &mut Taken, sequence: impl Fn(&[u8]) -> Option<usize>) -> bool {
+    let (text, mut at) = (line.text, 0);
+    let mut next = 0;
+    let mut any = false;
+    while next < text.len() {
+        let Some(len) = sequence(&text[next..]) else {
+            next += 1;
+            continue;
+        };
+        out.copy(line.start + at, &text[at..next]);
+        (at, any) = (next + len, true);
+        next = at;
+    }
+    out.copy(line.start + at, &text[at..]);
+    any
+}
+
+/// The length of the escape sequence that `text` begins with.
+fn sequence(text: &[u8]) -> Option<usize> {
+    let rest = text.strip_prefix(b"\x1b")?;
+    let len = match rest {
+        [b'[', rest @ ..] => 1 + control(rest).unwrap_or(0),
+        // A title or a link, up to BEL or `ESC \`; without its end, only its beginning.
+        [b']' | b'P' | b'X' | b'^' | b'_', rest @ ..] => {
+            let end = rest.iter().position(|b| matches!(b, 7 | 0x1b));
+            1 + match end.map(|end| (end, &rest[end..])) {
+                Some((end, [7, ..])) => end + 1,
+                Some((end, [0x1b, b'\\', ..])) => end + 2,
+                _ => 0,
+            }
+        }
+        // `ESC ( B` chooses letters, `ESC c` resets.
+        [0x20..=0x2f, 0x30..=0x7e, ..] => 2,
+        [0x30..=0x7e, ..] => 1,
+        _ => 0,
+    };
+    Some(1 + len)
+}
+
+/// The length of a control sequence behind its bracket.
+fn control(text: &[u8]) -> Option<usize> {
+    let parameters = text.iter().take_while(|b| matches!(b, 0x20..=0x3f)).count();
+    matches!(text.get(parameters), Some(0x40..=0x7e)).then_some(parameters + 1)
+}
+
+/// The length of a colour that lost its ESC at the start of `text`.
+fn lost(text: &[u8]) -> Option<usize> {
+    let rest = text.strip_prefix(b"[")?;
+    let len = rest
+        .iter()
+        .take_while(|b| b.is_ascii_digit() || **b == b';')
+        .count();
+    let is_colour = rest[..len].split(|&b| b == b';').all(|code| {
+        let code = std::str::from_utf8(code).ok().map(str::parse::<u8>);
+        matches!(code, Some(Ok(_)))
+    });
+    // `[2m30s]` is a time.
+    let ends = rest.get(len) == Some(&b'm') && !rest.get(len + 1).is_some_and(u8::is_ascii_digit);
+    (is_colour && ends).then_some(len + 2)
+}
+
+/// True for a line that begins or ends with a colour that lost its ESC.
+fn lost_at_an_end(text: &[u8]) -> bool {
+    let text = text.trim_ascii();
+    lost(text).is_some() || ends_with_lost(text) || super::ends::repeated(text).is_some()
+}
+
+/// The same of its end.
+pub(super) fn ends_with_lost(text: &[u8]) -> bool {
+    let digits = text.len().saturating_sub(LONGEST_COLOUR)..;
+    let tail = &text[digits];
+    memrchr(b'[', tail).is_some_and(|at| lost(&tail[at..]) == Some(tail.len() - at))
+}
+
+/// A colour of 24 bits: `[38;2;255;255;255m`.
+const LONGEST_COLOUR: usize = 20;

@@ -1,0 +1,229 @@
+//! From a template and the place of its step to a pattern for `--step-regex`.
+
+use super::table::Template;
+use super::template::{Kind, Part};
+use regex::bytes::Regex;
+
+/// A place of a template that a group of the pattern takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Group {
+    /// Which part of the line.
+    pub(super) part: usize,
+    /// The group's name.
+    pub(super) name: &'static str,
+}
+
+/// How much of the line a pattern holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Width {
+    /// The words before the step's number.
+    Near,
+    /// Those after it too.
+    Around,
+    /// All from the line's stamp up to them.
+    Left,
+    /// The whole line from there on.
+    Whole,
+}
+
+/// Longest text on one side of a number, in bytes.
+const NEAR: usize = 32;
+
+/// The pattern for the lines of a template whose `part` is the step. `others` are groups that a
+/// line may lack.
+pub(super) fn pattern(template: &Template, part: usize, others: &[Group], width: Width) -> String {
+    let Template { example, parts, .. } = template;
+    let (from, cut) = match width {
+        Width::Near | Width::Around => left(example, parts, part),
+        Width::Left | Width::Whole => (start(parts), 0),
+    };
+    let mut words = String::new();
+    places(example, &parts[from.min(part)..part], cut, &mut words);
+    // In front of all words anything may be.
+    let any = [r"\s+", r"\s*", r"\S+?", ".*?"];
+    while let Some(any) = any.iter().find(|any| words.starts_with(**any)) {
+        words.drain(..any.len());
+    }
+    if words.starts_with(char::is_alphabetic) {
+        words.insert_str(0, r"\b");
+    }
+    let mut out = String::new();
+    for group in others.iter().filter(|group| group.part < part) {
+        out.push_str("(?:");
+        value(template, group, &mut out);
+        out.push_str(".*?)?");
+    }
+    out += &words;
+    out += &format!("(?P<step>{})", step(template, part));
+    let rest = &parts[part + 1..];
+    match width {
+        Width::Near if is_word(words.as_bytes()) => {}
+        Width::Whole => places(example, rest, 0, &mut out),
+        _ => right(example, rest, &mut out),
+    }
+    if width != Width::Whole {
+        for group in others.iter().filter(|group| group.part > part) {
+            out.push_str("(?:.*?");
+            value(template, group, &mut out);
+            out.push_str(")?");
+        }
+    }
+    out
+}
+
+/// Appends a number with its name, as a group.
+fn value(template: &Template, group: &Group, out: &mut String) {
+    let Template { example, parts, .. } = template;
+    let (from, cut) = left(example, parts, group.part);
+    let mut name = String::new();
+    let before = parts.get(from..group.part).unwrap_or_default();
+    places(example, before, cut, &mut name);
+    if name.starts_with(char::is_alphabetic) {
+        out.push_str(r"\b");
+    }
+    *out += &name;
+    *out += &format!(r"(?P<{}>[0-9.,eE+-]+)", group.name);
+}
+
+/// Appends parts that a number follows, the first without `cut` bytes.
+fn places(text: &[u8], parts: &[Part], cut: usize, out: &mut String) {
+    for (at, part) in parts.iter().enumerate() {
+        place(part, text, if at == 0 { cut } else { 0 }, out);
+        // Blanks fill the number's column.
+        let is_number = |next: &Part| next.kind == Kind::Number;
+        if part.kind == Kind::Text && parts.get(at + 1).is_none_or(is_number) {
+            let blanks = out.strip_suffix(r"\s+").unwrap_or(out).len();
+            if out[..blanks].ends_with(['[', '(', '/', '=', '|', ':']) {
+                out.replace_range(blanks.., r"\s*");
+            }
+        }
+    }
+}
+
+/// Where a line's own words begin: after the last stamp in front of any word.
+fn start(parts: &[Part]) -> usize {
+    let clock = parts
+        .iter()
+        .take(8)
+        .rposition(|part| part.kind == Kind::Clock);
+    clock.map_or(0, |at| at + 1)
+}
+
+/// What the step's number looks like.
+fn step(template: &Template, part: usize) -> &'static str {
+    let places = template.parts.iter().take(part);
+    let place = places.filter(|part| part.kind == Kind::Number).count();
+    match template.series.get(place) {
+        Some(series) if series.pointed => r"[0-9,]+(?:\.0+)?",
+        Some(series) if series.grouped => r"[0-9,]+",
+        _ => "[0-9]+",
+    }
+}
+
+fn is_word(text: &[u8]) -> bool {
+    let letters = |pair: &[u8]| pair.iter().all(u8::is_ascii_alphabetic);
+    text.windows(2).any(letters)
+}
+
+/// The words in front of a part: the part where they begin, and how many bytes of it to leave out.
+fn left(text: &[u8], parts: &[Part], part: usize) -> (usize, usize) {
+    let mut from = part;
+    for at in (part.saturating_sub(6)..part).rev() {
+        let Some(before) = parts.get(at) else { break };
+        if before.kind == Kind::Clock {
+            break;
+        }
+        from = at;
+        if before.kind == Kind::Text && is_word(before.of(text)) {
+            return (at, name(before.of(text)));
+        }
+    }
+    (from, 0)
+}
+
+/// Where in a text the name at its end begins: `] loss: 2, lr: ` is `lr: `, and `| time (ms): `
+/// is all but the bar.
+pub(super) fn name(text: &[u8]) -> usize {
+    let of_name = |b: &u8| b.is_ascii_alphanumeric() || b"_/-.".contains(b);
+    let word = |end: usize| {
+        let end = text[..end].iter().rposition(u8::is_ascii_alphabetic);
+        let end = end.map_or(0, |at| at + 1);
+        let start = text[..end].iter().rposition(|b| !of_name(b));
+        (start.map_or(0, |at| at + 1), end)
+    };
+    let low = text.len().saturating_sub(NEAR);
+    let (mut start, mut end) = word(text.len());
+    // A unit has its name before it.
+    while end - start <= 3 || start > 0 && b"([".contains(&text[start - 1]) {
+        let before = word(start);
+        if before.0 < low || before.0 == before.1 || is_cut(&text[before.1..start]) {
+            break;
+        }
+        (start, end) = before;
+    }
+    start.max(low.min(end))
+}
+
+/// True where words on both sides are not of one name.
+fn is_cut(between: &[u8]) -> bool {
+    between.iter().any(|b| b"|,;:=]){}\"'".contains(b))
+}
+
+/// Appends what follows the last group, up to the end of its first word.
+fn right(text: &[u8], rest: &[Part], out: &mut String) {
+    for part in rest.iter().take(3) {
+        let words = part.of(text);
+        if part.kind != Kind::Text {
+            place(part, text, 0, out);
+            continue;
+        }
+        let first = words.iter().position(u8::is_ascii_alphabetic);
+        let of_word = |b: &u8| b.is_ascii_alphabetic() || *b == b'_';
+        let len = first.map_or(words.len(), |first| {
+            let len = words[first..].iter().position(|b| !of_word(b));
+            len.map_or(words.len(), |len| first + len)
+        });
+        literal(words.get(..len.min(NEAR)).unwrap_or_default(), out);
+        if first.is_some() {
+            break;
+        }
+    }
+}
+
+fn place(part: &Part, text: &[u8], cut: usize, out: &mut String) {
+    match part.kind {
+        Kind::Text => literal(part.of(text).get(cut..).unwrap_or_default(), out),
+        Kind::Number | Kind::Clock => out.push_str(r"\S+?"),
+        Kind::Any => out.push_str(".*?"),
+    }
+}
+
+/// Appends text that matches itself: fit for a shell's single quotes, and any number of blanks
+/// for some.
+fn literal(text: &[u8], out: &mut String) {
+    let mut rest = text;
+    while let Some(&first) = rest.first() {
+        let is_plain = |b: &u8| b.is_ascii_graphic() && *b != b'\'';
+        let len = rest.iter().position(|b| !is_plain(b)).unwrap_or(rest.len());
+        if len > 0 {
+            out.push_str(&regex::escape(&String::from_utf8_lossy(&rest[..len])));
+            rest = &rest[len..];
+            continue;
+        }
+        let (same, what): (fn(&u8) -> bool, _) = match first {
+            b'\'' => (|b| *b == b'\'', r"\x27+"),
+            b if b.is_ascii_whitespace() => (u8::is_ascii_whitespace, r"\s+"),
+            _ => (
+                |b| !b.is_ascii() || b.is_ascii_control() && !b.is_ascii_whitespace(),
+                ".*?",
+            ),
+        };
+        out.push_str(what);
+        rest = &rest[rest.iter().position(|b| !same(b)).unwrap_or(rest.len())..];
+    }
+}
+
+/// Where in a line the number is that a pattern takes for the step, or for another group.
+pub(super) fn taken(regex: &Regex, text: &[u8], group: &str) -> Option<usize> {
+    Some(regex.captures(text)?.name(group)?.start())
+}

@@ -1,0 +1,145 @@
+//! How likely a number of a template's lines is the training step.
+//!
+//! No sign is enough. They are added up: that the number rises by a constant and does not begin
+//! again while the log goes on, that it is called a step, that its lines span the log, that a
+//! total, a time or a rate is beside it. [`super::best`] adds that other lines count the same.
+
+use super::pattern::name;
+use super::series::Series;
+use super::table::Template;
+use super::template::Kind;
+use memchr::memmem;
+
+/// Fewest times a number has to rise: less is no series.
+const RISES: u64 = 2;
+
+/// Share of a number's changes that are by one increment, at least: a clock's are not.
+const REGULAR: f64 = 0.25;
+
+/// Words of lines that count something else than training steps.
+const ASIDE: [&[u8]; 14] = [
+    b"eval",
+    b"evaluation",
+    b"evaluating",
+    b"valid",
+    b"validation",
+    b"validating",
+    b"val",
+    b"test",
+    b"testing",
+    b"sanity",
+    b"loading",
+    b"downloading",
+    b"tokenizing",
+    b"processing",
+];
+
+/// What is beside a step's number in most step lines.
+const TIMED: [&[u8]; 8] = [
+    b"s/it", b"it/s", b"sec", b"/s ", b"time", b"ms", b"took", b"speed",
+];
+
+/// How likely the number at `part` is the step, in a log of `lines` lines; `None` for what cannot
+/// be.
+pub(super) fn score(template: &Template, part: usize, series: &Series, lines: u64) -> Option<f64> {
+    let regularity = series.regularity();
+    let is_series = series.rises >= RISES && (regularity >= REGULAR || series.rises == RISES);
+    if !is_series || series.others > series.lines / 10 {
+        return None;
+    }
+    let share = |part: u64, of: u64| part as f64 / of.max(1) as f64;
+    let changes = series.rises + series.falls;
+    let signs = [
+        (4.0, regularity),
+        (-2.0, share(series.falls, changes)),
+        // An epoch's number comes again on every line of the epoch.
+        (2.0, share(changes, series.lines - 1)),
+        // What begins again while the log goes on is an evaluation's.
+        (-4.0, share(series.outside, series.outside + series.spans)),
+        (2.0, share(series.spans, lines).min(1.0)),
+        (1.0, (series.rises as f64).log10().min(3.0)),
+        (1.0, called(template, part)),
+        (1.0, f64::from(has_total(template, part, series))),
+        (1.5, f64::from(is_timed(template))),
+        (-2.0, f64::from(is_part(template, part))),
+        (-3.0, f64::from(is_aside(template, part))),
+    ];
+    Some(signs.iter().map(|(weight, sign)| weight * sign).sum())
+}
+
+/// What a word in a number's name is worth.
+fn worth(word: &[u8]) -> f64 {
+    match word {
+        b"global" => 3.5,
+        b"step" | b"steps" | b"iter" | b"iters" | b"iteration" | b"iterations" | b"update"
+        | b"updates" | b"globalstep" | b"it" => 3.0,
+        b"micro" => 2.5,
+        b"batch" | b"batches" | b"minibatch" => 2.0,
+        b"rank" | b"ranks" | b"layer" | b"layers" | b"bucket" | b"gpu" | b"device" | b"worker"
+        | b"node" | b"group" | b"param" | b"epoch" | b"epochs" => -2.0,
+        b"time" | b"ms" | b"sec" | b"elapsed" | b"eta" | b"wall" | b"loss" | b"lr" | b"mem"
+        | b"memory" | b"size" | b"tokens" | b"samples" | b"seen" | b"consumed" | b"pid"
+        | b"line" => -1.0,
+        _ => 0.0,
+    }
+}
+
+/// What a name is worth: `global_step` more than `step`, `consumed samples per step` nothing.
+fn named(name: &[u8]) -> f64 {
+    let name = name.to_ascii_lowercase();
+    let words = name.split(|b| !b.is_ascii_alphabetic()).map(worth);
+    let words: Vec<f64> = words.filter(|worth| *worth != 0.0).collect();
+    let least = words.iter().copied().reduce(f64::min).unwrap_or(0.0);
+    let most = words.iter().copied().reduce(f64::max).unwrap_or(0.0);
+    if least < 3.0 { least } else { most }
+}
+
+/// What the words at a number are worth: those before it, or before the range that it ends, else
+/// the one after it.
+fn called(template: &Template, part: usize) -> f64 {
+    let range = part
+        .checked_sub(2)
+        .filter(|_| template.before(part) == b"-");
+    let range = range.filter(|&first| template.parts[first].kind == Kind::Number);
+    let words = template.before(range.unwrap_or(part));
+    let words = &words[name(words)..];
+    if words.iter().any(u8::is_ascii_alphabetic) {
+        return named(words) + if range.is_some() { 0.25 } else { 0.0 };
+    }
+    let word = template.after(part).trim_ascii_start();
+    let len = word.iter().position(|b| !b.is_ascii_alphabetic());
+    named(&word[..len.unwrap_or(word.len())]).max(0.0)
+}
+
+/// True where `/43` or ` of 43` follows, which is never less.
+fn has_total(template: &Template, part: usize, series: &Series) -> bool {
+    let numbers = template.parts.iter().take(part + 2);
+    let place = numbers.filter(|part| part.kind == Kind::Number).count();
+    let total = template.series.get(place);
+    matches!(template.after(part).trim_ascii(), b"/" | b"of")
+        && template.parts.get(part + 2).map(|part| part.kind) == Some(Kind::Number)
+        && total.is_some_and(|total| total.rises == 0 && total.last >= series.most)
+}
+
+/// True for a number that is a share or part of another thing: `50%`, `file.py:68`, `1:30<2:45`.
+fn is_part(template: &Template, part: usize) -> bool {
+    let (before, after) = (template.before(part), template.after(part));
+    let ends = matches!(before, b":" | b"<" | b".") || before.ends_with(b".py:");
+    let begins = after.starts_with(b"%") || matches!(after, b":" | b"<");
+    ends || begins
+}
+
+/// True where a time or a rate is on the line.
+fn is_timed(template: &Template) -> bool {
+    let texts = template.parts.iter().filter(|part| part.kind == Kind::Text);
+    let mut texts = texts.map(|part| part.of(&template.example).to_ascii_lowercase());
+    texts.any(|text| TIMED.iter().any(|word| memmem::find(&text, word).is_some()))
+}
+
+/// True where the words before a number say that it counts something else than training steps.
+fn is_aside(template: &Template, part: usize) -> bool {
+    let until = template.parts.get(part).map_or(0, |part| part.start);
+    let before = template.example[..until].to_ascii_lowercase();
+    let mut words = before.split(|b| !b.is_ascii_alphabetic());
+    words.any(|word| ASIDE.contains(&word))
+}

@@ -1,0 +1,184 @@
+//! The numbers at one place of a template's lines, in a few words of memory.
+
+use super::template::{Kind, Part};
+
+/// Increments that are counted; of a series by a constant it is one or two.
+const INCREMENTS: usize = 4;
+
+/// The whole numbers at one place, in the order of their lines.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Series {
+    /// Lines with a number here.
+    pub(super) lines: u64,
+    /// Those whose number is no whole one.
+    pub(super) others: u64,
+    /// The first number and the last.
+    pub(super) first: u64,
+    pub(super) last: u64,
+    /// The largest.
+    pub(super) most: u64,
+    /// A number has a comma or a point in it.
+    pub(super) grouped: bool,
+    pub(super) pointed: bool,
+    /// Times that it rose, and that it fell, to begin again.
+    pub(super) rises: u64,
+    pub(super) falls: u64,
+    increments: [(u64, u64); INCREMENTS],
+    /// The first and the last line of the run in hand, and those of it that are the template's.
+    run: Option<(u64, u64)>,
+    own: u64,
+    /// The log's other lines within runs and between them, and all that runs span.
+    pub(super) inside: u64,
+    pub(super) outside: u64,
+    pub(super) spans: u64,
+    /// Sums of the values and of their inverses over lines whose distance in time is known.
+    pub(super) sum: f64,
+    pub(super) inverse: f64,
+}
+
+/// A whole number as trainers print one.
+pub(super) fn whole(text: &[u8]) -> Option<u64> {
+    let text = std::str::from_utf8(text).ok()?;
+    let (whole, part) = text.split_once('.').unwrap_or((text, ""));
+    let is_whole = part.bytes().all(|b| b == b'0');
+    is_whole
+        .then(|| whole.replace(',', "").parse().ok())
+        .flatten()
+}
+
+/// The value of a number.
+pub(super) fn value(text: &[u8]) -> Option<f64> {
+    let text = std::str::from_utf8(text).ok()?.replace(',', "");
+    text.parse::<f64>().ok().filter(|v| v.is_finite())
+}
+
+impl Series {
+    /// Adds the number of the line `at`; `timed` says that its distance in time counts.
+    pub(super) fn add(&mut self, text: &[u8], at: u64, timed: bool) {
+        self.lines += 1;
+        if timed && let Some(value) = value(text).filter(|v| *v > 0.0) {
+            self.sum += value;
+            self.inverse += value.recip();
+        }
+        let Some(now) = whole(text) else {
+            self.others += 1;
+            return;
+        };
+        self.grouped |= text.contains(&b',');
+        self.pointed |= text.contains(&b'.');
+        let Some((first, last)) = self.run else {
+            (self.first, self.last, self.most) = (now, now, now);
+            self.run = Some((at, at));
+            self.own = 1;
+            return;
+        };
+        if now > self.last {
+            self.count(now - self.last);
+            self.rises += 1;
+        } else if now < self.last {
+            // A late rank's number of the step before is not a fall.
+            if self.last - now <= self.increment().map_or(0, |(most, _)| most) {
+                return;
+            }
+            self.falls += 1;
+            self.outside += at.saturating_sub(last + 1);
+            self.end();
+            self.run = Some((at, at));
+            (self.own, self.last) = (1, now);
+            return;
+        }
+        self.own += u64::from(at != last);
+        self.run = Some((first, at));
+        self.last = now;
+        self.most = self.most.max(now);
+    }
+
+    /// Ends the run in hand.
+    pub(super) fn end(&mut self) {
+        if let Some((first, last)) = self.run.take() {
+            let spans = last.saturating_sub(first) + 1;
+            self.spans += spans;
+            self.inside += spans.saturating_sub(self.own);
+        }
+    }
+
+    /// Counts an increment; of many the frequent ones remain.
+    fn count(&mut self, by: u64) {
+        let known = self.increments.iter_mut();
+        let free = known.into_iter().find(|(value, n)| *n == 0 || *value == by);
+        match free {
+            Some(slot) => *slot = (by, slot.1 + 1),
+            None => self.increments.iter_mut().for_each(|slot| slot.1 -= 1),
+        }
+    }
+
+    /// The most frequent increment and how often it was seen, at least.
+    pub(super) fn increment(&self) -> Option<(u64, u64)> {
+        let seen = self.increments.iter().filter(|(_, n)| *n > 0);
+        seen.copied()
+            .max_by_key(|&(by, n)| (n, std::cmp::Reverse(by)))
+    }
+
+    /// What share of its changes are by the same increment.
+    pub(super) fn regularity(&self) -> f64 {
+        let changes = self.rises + self.falls;
+        let by_most = self.increment().map_or(0, |(_, n)| n);
+        by_most as f64 / (changes.max(1)) as f64
+    }
+
+    /// True where the two count the same: they begin and end within an increment of each other.
+    pub(super) fn agrees_with(&self, other: &Series) -> bool {
+        let by = |series: &Series| series.increment().map_or(0, |(by, _)| by);
+        let near = |a: u64, b: u64| a.abs_diff(b) <= by(self).max(by(other));
+        self.rises > 0
+            && other.rises > 0
+            && near(self.first, other.first)
+            && near(self.last, other.last)
+    }
+}
+
+/// The numbers among the parts of a line.
+pub(super) fn numbers(parts: &[Part]) -> impl Iterator<Item = (usize, &Part)> {
+    let all = parts.iter().enumerate();
+    all.filter(|(_, part)| part.kind == Kind::Number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(numbers: &[&str]) -> Series {
+        let mut series = Series::default();
+        for (at, number) in (0_u64..).zip(numbers) {
+            series.add(number.as_bytes(), 10 * at, false);
+        }
+        series.end();
+        series
+    }
+
+    #[test]
+    fn what_rises_by_a_constant_is_told_from_what_does_not() {
+        let steps = of(&["50", "100", "150", "150", "200", "250", "300"]);
+        assert_eq!(
+            (steps.first, steps.last, steps.rises, steps.falls),
+            (50, 300, 5, 0)
+        );
+        assert_eq!(
+            (steps.increment(), steps.regularity()),
+            (Some((50, 5)), 1.0)
+        );
+        assert_eq!((steps.spans, steps.inside), (61, 54));
+        let loss = of(&["7", "9", "12", "40", "41", "99", "140"]);
+        assert!(loss.regularity() < 0.5);
+        assert_eq!(of(&["1.5", "2", "3.0", "nan"]).others, 2);
+    }
+
+    #[test]
+    fn late_numbers_are_no_falls_and_bursts_are() {
+        let late = of(&["1", "2", "3", "2", "4", "5", "4", "6"]);
+        assert_eq!((late.falls, late.last), (0, 6));
+        let bars = of(&["1", "20", "39", "1", "20", "39", "1", "20", "39"]);
+        assert_eq!(bars.falls, 2);
+        assert_eq!((bars.spans, bars.outside), (63, 18));
+    }
+}

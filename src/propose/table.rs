@@ -1,0 +1,214 @@
+//! The templates of a log's lines, as many as fit into a few megabytes.
+
+use super::series::{Series, numbers};
+use super::template::{self, Kind, LONGEST, Part};
+use crate::grammar::trainer::pieces;
+use crate::grammar::wrap::without_escapes;
+use rustc_hash::FxHashMap;
+
+/// Most templates at a time. Where there are more, those that came least often are forgotten.
+const TEMPLATES: usize = 2048;
+
+/// Places of a line whose numbers are followed.
+const PLACES: usize = 24;
+
+/// Lines that have their words in common.
+#[derive(Debug)]
+pub(super) struct Template {
+    /// The first of them, and its parts.
+    pub(super) example: Box<[u8]>,
+    pub(super) parts: Vec<Part>,
+    pub(super) lines: u64,
+    /// The first one's line in the log, and the last one's.
+    pub(super) line: u64,
+    pub(super) last: u64,
+    /// The numbers of each place, in the order of the line.
+    pub(super) series: Vec<Series>,
+    pub(super) clock: Clock,
+}
+
+/// What the lines' own time of day tells.
+#[derive(Debug, Default)]
+pub(super) struct Clock {
+    last: Option<f64>,
+    /// The shortest distance of two lines.
+    shortest: Option<f64>,
+    /// The sum of distances that are not much longer: without what came between steps.
+    pub(super) sum: f64,
+    /// How many they are.
+    pub(super) lines: u64,
+    /// Stamps have a fraction.
+    fine: bool,
+}
+
+impl Clock {
+    /// True if the line's distance from the one before counts; `Err` if no earlier one does any
+    /// more.
+    fn add(&mut self, stamp: &[u8]) -> Result<bool, ()> {
+        let Some(now) = template::seconds(stamp) else {
+            return Ok(false);
+        };
+        self.fine = stamp.contains(&b'.') || stamp.contains(&b',');
+        let distance = self.last.replace(now).map(|last| now - last);
+        let Some(distance) = distance.filter(|d| *d > 0.0) else {
+            return Ok(false);
+        };
+        let shortest = *self.shortest.get_or_insert(distance);
+        if distance > 2.0 * shortest {
+            return Ok(false);
+        }
+        self.shortest = Some(shortest.min(distance));
+        let is_anew = 2.0 * distance < shortest;
+        if is_anew {
+            (self.sum, self.lines) = (0.0, 0);
+        }
+        self.sum += distance;
+        self.lines += 1;
+        if is_anew { Err(()) } else { Ok(true) }
+    }
+
+    /// The sum of the distances, if stamps are fine enough for them.
+    pub(super) fn known(&self) -> Option<f64> {
+        let step = if self.fine { 0.001 } else { 1.0 };
+        let enough = self.lines >= 2 && self.sum >= 10.0 * step * self.lines as f64;
+        enough.then_some(self.sum)
+    }
+}
+
+impl Template {
+    /// The text right before a part, and the text after it.
+    pub(super) fn before(&self, part: usize) -> &[u8] {
+        part.checked_sub(1).map_or(b"", |at| self.text(at))
+    }
+
+    /// See [`Template::before`].
+    pub(super) fn after(&self, part: usize) -> &[u8] {
+        self.text(part + 1)
+    }
+
+    fn text(&self, at: usize) -> &[u8] {
+        let part = self.parts.get(at);
+        let part = part.filter(|part| part.kind == Kind::Text);
+        part.map_or(b"", |part| part.of(&self.example))
+    }
+
+    /// True for progress bars.
+    pub(super) fn has_bar(&self) -> bool {
+        let closes = |part: &Part| self.example.get(part.end) == Some(&b'|');
+        let mut any = self.parts.iter().filter(|part| part.kind == Kind::Any);
+        any.any(closes)
+    }
+
+    fn add(&mut self, text: &[u8], parts: &[Part], at: u64) {
+        self.lines += 1;
+        self.last = at;
+        let is_clock = |part: &&Part| part.kind == Kind::Clock && part.of(text).contains(&b':');
+        let timed = parts.iter().find(is_clock);
+        let timed = timed.map_or(Ok(false), |part| self.clock.add(part.of(text)));
+        if timed.is_err() {
+            for series in &mut self.series {
+                (series.sum, series.inverse) = (0.0, 0.0);
+            }
+        }
+        for (series, (_, part)) in self.series.iter_mut().zip(numbers(parts)) {
+            series.add(part.of(text), at, timed.unwrap_or(true));
+        }
+    }
+}
+
+/// The templates of a log.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    known: FxHashMap<Box<[u8]>, Template>,
+    parts: Vec<Part>,
+    key: Vec<u8>,
+}
+
+impl Table {
+    /// Adds a line, the `at`th.
+    pub(super) fn add(&mut self, line: &[u8], at: u64) {
+        for (_, piece) in pieces(line) {
+            let clean = without_escapes(piece);
+            let text = clean.as_ref().map_or(piece, |clean| clean.text());
+            let text = text.trim_ascii_end();
+            self.piece(&text[..text.len().min(LONGEST)], at);
+        }
+    }
+
+    fn piece(&mut self, text: &[u8], at: u64) {
+        let (mut parts, mut key) = (
+            std::mem::take(&mut self.parts),
+            std::mem::take(&mut self.key),
+        );
+        template::parts(text, &mut parts);
+        let places = numbers(&parts).count().min(PLACES);
+        if places > 0 {
+            template::key(text, &parts, &mut key);
+            if let Some(known) = self.known.get_mut(&key[..]) {
+                known.add(text, &parts, at);
+            } else {
+                if self.known.len() >= TEMPLATES {
+                    self.forget();
+                }
+                let mut template = Template {
+                    example: text.into(),
+                    parts: parts.clone(),
+                    lines: 0,
+                    line: at,
+                    last: at,
+                    series: vec![Series::default(); places],
+                    clock: Clock::default(),
+                };
+                template.add(text, &parts, at);
+                self.known.insert(key[..].into(), template);
+            }
+        }
+        (self.parts, self.key) = (parts, key);
+    }
+
+    /// Makes room: of the templates that came least often, the older ones go.
+    fn forget(&mut self) {
+        let mut all: Vec<(u64, u64)> = self.known.values().map(|t| (t.lines, t.line)).collect();
+        all.sort_unstable();
+        let Some(&middle) = all.get(all.len() / 2) else {
+            return;
+        };
+        self.known.retain(|_, t| (t.lines, t.line) > middle);
+    }
+
+    /// The templates in the order of their first lines.
+    pub(super) fn finish(self) -> Vec<Template> {
+        let mut all: Vec<Template> = self.known.into_values().collect();
+        // Pieces of one line have its number; their words differ.
+        all.sort_unstable_by(|a, b| (a.line, &a.example).cmp(&(b.line, &b.example)));
+        for series in all.iter_mut().flat_map(|t| &mut t.series) {
+            series.end();
+        }
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_template_that_comes_again_outlives_any_number_of_others() {
+        let mut table = Table::default();
+        for at in 0..50_000_u64 {
+            // Words of letters only, all different.
+            let word: String = at.to_string().bytes().map(|b| char::from(b + 49)).collect();
+            table.add(format!("{word} is 1").as_bytes(), at);
+            if at % 100 == 0 {
+                table.add(
+                    format!("\x1b[1mstep: {}\x1b[0m ms", at / 100).as_bytes(),
+                    at,
+                );
+            }
+            assert!(table.known.len() <= TEMPLATES);
+        }
+        let all = table.finish();
+        let steps = all.iter().find(|t| t.example.starts_with(b"step")).unwrap();
+        assert_eq!((steps.lines, steps.series[0].last), (500, 499));
+    }
+}

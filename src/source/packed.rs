@@ -1,0 +1,239 @@
+//! Packed inputs: gzip and zstd, recognised by their first bytes. What can be unpacked of one that
+//! is cut or damaged is given, and what is wrong with it is noted.
+
+use flate2::bufread::GzDecoder;
+use std::io::{self, BufRead, BufReader, Read};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How an input is packed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Codec {
+    Gzip,
+    Zstd,
+}
+
+impl Codec {
+    /// The codec of what begins with `magic`.
+    pub(super) fn of(magic: &[u8]) -> Option<Codec> {
+        match magic {
+            [0x1f, 0x8b, ..] => Some(Codec::Gzip),
+            // A frame, or one that a decoder skips (`pzstd` and others put one in front).
+            [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some(Codec::Zstd),
+            _ => None,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Codec::Gzip => "gzip",
+            Codec::Zstd => "zstd",
+        }
+    }
+}
+
+/// What is wrong with a packed input of which something could be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Broken {
+    /// What is wrong, in a sentence's end.
+    pub what: String,
+    /// Something of it may be lost.
+    pub is_lost: bool,
+}
+
+/// Where an unpacker says what is wrong, once it is there.
+pub(super) type Trouble = Arc<Mutex<Option<Broken>>>;
+
+/// Unpacks `inner`.
+pub(super) fn unpack(
+    codec: Option<Codec>,
+    inner: Box<dyn Read + Send>,
+    trouble: &Trouble,
+) -> io::Result<Box<dyn Read + Send>> {
+    let trouble = Arc::clone(trouble);
+    let Some(codec) = codec else { return Ok(inner) };
+    let inner: Box<dyn Read + Send> = match codec {
+        Codec::Gzip => Box::new(Members {
+            decoder: Some(GzDecoder::new(BufReader::with_capacity(READ, inner))),
+            trouble: Arc::clone(&trouble),
+        }),
+        Codec::Zstd => Box::new(zstd::stream::read::Decoder::new(inner)?),
+    };
+    Ok(Box::new(Unpacked {
+        inner,
+        codec,
+        given: 0,
+        trouble,
+    }))
+}
+
+/// Packed bytes read at a time.
+const READ: usize = 64 << 10;
+
+fn note(trouble: &Trouble, what: String, is_lost: bool) {
+    let mut trouble = trouble.lock().unwrap_or_else(PoisonError::into_inner);
+    trouble.get_or_insert(Broken { what, is_lost });
+}
+
+/// Ends where the packed data is damaged.
+struct Unpacked {
+    inner: Box<dyn Read + Send>,
+    codec: Codec,
+    given: u64,
+    trouble: Trouble,
+}
+
+impl Read for Unpacked {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        match self.inner.read(to) {
+            Ok(n) => {
+                self.given += n as u64;
+                Ok(n)
+            }
+            // The system's errors, and those of what is not packed so at all, stay errors.
+            Err(e) if e.raw_os_error().is_some() || self.given == 0 => Err(e),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => Err(e),
+            Err(e) => {
+                let (name, given) = (self.codec.name(), self.given);
+                let how = match e.kind() {
+                    io::ErrorKind::UnexpectedEof => "ends too early".to_owned(),
+                    _ => format!("is damaged ({e})"),
+                };
+                let what = format!("the {name} data {how}: {given} bytes of log could be unpacked");
+                note(&self.trouble, what, true);
+                Ok(0)
+            }
+        }
+    }
+}
+
+/// The members of a gzip file: logs are packed in pieces and the pieces joined.
+struct Members<R> {
+    /// None behind the last one.
+    decoder: Option<GzDecoder<BufReader<R>>>,
+    trouble: Trouble,
+}
+
+impl<R: Read> Read for Members<R> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        while let Some(decoder) = &mut self.decoder {
+            let n = decoder.read(to)?;
+            if n > 0 || to.is_empty() {
+                return Ok(n);
+            }
+            let rest = self.decoder.take().map(GzDecoder::into_inner);
+            self.decoder = match rest {
+                Some(rest) => self.next(rest)?,
+                None => None,
+            };
+        }
+        Ok(0)
+    }
+}
+
+impl<R: Read> Members<R> {
+    /// The member behind the one that ended. Tapes and block devices fill up with zeros.
+    fn next(&self, mut rest: BufReader<R>) -> io::Result<Option<GzDecoder<BufReader<R>>>> {
+        let mut zeros = 0_u64;
+        loop {
+            let bytes = match rest.fill_buf() {
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+                bytes => bytes?,
+            };
+            match bytes {
+                [] if zeros == 0 => return Ok(None),
+                [] => {
+                    let what = format!("{zeros} zero bytes follow the gzip data");
+                    note(&self.trouble, what, false);
+                    return Ok(None);
+                }
+                [0x1f, ..] if zeros == 0 => return Ok(Some(GzDecoder::new(rest))),
+                _ if bytes.iter().all(|&b| b == 0) => {
+                    let n = bytes.len();
+                    zeros += n as u64;
+                    rest.consume(n);
+                }
+                _ => {
+                    let what = "bytes that are not gzip follow the gzip data: they are not read";
+                    note(&self.trouble, what.to_owned(), true);
+                    return Ok(None);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Cursor, Write};
+
+    fn gzip(text: &[u8]) -> Vec<u8> {
+        let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        packer.write_all(text).unwrap();
+        packer.finish().unwrap()
+    }
+
+    /// What is unpacked of `bytes`, and what is wrong with them.
+    fn read(bytes: &[u8]) -> io::Result<(Vec<u8>, Option<Broken>)> {
+        let trouble = Trouble::default();
+        let inner = Box::new(Cursor::new(bytes.to_vec()));
+        let mut out = Vec::new();
+        unpack(Codec::of(bytes), inner, &trouble)?.read_to_end(&mut out)?;
+        let trouble = trouble.lock().unwrap().take();
+        Ok((out, trouble))
+    }
+
+    fn text() -> Vec<u8> {
+        (0..90_000)
+            .flat_map(|i| format!("line {}\n", i * 7919 % 100_003).into_bytes())
+            .collect()
+    }
+
+    #[test]
+    fn whole_files_of_several_members_and_frames_are_read_to_their_ends() {
+        let text = text();
+        let (a, b) = text.split_at(300_000);
+        let skipped = [0x53, 0x2a, 0x4d, 0x18, 3, 0, 0, 0, 1, 2, 3];
+        let zstd = |text: &[u8]| zstd::encode_all(text, 1).unwrap();
+        for whole in [
+            text.clone(),
+            gzip(&text),
+            [gzip(a), gzip(b)].concat(),
+            zstd(&text),
+            [zstd(a), zstd(b)].concat(),
+            [&skipped[..], &zstd(a), &skipped, &zstd(b)].concat(),
+        ] {
+            assert!(read(&whole).unwrap() == (text.clone(), None));
+        }
+    }
+
+    #[test]
+    fn what_stands_before_the_damage_is_read_and_the_damage_noted() {
+        let text = text();
+        let (gz, zst) = (gzip(&text), zstd::encode_all(&text[..], 1).unwrap());
+        let mut wrong_sum = gz.clone();
+        let at = wrong_sum.len() - 6;
+        wrong_sum[at] ^= 0x40;
+        let cases = [
+            (gz[..gz.len() / 2].to_vec(), true),
+            (gz[..gz.len() - 3].to_vec(), true),
+            (wrong_sum, true),
+            ([&gz[..], &[0; 70_000]].concat(), false),
+            ([&gz[..], b"\0\0more"].concat(), true),
+            ([&gz[..], b"more"].concat(), true),
+            ([&gz[..], b"\x1f"].concat(), true),
+            ([&gz[..], &gz[..9]].concat(), true),
+            (zst[..zst.len() - 5].to_vec(), true),
+            ([&zst[..], b"more than four bytes"].concat(), true),
+        ];
+        for (number, (bytes, is_lost)) in cases.into_iter().enumerate() {
+            let (out, broken) = read(&bytes).unwrap();
+            assert!(!out.is_empty() && text.starts_with(&out), "{number}");
+            assert!(!(3..=7).contains(&number) || out == text, "{number}");
+            assert_eq!(broken.map(|b| b.is_lost), Some(is_lost), "{number}");
+        }
+        // Of these nothing can be read.
+        assert!(read(&gz[..5]).is_err() && read(&zst[..9]).is_err());
+        assert!(read(b"\x1f\x8b and no more of gzip").is_err());
+    }
+}

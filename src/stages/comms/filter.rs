@@ -1,0 +1,295 @@
+//! Which calls are wanted; and where none is, what there is instead.
+
+use crate::report::{Report, names, ranges};
+use crate::table::Row;
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Which calls are wanted; an empty list asks for all.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// Operations, in whatever case.
+    pub ops: Vec<Vec<u8>>,
+    /// Communicators, by address or by id.
+    pub comms: Vec<u64>,
+    /// Ranks in the communicator.
+    pub ranks: Vec<u32>,
+    /// Hosts.
+    pub hosts: Vec<Vec<u8>>,
+    /// Bytes from, on the API basis; a call whose bytes are not known does not pass.
+    pub min_bytes: Option<u128>,
+    /// Bytes up to and with.
+    pub max_bytes: Option<u128>,
+}
+
+impl Filter {
+    /// True for a row that is wanted.
+    #[inline]
+    pub fn passes(&self, row: &Row<'_>) -> bool {
+        self.is_op(row.op)
+            && self.is_comm(row)
+            && self.is_rank(row.rank)
+            && self.is_host(row.host)
+            && self.is_size(row.bytes())
+    }
+
+    fn is_op(&self, name: &[u8]) -> bool {
+        self.ops.is_empty() || self.ops.iter().any(|op| op.eq_ignore_ascii_case(name))
+    }
+
+    fn is_comm(&self, row: &Row<'_>) -> bool {
+        let is = |p: Option<u64>| p.is_some_and(|p| self.comms.contains(&p));
+        self.comms.is_empty() || is(row.comm) || is(row.comm_id)
+    }
+
+    fn is_rank(&self, rank: Option<u32>) -> bool {
+        self.ranks.is_empty() || rank.is_some_and(|r| self.ranks.contains(&r))
+    }
+
+    fn is_host(&self, name: &[u8]) -> bool {
+        self.hosts.is_empty() || self.hosts.iter().any(|host| host == name)
+    }
+
+    fn is_size(&self, bytes: Option<u128>) -> bool {
+        self.min_bytes
+            .is_none_or(|min| bytes.is_some_and(|b| b >= min))
+            && self
+                .max_bytes
+                .is_none_or(|max| bytes.is_some_and(|b| b <= max))
+    }
+}
+
+/// What calls there are that do not pass. One for each part of the input, then merged.
+#[derive(Debug, Default)]
+pub(super) struct Others {
+    calls: bool,
+    ops: BTreeSet<Vec<u8>>,
+    /// One of the communicators asked for is among them.
+    comm: bool,
+    ranks: BTreeSet<u32>,
+    hosts: BTreeSet<Vec<u8>>,
+    /// The least and the most bytes.
+    bytes: Option<(u128, u128)>,
+}
+
+impl Others {
+    /// Notes a call that `filter` does not pass.
+    pub(super) fn add(&mut self, row: &Row<'_>, filter: &Filter) {
+        fn note(set: &mut BTreeSet<Vec<u8>>, name: &[u8]) {
+            if !set.contains(name) {
+                set.insert(name.to_vec());
+            }
+        }
+        self.calls = true;
+        note(&mut self.ops, row.op);
+        note(&mut self.hosts, row.host);
+        self.comm |= filter.is_comm(row);
+        self.ranks.extend(row.rank);
+        let bytes = row.bytes().map(|b| (b, b));
+        self.bytes = wider(self.bytes, bytes);
+    }
+
+    fn merge(&mut self, other: Others) {
+        self.calls |= other.calls;
+        self.ops.extend(other.ops);
+        self.hosts.extend(other.hosts);
+        self.comm |= other.comm;
+        self.ranks.extend(other.ranks);
+        self.bytes = wider(self.bytes, other.bytes);
+    }
+
+    /// Which flags of `filter` no call fits, and what there is instead.
+    fn said(&self, filter: &Filter) -> String {
+        let (mut flags, mut there) = (Vec::new(), Vec::new());
+        let mut miss = |flag: &'static str, what: String| {
+            flags.push(flag);
+            there.push(what);
+        };
+        if !self.ops.iter().any(|op| filter.is_op(op)) {
+            let ops = names(self.ops.iter().map(|op| &op[..]));
+            miss("--op", format!("operations present: {ops}"));
+        }
+        if !self.comm {
+            miss(
+                "--comm",
+                "nccl-communicators lists those present".to_owned(),
+            );
+        }
+        if !self.ranks.iter().any(|&rank| filter.is_rank(Some(rank))) && !filter.ranks.is_empty() {
+            let what = match self.ranks.is_empty() {
+                true => NO_RANK.to_owned(),
+                false => format!(
+                    "ranks present: {}",
+                    ranges(self.ranks.iter().map(|&r| r.into()))
+                ),
+            };
+            miss("--rank", what);
+        }
+        if !self.hosts.iter().any(|host| filter.is_host(host)) {
+            let hosts = names(self.hosts.iter().map(|host| &host[..]));
+            miss("--host", format!("hosts present: {hosts}"));
+        }
+        let fits = |(least, most): (u128, u128)| {
+            filter.min_bytes.is_none_or(|min| most >= min)
+                && filter.max_bytes.is_none_or(|max| least <= max)
+        };
+        if (filter.min_bytes, filter.max_bytes) != (None, None) && !self.bytes.is_some_and(fits) {
+            let what = match self.bytes {
+                Some((least, most)) => format!("calls have {least} to {most} bytes"),
+                None => "no call's bytes are known".to_owned(),
+            };
+            miss("--min-bytes, --max-bytes", what);
+        }
+        match flags.is_empty() {
+            true => "no call matches all that is asked for at once".to_owned(),
+            false => format!("no call matches {}; {}", flags.join(", "), there.join("; ")),
+        }
+    }
+}
+
+/// Why no call has a rank.
+const NO_RANK: &str = "no call's rank is known; ranks come from NCCL's INIT lines \
+                       (NCCL_DEBUG_SUBSYS=INIT,COLL; nccl-steps passes them under --keep-init)";
+
+fn wider(a: Option<(u128, u128)>, b: Option<(u128, u128)>) -> Option<(u128, u128)> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some((a.0.min(b.0), a.1.max(b.1))),
+        (a, b) => a.or(b),
+    }
+}
+
+/// Says what there is instead of what is asked for, where no call passes: these do not.
+pub(super) fn none<'r>(
+    filter: &Filter,
+    others: impl Iterator<Item = &'r Row<'r>>,
+    report: &Report,
+) {
+    let watch = Watch::default();
+    let mut part = Others::default();
+    others.for_each(|row| part.add(row, filter));
+    watch.add(Some(part), false);
+    watch.said(filter, report);
+}
+
+/// Sees to it that a filter that no call passes is said. As soon as one passes there is nothing to
+/// say, and nothing more is noted.
+#[derive(Debug, Default)]
+pub(super) struct Watch {
+    passed: AtomicBool,
+    others: Mutex<Others>,
+}
+
+impl Watch {
+    /// Where to note the calls of a part that do not pass, if that is still worth it.
+    pub(super) fn part(&self) -> Option<Others> {
+        (!self.passed.load(Ordering::Relaxed)).then(Others::default)
+    }
+
+    /// Takes in a part, of which a call `passed` or none did.
+    pub(super) fn add(&self, part: Option<Others>, passed: bool) {
+        if passed {
+            self.passed.store(true, Ordering::Relaxed);
+        } else if let Some(part) = part {
+            let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+            others.merge(part);
+        }
+    }
+
+    /// Says what there is instead of what is asked for, if no call passed.
+    pub(super) fn said(self, filter: &Filter, report: &Report) {
+        let others = self.others.into_inner();
+        let others = others.unwrap_or_else(PoisonError::into_inner);
+        if others.calls && !self.passed.into_inner() {
+            report.warn(&others.said(filter));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::records::Datatype;
+
+    #[test]
+    fn each_flag_that_nothing_fits_says_what_there_is() {
+        let row = |op, rank, count| Row {
+            op,
+            rank,
+            count,
+            host: b"a",
+            datatype: Some(Datatype(7)),
+            ..Row::default()
+        };
+        let said = |filter: Filter, rows: &[Row<'_>]| {
+            let mut others = Others::default();
+            for row in rows {
+                assert!(!filter.passes(row));
+                others.add(row, &filter);
+            }
+            others.said(&filter)
+        };
+        let rows = [row(&b"Send"[..], Some(0), 1), row(b"Recv", Some(3), 9)];
+        let of = |text: &str| vec![text.as_bytes().to_vec()];
+        let ops = Filter {
+            ops: of("Gather"),
+            ..Filter::default()
+        };
+        assert_eq!(
+            said(ops, &rows),
+            "no call matches --op; operations present: Recv, Send"
+        );
+        let ranks = Filter {
+            ranks: vec![9],
+            ..Filter::default()
+        };
+        assert_eq!(
+            said(ranks.clone(), &rows),
+            "no call matches --rank; ranks present: 0, 3"
+        );
+        let unknown = said(ranks, &[row(b"Send", None, 1)]);
+        assert!(
+            unknown.contains("rank is known") && unknown.contains("INIT"),
+            "{unknown}"
+        );
+        let sizes = Filter {
+            min_bytes: Some(37),
+            ..Filter::default()
+        };
+        let sizes = said(sizes, &rows);
+        assert!(sizes.ends_with("calls have 4 to 36 bytes"), "{sizes}");
+        let both = Filter {
+            ops: of("send"),
+            ranks: vec![3],
+            ..Filter::default()
+        };
+        assert_eq!(
+            said(both, &rows),
+            "no call matches all that is asked for at once"
+        );
+        let two = Filter {
+            ops: of("x"),
+            hosts: of("b"),
+            ..Filter::default()
+        };
+        let two = said(two, &rows);
+        assert!(
+            two.contains("operations present") && two.contains("hosts present: a"),
+            "{two}"
+        );
+    }
+
+    #[test]
+    fn operations_are_found_in_any_case() {
+        let filter = Filter {
+            ops: vec![b"allreduce".to_vec()],
+            ..Filter::default()
+        };
+        let row = |op| Row {
+            op,
+            ..Row::default()
+        };
+        assert!(filter.passes(&row(b"AllReduce")) && !filter.passes(&row(b"AllGather")));
+    }
+}

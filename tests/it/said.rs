@@ -1,0 +1,484 @@
+//! What nccl-check makes of what a log says, and of what it does not: WARN lines by their text and
+//! by what came of them, hosts by what they had occasion to print, logs with nothing to check.
+
+use crate::support::{ALL, Csv, Out, Work, feed, procs, run, sh};
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+/// A line of NCCL's: who says it, and what.
+fn line(host: &str, pid: u32, says: &str) -> String {
+    format!("{host}:{pid}:{} [0] NCCL INFO {says}\n", pid + 1)
+}
+
+fn warn(host: &str, pid: u32, place: &str, says: &str) -> String {
+    format!("{host}:{pid}:{} [0] {place} NCCL WARN {says}\n", pid + 1)
+}
+
+/// The INIT line of a rank.
+fn made(host: &str, pid: u32, rank: u32, nranks: u32) -> String {
+    let says = format!(
+        "ncclCommInitRank comm 0x55d0a{rank:03}000 rank {rank} nranks {nranks} cudaDev 0 nvmlDev 0 \
+         busId 1b000 commId 0x9f3b0c2d11e5a7c4 - Init COMPLETE"
+    );
+    line(host, pid, &says)
+}
+
+/// `error warn_argument high` of each finding.
+fn findings(log: &str) -> Vec<String> {
+    let out = feed("nccl-check", &["-q", "--format", "csv"], log).calm();
+    Csv::of(&out).pick(&["severity", "finding", "sure"])
+}
+
+fn rows(log: &str) -> (Csv, Out) {
+    let out = feed("nccl-check", &["-q", "--format", "csv"], log).calm();
+    (Csv::of(&out), out)
+}
+
+/// What the first finding says in a column.
+fn first(log: &str, column: &str) -> String {
+    let (csv, _) = rows(log);
+    csv.column(column).first().cloned().unwrap_or_default()
+}
+
+const REGISTER: &str =
+    "NET/OFI Unable to register memory (type = 2) for device 3. RC: -22, Error: Invalid argument";
+const ARGUMENT: &str = "Error: corrupted comm object detected";
+const CLOSED: &str = "socketProgress: Connection closed by remote peer b<42830>";
+
+#[test]
+fn a_failure_that_ended_the_job_is_an_error() {
+    let before = made("a", 7, 0, 2) + &made("b", 9, 1, 2);
+    for unknown in [
+        "something that nobody has seen before",
+        "NET/OFI a new complaint",
+        "Could not find a path for pattern 4, falling back to simple order",
+    ] {
+        let failed = before.clone()
+            + &warn("a", 7, "register:600", unknown)
+            + &line("a", 7, "transport/net.cc:700 -> 2")
+            + &line("a", 7, "proxy.cc:999 -> 2");
+        assert!(first(&failed, "severity") == "warning", "{unknown}");
+        for end in [
+            "srun: error: a: task 0: Exited with exit code 3\n",
+            "mpirun noticed that process rank 0 with PID 7 on node a exited on signal 6 (Aborted).\n",
+            "a: Test NCCL failure common.cu:958 'unhandled system error / '\n",
+            "[rank0]: ncclSystemError: System call (e.g. socket, malloc) or external library\n",
+            "E0626 14:02:46.8 77 api.py:826] failed (exitcode: 1) local_rank: 0 (pid: 7) of binary: x\n",
+        ] {
+            let log = failed.clone() + end;
+            assert_eq!(first(&log, "severity"), "error", "{end}");
+            let quoted = end.trim().trim_end_matches('.');
+            assert!(first(&log, "why").contains(quoted), "{end}");
+        }
+        // The job that went on did not fail by it, nor one that was only killed.
+        let went_on = failed.clone()
+            + &made("a", 7, 0, 2)
+            + "srun: error: a: task 0: Exited with exit code 1\n";
+        assert_eq!(first(&went_on, "severity"), "warning");
+        let killed = failed.clone() + "srun: error: a: task 0: Terminated\n";
+        assert_eq!(first(&killed, "severity"), "warning");
+    }
+    let log = before
+        + &warn("a", 7, "register_mr_buffers:600", REGISTER)
+        + &line("a", 7, "transport/net.cc:700 -> 2")
+        + "srun: error: a: task 0: Exited with exit code 3\n";
+    assert_eq!(findings(&log)[0], "error warn_ofi_memory medium");
+    let harmless = log.replace(REGISTER, "Could not read node # 4");
+    assert_eq!(findings(&harmless)[0], "error warn_rccl_node medium");
+    let harmless = log.replace(REGISTER, "MSCCL++: Cannot enable MSCCL++; environment");
+    assert_eq!(findings(&harmless)[0], "note warn_msccl high");
+    let why = first(&log, "why");
+    assert!(
+        why.contains("then the job ended: srun: error: a: task 0"),
+        "{why}"
+    );
+}
+
+#[test]
+fn the_launchers_lines_may_be_in_another_file() {
+    let nccl = made("a", 7, 0, 2)
+        + &warn(
+            "a",
+            7,
+            "register:600",
+            "something that nobody has seen before",
+        )
+        + &line("a", 7, "transport/net.cc:700 -> 2");
+    let first = |nccl: &str, slurm: &str| {
+        let work = Work::new();
+        work.file("logs/nccl.a.7.log", nccl);
+        work.file("logs/slurm.out", slurm);
+        let out = sh(work.dir(), "nccl-check -q logs --format csv").calm();
+        Csv::of(&out).pick(&["severity", "finding"])[0].clone()
+    };
+    let failed = "step 1\nsrun: error: a: task 0: Exited with exit code 3\n";
+    assert_eq!(first(&nccl, failed), "error warn_unknown");
+    let well = "srun: error: a: task 0: Exited with exit code 3\nTraining completed\n";
+    assert_eq!(first(&nccl, well), "warning warn_unknown");
+    let went_on = nccl + &made("a", 7, 0, 2);
+    assert_eq!(first(&went_on, failed), "warning warn_unknown");
+}
+
+#[test]
+fn what_comes_after_the_jobs_own_end_is_a_note() {
+    let job = made("a", 7, 0, 2) + &made("b", 9, 1, 2);
+    let late = warn("a", 7, "misc/argcheck.cc:41", ARGUMENT) + &warn("a", 7, "x.cc:1", CLOSED);
+    assert!(
+        findings(&(job.clone() + &late))
+            .iter()
+            .all(|f| f.starts_with("error "))
+    );
+    for done in [
+        "[rank0]:[titan] 2026-02-03 04:05:06,789 - root - INFO - Training completed",
+        "[after training is done] datetime: 2026-02-03 04:05:06",
+        "`Trainer.fit` stopped: `max_steps=50` reached.",
+        "# Avg bus bandwidth    : 19.972",
+    ] {
+        let log = format!("{job}{done}\n{late}");
+        let notes = ["note warn_argument high", "note warn_peer_closed high"];
+        assert_eq!(findings(&log), notes, "{done}");
+        let quoted = done.trim_end_matches('.');
+        assert!(first(&log, "why").contains(quoted), "{done}");
+        // Of another job in the same file it is not the end.
+        let next = format!(
+            "{job}{done}\n{}{late}",
+            line("a", 7, "Bootstrap: Using eth0:10.0.0.1<0>")
+        );
+        assert!(findings(&next)[0].starts_with("error "), "{done}");
+        // Nor where the job failed behind it.
+        let failed = format!("{log}srun: error: a: task 0: Exited with exit code 1\n");
+        assert!(findings(&failed)[0].starts_with("error "), "{done}");
+    }
+    let watchdog = "[rank0]:[E PG.cpp:1] [PG ID 0 PG GUID 0(default_pg) Rank 0] Process group \
+                    watchdog thread terminated with exception: CUDA error: driver shutting down\n";
+    let log = format!("{job}{watchdog}");
+    assert_eq!(findings(&log), ["error watchdog_exception high"]);
+    let log = format!("{job}Training completed\n{watchdog}");
+    assert_eq!(findings(&log), ["note watchdog_exception high"]);
+    let graph = format!("{job}CUDA graph capture for training complete\n{late}");
+    assert!(findings(&graph)[0].starts_with("error "));
+}
+
+#[test]
+fn a_job_that_went_on_until_it_was_done_did_not_fail() {
+    let log = made("a", 7, 0, 2)
+        + &warn("a", 7, "p2p.cc:7", "Cuda failure 1 'invalid argument'")
+        + &made("b", 9, 1, 2)
+        + "Training completed\n";
+    assert_eq!(findings(&log), ["warning warn_cuda_failure medium"]);
+}
+
+#[test]
+fn where_the_launcher_names_the_end_the_log_has_the_cause() {
+    let job = made("a", 7, 0, 2) + &warn("a", 7, "misc/socket.cc:50", CLOSED);
+    assert!(first(&job, "why").contains("the cause is not in this log"));
+    // That NCCL failed is no other cause.
+    let same = format!("{job}[rank0]: ncclRemoteError: A call failed possibly due to\n");
+    assert!(first(&same, "why").contains("the cause is not in this log"));
+    let end =
+        "mpirun noticed that process rank 1 with PID 9 on node b exited on signal 6 (Aborted).";
+    let log = format!("{job}\n-----\n{end}\n-----\n");
+    assert_eq!(
+        findings(&log),
+        ["error warn_peer_closed high"].map(|f| f.replace("high", "medium"))
+    );
+    let why = first(&log, "why");
+    let end = end.trim_end_matches('.');
+    assert!(
+        why.contains(end) && !why.contains("not in this log"),
+        "{why}"
+    );
+}
+
+#[test]
+fn the_text_of_a_warn_decides_and_not_its_source_file() {
+    let of = |place: &str, says: &str| {
+        let log = line("a", 7, "NVLS multicast support is not available on dev 0")
+            + &warn("a", 7, place, says);
+        let (csv, _) = rows(&log);
+        let row = &csv.rows[0];
+        (
+            csv.get(row, "finding").to_owned(),
+            csv.get(row, "advice").to_owned(),
+        )
+    };
+    let (id, advice) = of(
+        "transport/nvls.cc:245",
+        "Cuda failure 'initialization error'",
+    );
+    assert_eq!(id, "warn_cuda_setup");
+    assert!(
+        !advice.contains("Fabric") && advice.contains("nccl#1029"),
+        "{advice}"
+    );
+    let (id, advice) = of("init.cc:7", "Cuda failure 802 'system not yet initialized'");
+    assert_eq!(id, "warn_cuda_fabric");
+    assert!(advice.contains("Fabric Manager"), "{advice}");
+    for place in ["transport/nvls.cc:244", "enqueue.cc:7"] {
+        assert_eq!(
+            of(place, "Cuda failure 1 'invalid argument'").0,
+            "warn_cuda_failure"
+        );
+    }
+}
+
+#[test]
+fn lines_without_a_header_count_and_are_held_against_nobody() {
+    let log = " NCCL WARN Call to ibv_create_qp failed\n";
+    assert_eq!(findings(log), ["error warn_ib_verbs low"]);
+    let log = made("a", 7, 0, 1)
+        + &line("a", 7, "Initialized NET plugin IB")
+        + "NCCL INFO NET/Plugin: Could not find: libnccl-net.so\n\
+           NCCL INFO NET/Plugin : No plugin found, using internal implementation\n";
+    assert_eq!(findings(&log), Vec::<String>::new());
+    let out = feed("nccl-net", &["-q", "--format", "csv"], log).calm();
+    assert!(
+        !out.text().contains(",lacks,") && !out.text().contains(",yes,"),
+        "{}",
+        out.text()
+    );
+}
+
+#[test]
+fn a_host_lacks_no_setting_that_it_had_no_occasion_to_print() {
+    let mut log = String::new();
+    for (rank, host) in (0..).zip(["a", "b", "c"]) {
+        log += &line(
+            host,
+            7,
+            "NCCL_IB_PCI_RELAXED_ORDERING set by environment to 1.",
+        );
+        log += &line(host, 7, "NCCL_COLLNET_ENABLE set by environment to 1.");
+        log += &made(host, 7, rank, 3);
+    }
+    let spare = line(
+        "d",
+        7,
+        "NCCL_IB_PCI_RELAXED_ORDERING set by environment to 1.",
+    );
+    assert_eq!(findings(&(log.clone() + &spare)), Vec::<String>::new());
+    let net = feed("nccl-net", &["-q", "--format", "csv"], log.clone() + &spare).calm();
+    assert!(!net.text().contains(",lacks,"), "{}", net.text());
+    // A communicator of another size is another occasion.
+    let alone = spare.clone() + &made("d", 7, 0, 1);
+    assert_eq!(findings(&(log.clone() + &alone)), Vec::<String>::new());
+    let member = spare + &made("d", 7, 0, 3);
+    assert_eq!(
+        findings(&(log + &member)),
+        ["warning setting_differs medium"]
+    );
+}
+
+#[test]
+fn a_job_over_sockets_alone_is_a_warning() {
+    let mut log = String::new();
+    for (rank, host) in (0..).zip(["a", "b"]) {
+        log += &line(host, 7, "NET/IB : No device found.");
+        log += &line(host, 7, "NET/Socket : Using [0]eth0:10.0.0.1<0>");
+        log += &line(host, 7, "Using network Socket");
+        log += &made(host, 7, rank, 2);
+        log += &line(
+            host,
+            7,
+            &format!(
+                "Channel 00/0 : {}[0] -> {rank}[0] [receive] via NET/Socket/0",
+                1 - rank
+            ),
+        );
+    }
+    assert_eq!(findings(&log), ["warning sockets_only high"]);
+    // As it was set, it is none.
+    let set = log.replace(
+        "NET/IB : No device found.",
+        "NCCL_IB_DISABLE set by environment to 1.",
+    );
+    assert_eq!(
+        findings(&set),
+        ["note setting high", "note sockets_only medium"]
+    );
+    // What is no number is not known to disable anything.
+    let odd = set.replace("to 1.", "to 0.\\n\",");
+    assert_eq!(findings(&odd), ["warning sockets_only medium"]);
+    // One host needs no network.
+    let alone = log.replace("b:7", "a:9");
+    assert_eq!(findings(&alone), Vec::<String>::new());
+}
+
+#[test]
+fn a_log_with_nothing_to_check_is_not_called_well() {
+    let start = "ncclCommInitRank comm 0x55d0a0000000 rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 1b000 \
+                 commId 0x9f3b0c2d11e5a7c4 - Init START";
+    for (log, says) in [
+        ("x\n".to_owned(), "no line of NCCL's among 1 line"),
+        (
+            "NCCL version 2.28.9+cuda13.0\n".to_owned(),
+            "only NCCL's version",
+        ),
+        (
+            line("a", 7, "Bootstrap: Using eth0:10.0.0.1<0>"),
+            "no communicator, connection or call",
+        ),
+        (
+            line("a", 7, start),
+            "the log ends in NCCL's initialisation: 1 rank",
+        ),
+    ] {
+        let (csv, out) = rows(&log);
+        out.ends(3);
+        assert_eq!(csv.column("finding"), ["not_checked"], "{log}");
+        assert!(
+            csv.column("says")[0].contains(says),
+            "{:?}",
+            csv.column("says")
+        );
+    }
+    for log in [
+        made("a", 7, 0, 2),
+        procs(1)[0].call("AllReduce", 8, 7) + "\n",
+        warn(
+            "a",
+            7,
+            "init.cc:7",
+            "MSCCL++: Cannot enable MSCCL++; environment",
+        ),
+    ] {
+        let (csv, out) = rows(&log);
+        out.ends(0);
+        assert!(
+            !csv.column("finding").contains(&"not_checked".to_owned()),
+            "{log}"
+        );
+    }
+}
+
+#[test]
+fn a_pipe_gets_rows_as_from_all_programs() {
+    let log = warn("a", 7, "init.cc:7", "something new");
+    let columns =
+        "severity,finding,says,host,pid,rank,comm_id,seq,step,sure,why,advice,input,line,text";
+    let of = |args: &[&str]| feed("nccl-check", args, log.as_str()).calm().lines();
+    assert_eq!(of(&[])[0], columns);
+    assert!(of(&["--format", "text"])[0].starts_with("warning: not known to this program"));
+    assert!(of(&["--format", "table"])[0].contains("severity"));
+    let expects = ["--expect", "nodes=1", "--expect", "warn=1,ranks=2"];
+    assert_eq!(of(&expects).len(), 4);
+    let wrong = feed("nccl-check", &["--expect", "net=foobar"], log.as_str()).ends(2);
+    wrong.says(&[
+        "net is one of ib, infiniband, roce, socket, efa",
+        "plugin:NAME",
+    ]);
+    let wrong = feed("nccl-check", &["--steps", "1..5"], log.as_str()).ends(2);
+    wrong.says(&["nccl-check has no --steps"]);
+    // What a step line looks like can be told, as elsewhere.
+    let told = [
+        "--step-regex",
+        "done (?P<step>\\d+) in (?P<time_s>[\\d.]+)",
+        "--expect",
+        "step_time_max=3.5",
+    ];
+    feed(
+        "nccl-check",
+        &told,
+        format!("{log}done 1 in 2.5\ndone 2 in 3.5\n"),
+    )
+    .ends(0);
+}
+
+#[test]
+fn programs_that_are_advised_have_the_options_that_are_advised() {
+    let log = procs(1)[0].call("AllReduce", 8, 7) + "\n";
+    let out = feed("nccl-check", &["-q", "--coverage", "--format", "csv"], log).calm();
+    let csv = Csv::of(&out);
+    for by in csv.column("by") {
+        for advised in by
+            .split(", ")
+            .filter(|advised| advised.starts_with("nccl-"))
+        {
+            let mut words = advised.split(' ');
+            let program = words.next().unwrap();
+            assert!(ALL.contains(&program), "{advised}");
+            let help = run(program, &["--help"]).ends(0).text();
+            for option in words.filter(|word| word.starts_with("--")) {
+                assert!(
+                    help.contains(&format!("{option} ")) || help.contains(&format!("{option}\n")),
+                    "{advised}"
+                );
+            }
+        }
+    }
+    let version = csv
+        .rows
+        .iter()
+        .find(|row| csv.get(row, "number") == "17")
+        .unwrap();
+    assert!(
+        csv.get(version, "missing")
+            .contains("NCCL_DEBUG_SUBSYS=INIT")
+    );
+}
+
+#[test]
+fn secrets_are_not_printed() {
+    let mut log = String::new();
+    for (rank, host) in (0..).zip(["a", "b", "c"]) {
+        log += &made(host, 7, rank, 3);
+        log += &line(host, 7, "NCCL_ALGO set by environment to Ring");
+    }
+    log += &line("a", 7, "NCCL_API_TOKEN set by environment to hunter2");
+    let work = Work::new();
+    work.file("a.log", &log);
+    work.file("b.log", log.replace("hunter2", "hunter3"));
+    for command in [
+        "nccl-net a.log",
+        "nccl-net --hosts a.log",
+        "nccl-diff a.log b.log --tolerance 1%",
+        "nccl-check a.log --format text",
+        "nccl-check a.log --format jsonl",
+    ] {
+        let out = sh(work.dir(), command).calm();
+        let all = out.text() + &out.stderr;
+        assert!(!all.contains("hunter"), "{command}: {all}");
+        out.says(&["settings that look like secrets are hidden: NCCL_API_TOKEN"]);
+    }
+    let net = sh(work.dir(), "nccl-net a.log --format csv").calm().text();
+    assert!(net.contains("setting.NCCL_API_TOKEN,(hidden)"), "{net}");
+}
+
+#[test]
+fn one_line_without_its_beginning_is_chance_and_two_are_a_shared_file() {
+    let says = "New proxy send connection 4 from local rank 1, transport 0";
+    let mut log = made("a", 7, 0, 2);
+    for (pid, end) in [(7, ""), (9, ""), (7, "9:10 [0] ")] {
+        log += &line(
+            "a",
+            pid,
+            "NET/IB: NCCL Dev 3 IbDev 3 Port 1 qpn 992 mtu 5 LID 2442",
+        );
+        writeln!(log, "{end}NCCL INFO {says}").unwrap();
+        log += &line("a", pid, says);
+    }
+    assert_eq!(findings(&log), ["note shared_file high"]);
+    let (csv, _) = rows(&log);
+    assert!(
+        csv.column("says")[0].contains("on 3 lines"),
+        "{:?}",
+        csv.column("says")
+    );
+    // Who quotes lines without headers does not do so one by one.
+    let mut quoted = made("a", 7, 0, 2);
+    for _ in 0..3 {
+        writeln!(quoted, "prose\nNCCL INFO {says}\nNCCL INFO {says}").unwrap();
+    }
+    assert_eq!(findings(&quoted), Vec::<String>::new());
+}
+
+#[test]
+fn many_settings_take_no_longer_each() {
+    let one = |n| line("a", 7, &format!("NCCL_{n}_X set by environment to {n}"));
+    let log: String = (0..32_000).map(one).collect();
+    let begun = Instant::now();
+    feed("nccl-check", &["-q"], log).calm();
+    // Each held against all others takes minutes.
+    let took = begun.elapsed();
+    assert!(took < Duration::from_secs(30), "{took:?}");
+}
