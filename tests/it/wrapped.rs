@@ -255,10 +255,7 @@ fn the_bare_log_says_what_it_should() {
 }
 
 /// All lines in one of the file.
-/// A name, and how lines are put into one.
-type InOne = (&'static str, fn(&[String]) -> String);
-
-const IN_ONE: [InOne; 3] = [
+const IN_ONE: [(&str, fn(&[String]) -> String); 3] = [
     ("a list", |lines| {
         let all: Vec<String> = lines.iter().map(|l| format!("{l}\n")).collect();
         serde_json::to_string(&all).unwrap()
