@@ -3,7 +3,7 @@
 
 use crate::grammar::message::init::{Event, Init};
 use crate::twice::{self, Again, End, Print, Twice};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 /// Which process: a host and a pid. `None` where the header is missing.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -103,15 +103,6 @@ impl<T: Clone + Eq + std::hash::Hash> Interner<T> {
     pub fn get(&self, at: u32) -> &T {
         &self.items[at as usize]
     }
-
-    /// Gives a number another value, which has none.
-    fn rename(&mut self, at: u32, item: T) {
-        if let Some(old) = self.items.get_mut(at as usize) {
-            self.index.remove(old);
-            *old = item.clone();
-            self.index.insert(item, at);
-        }
-    }
 }
 
 /// Everyone met in a chunk, or, merged, in all inputs.
@@ -126,8 +117,6 @@ pub struct Origins {
     /// For each process: whether a header of it was seen where nothing could have been glued
     /// to its host.
     pub clean: Vec<bool>,
-    /// Those of them by pid.
-    named: FxHashMap<u64, Vec<u32>>,
     /// For each member: the first position its address was seen at, by its process.
     pub first_at: Vec<u64>,
     /// For each member: by what its call there is known again ([`crate::twice`]).
@@ -142,27 +131,11 @@ impl Origins {
             pid,
         });
         if self.clean.len() <= at as usize {
-            self.clean.push(false);
-        }
-        if clean && !self.clean[at as usize] {
+            self.clean.push(clean);
+        } else if clean {
             self.clean[at as usize] = true;
-            if let Some(pid) = pid {
-                self.named.entry(pid).or_default().push(at);
-            }
         }
         at
-    }
-
-    /// The process of a header that other text is glued to, or that lost its first bytes: the one
-    /// with this pid whose name, seen clean, `host` ends with or is the end of. Of several the
-    /// longest name.
-    pub fn glued(&self, host: &[u8], pid: u64) -> Option<u32> {
-        let name = |&at: &u32| &self.processes.get(at).host;
-        let those = self.named.get(&pid)?.iter();
-        those
-            .filter(|at| is_glued(host, name(at)))
-            .max_by_key(|at| name(at).len())
-            .copied()
     }
 
     /// The number of a process with its device.
@@ -179,12 +152,6 @@ impl Origins {
         }
         index
     }
-}
-
-/// Whether `host`, as it stands in a header that other text is in front of, may be `name`: with
-/// bytes of that text, or without the first bytes of its own.
-pub(crate) fn is_glued(host: &[u8], name: &[u8]) -> bool {
-    host.ends_with(name) || name.ends_with(host)
 }
 
 /// How a chunk's numbers read in the merged tables.
@@ -221,14 +188,8 @@ pub struct Merged {
     sole: FxHashMap<(u32, u64), u32>,
     // Who uses an address, and since when.
     users: FxHashMap<u64, FxHashMap<u32, Since>>,
-    // Since when an address is known to be used by more than one process.
-    shared: Option<Since>,
     // Since when a process is known to use any address.
     using: FxHashMap<u32, Since>,
-    // Processes whose headers were only seen with other text glued to them, by pid.
-    nameless: FxHashMap<u64, Vec<u32>>,
-    // The processes of the input in hand.
-    here: FxHashSet<u32>,
     // The number of the input in hand.
     input: u32,
     /// Processes wrote over each other's bytes: a host at the start of a line may be glued too.
@@ -238,83 +199,13 @@ pub struct Merged {
 }
 
 impl Merged {
-    /// Nobody met yet whose calls are known, but who is who: a walk that comes after another gives
-    /// the same processes the same numbers, wherever the chunks end.
-    pub fn after(before: &Merged) -> Merged {
-        let Origins {
-            processes,
-            clean,
-            named,
-            ..
-        } = &before.origins;
-        Merged {
-            origins: Origins {
-                processes: processes.clone(),
-                clean: clean.clone(),
-                named: named.clone(),
-                ..Origins::default()
-            },
-            overwritten: before.overwritten,
-            ..Merged::default()
-        }
-    }
-
-    /// The same where only the names are left of what was met.
-    pub fn after_names(names: &[Process]) -> Merged {
-        let mut merged = Merged::default();
-        for Process { host, pid } in names {
-            merged.origins.process(host, *pid, true);
-        }
-        merged
-    }
-
-    /// The number of a chunk's process: this is where text that is glued to a host is taken off,
-    /// for all that comes after.
-    fn process(&mut self, chunk: &Origins, at: u32) -> u32 {
-        let process = chunk.processes.get(at);
-        let clean = chunk.clean.get(at as usize).copied().unwrap_or(true);
-        let Some(pid) = process.pid.filter(|_| !clean) else {
-            return self.named(process);
-        };
-        if let Some(real) = chunk.glued(&process.host, pid) {
-            return self.named(chunk.processes.get(real));
-        }
-        if let Some(real) = self.origins.glued(&process.host, pid) {
-            return real;
-        }
-        let new = self.origins.process(&process.host, Some(pid), false);
-        let nameless = self.nameless.entry(pid).or_default();
-        if !nameless.contains(&new) {
-            nameless.push(new);
-        }
-        new
-    }
-
-    /// The number of a process whose name is sure. It may have been met without knowing it.
-    fn named(&mut self, process: &Process) -> u32 {
-        let nameless = process.pid.and_then(|pid| self.nameless.get_mut(&pid));
-        if let Some(nameless) = nameless
-            && self.origins.processes.find(process).is_none()
-        {
-            let name = |at: u32| &self.origins.processes.get(at).host;
-            let met = nameless
-                .iter()
-                .position(|&at| is_glued(name(at), &process.host));
-            if let Some(met) = met {
-                let at = nameless.swap_remove(met);
-                self.origins.processes.rename(at, process.clone());
-            }
-        }
-        self.origins.process(&process.host, process.pid, true)
-    }
-
     /// Adds a chunk that follows what was added before.
     pub fn add(&mut self, chunk: &Origins, inits: &[InitAt]) -> Renumbered {
         let mut to = Renumbered::default();
-        for at in 0..chunk.processes.items().len() as u32 {
-            to.processes.push(self.process(chunk, at));
+        for (process, &clean) in chunk.processes.items().iter().zip(&chunk.clean) {
+            to.processes
+                .push(self.origins.process(&process.host, process.pid, clean));
         }
-        self.here.extend(&to.processes);
         for place in chunk.places.items() {
             let process = to.processes[place.process as usize];
             to.places.push(self.origins.place(process, place.dev));
@@ -324,7 +215,7 @@ impl Merged {
         for at in inits {
             let process = to.processes[at.process as usize];
             let identity = self.identity(&at.init);
-            meaning.insert((at.process, at.init.comm, at.generation), identity);
+            meaning.insert((process, at.init.comm, at.generation), identity);
             self.uses(process, at.init.comm, at.at);
             self.twice.init(process, &at.init, at.at);
         }
@@ -338,9 +229,8 @@ impl Merged {
                     .copied()
                     .unwrap_or(0)
             } else {
-                let of = chunk.places.get(member.place).process;
                 meaning
-                    .get(&(of, member.comm, member.identity))
+                    .get(&(process, member.comm, member.identity))
                     .copied()
                     .unwrap_or(0)
             };
@@ -411,24 +301,6 @@ impl Merged {
     /// Begins the next input: what was learnt holds from its first byte.
     pub fn next_input(&mut self) {
         self.input += 1;
-        self.here.clear();
-    }
-
-    /// How many names of the input in hand begin with bytes of another line: of two names with one
-    /// pid the longer ends with the shorter, and begins as some line does.
-    pub fn ghosts(&self) -> u64 {
-        let name = |at: u32| &*self.origins.processes.get(at).host;
-        let begins = |rest: &[u8]| self.here.iter().any(|&at| name(at).starts_with(rest));
-        let is_ghost = |&&at: &&u32| {
-            let pid = self.origins.processes.get(at).pid;
-            let same = pid
-                .and_then(|pid| self.origins.named.get(&pid))
-                .into_iter()
-                .flatten();
-            let mut rests = same.filter_map(|&real| name(at).strip_suffix(name(real)));
-            rests.any(|rest| !rest.is_empty() && begins(rest))
-        };
-        self.here.iter().filter(is_ghost).count() as u64
     }
 
     /// The inputs in hand are read: see [`Twice::end`].
@@ -451,23 +323,15 @@ impl Merged {
             .or_else(|| self.sole_identity(process, real, member.comm))
     }
 
-    /// What `comm` is to the process `real`, if that is another one than `process` (a name that
-    /// begins with bytes of another line, wherever its lines are) and only one thing is known of
-    /// it. What was met before its process was known was met before its INIT lines.
+    /// What `comm` is to the process `real`, if that is another one than `process` (a glued
+    /// name of it) and only one thing is known of it.
     pub fn sole_identity(&self, process: u32, real: u32, comm: u64) -> Option<Identity> {
-        let is_other = process != real && self.origins.clean.get(process as usize) == Some(&true);
         let index = self
             .sole
             .get(&(real, comm))
-            .filter(|_| is_other)?
+            .filter(|_| process != real)?
             .checked_sub(1)?;
         Some(*self.identities.get(index))
-    }
-
-    /// True where an address is known before `at` to be used by more than one process: then it
-    /// does not tell which.
-    pub fn shares_addresses(&self, at: u64) -> bool {
-        self.shared.is_some_and(|since| self.position(since) < at)
     }
 
     /// True where a process is known before `at` to use some address.
@@ -486,6 +350,12 @@ impl Merged {
     /// (`0mew0`) is the host that was seen clean with the same pid (`mew0`).
     pub fn aliases(&self) -> Vec<u32> {
         let processes = self.origins.processes.items();
+        let mut clean_of: FxHashMap<u64, Vec<u32>> = FxHashMap::default();
+        for (at, process) in (0_u32..).zip(processes) {
+            if let (Some(pid), true) = (process.pid, self.origins.clean[at as usize]) {
+                clean_of.entry(pid).or_default().push(at);
+            }
+        }
         let real = |(at, process): (u32, &Process)| {
             let clean = self.origins.clean[at as usize];
             if clean && !self.overwritten {
@@ -497,7 +367,7 @@ impl Merged {
                 let longer = process.host.len() > host.len() && process.host.ends_with(host);
                 longer || (!clean && host.ends_with(&process.host))
             };
-            let candidates = process.pid.and_then(|pid| self.origins.named.get(&pid));
+            let candidates = process.pid.and_then(|pid| clean_of.get(&pid));
             let length = |c: &u32| processes[*c as usize].host.len();
             let those = candidates.into_iter().flatten().filter(fits);
             // Of glued names the shortest has nothing glued to it.
@@ -533,8 +403,7 @@ impl Merged {
         }
     }
 
-    /// A process is known to use an address, at a position of the input in hand.
-    pub fn uses(&mut self, process: u32, comm: u64, at: u64) {
+    fn uses(&mut self, process: u32, comm: u64, at: u64) {
         let now = Since {
             input: self.input,
             at,
@@ -542,13 +411,6 @@ impl Merged {
         let users = self.users.entry(comm).or_default();
         let since = users.entry(process).or_insert(now);
         *since = now.min(*since);
-        if users.len() > 1 && self.shared.is_none_or(|shared| now < shared) {
-            // A host's name may have bytes glued to it.
-            let pid = |process: u32| self.origins.processes.get(process).pid;
-            let others = users.iter().filter(|&(&user, _)| pid(user) != pid(process));
-            let first = others.map(|(_, &since)| since).min();
-            self.shared = first.map(|first| now.max(first)).or(self.shared);
-        }
         let since = self.using.entry(process).or_insert(now);
         *since = now.min(*since);
     }

@@ -96,8 +96,7 @@ impl Report {
             self.pass(name, what);
         }
         for (name, read) in &found.again {
-            self.again
-                .push(format!("{name} is the same file as {read}"));
+            self.again.push(format!("{name} is {read}"));
         }
         for error in &found.failed {
             self.error(&error.to_string());
@@ -114,8 +113,8 @@ impl Report {
                 n => format!(" and in {n} more inputs"),
             };
             self.warn(&format!(
-                "{input}: the same calls of the same processes are also in {}{more}: they are \
-                 counted twice; leave one of the inputs out",
+                "{input}: calls of it are also in {}{more} and are counted twice: leave one of the \
+                 inputs out",
                 again.of
             ));
         }
@@ -160,8 +159,8 @@ impl Report {
             self.unfinished += 1;
             if self.unfinished <= NAMES {
                 self.note(&format!(
-                    "{input}: the last line is unfinished, as in a log that is still written or of a \
-                     job that was killed: it is not counted"
+                    "{input}: the last line is not finished, as in a log that is still written or of \
+                     a job that was killed: what it would say is not counted"
                 ));
             }
         }
@@ -184,19 +183,13 @@ impl Report {
                 counted(account.ray_lines, "line")
             ));
         }
-        if account.block_writers > 0 {
-            let unended = match account.block_unended {
-                0 => String::new(),
-                n => format!(" (the ends of {n} more are not in the log)"),
-            };
+        if account.block_lines > 0 {
             self.note(&format!(
-                "{input}: standard output was block-buffered: {} process{} wrote in blocks of \
-                 {BLOCK} bytes; {} lines cut at block ends were put together again{unended}. Calls \
-                 may be counted to a later step (the step lines overtook them): rerun with \
+                "{input}: standard output was block-buffered: {} processes wrote in blocks of \
+                 {BLOCK} bytes; {} lines cut at block ends were put together again. Calls may be \
+                 counted to a later step (the step lines overtook them): rerun with \
                  PYTHONUNBUFFERED=1",
-                account.block_writers,
-                if account.block_writers == 1 { "" } else { "es" },
-                account.block_lines
+                account.block_writers, account.block_lines
             ));
         } else if account.spliced > 0 {
             self.warn(&format!(
@@ -204,14 +197,6 @@ impl Report {
                  block-buffered, so up to 4 KiB of calls may be counted to the step after theirs; \
                  rerun with PYTHONUNBUFFERED=1",
                 account.spliced
-            ));
-        }
-        if account.truncated > 0 {
-            self.note(&format!(
-                "{input}: NCCL itself truncated {} line{}: it prints at most 1,023 bytes of a line \
-                 before 2.29.2, RCCL about 2,100; no call is affected",
-                account.truncated,
-                if account.truncated == 1 { "" } else { "s" }
             ));
         }
         if account.dropped > 0 {
@@ -264,11 +249,13 @@ impl Report {
     /// damaged.
     pub fn finish(&self) {
         if let Some(passed) = self.passed() {
-            self.note(&format!("files that are no logs are passed over: {passed}"));
+            self.note(&format!("passed over, not being logs: {passed}"));
         }
         if self.unfinished > NAMES {
             let more = self.unfinished - NAMES;
-            self.note(&format!("{more} more inputs have an unfinished last line"));
+            self.note(&format!(
+                "{more} more inputs have a last line that is not finished"
+            ));
         }
         if self.twice > NAMES {
             let more = self.twice - NAMES;
@@ -278,19 +265,14 @@ impl Report {
         }
         if self.again.all > 0 {
             let again = self.again.list();
-            self.note(&format!("files with several names are read once: {again}"));
+            self.note(&format!("read once, being the same file: {again}"));
         }
         let t = &self.total;
         if self.verbose || t.damaged > 0 {
-            let sound = t.call_lines + t.other + t.truncated + t.foreign;
-            debug_assert_eq!(sound + t.repaired + t.damaged, t.lines);
-            let truncated = match t.truncated {
-                0 => String::new(),
-                n => format!(" + {n} truncated by NCCL"),
-            };
+            let lines = t.call_lines + t.other + t.foreign + t.repaired + t.damaged;
+            debug_assert_eq!(lines, t.lines);
             let line = format!(
-                "{} lines = {} calls + {} other NCCL{truncated} + {} foreign + {} repaired + {} \
-                 damaged{}",
+                "{} lines = {} calls + {} other NCCL + {} foreign + {} repaired + {} damaged{}",
                 t.lines,
                 t.call_lines,
                 t.other,

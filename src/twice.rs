@@ -6,7 +6,7 @@
 //! with the first call of its step. Addresses and opCounts are in them, so that another run of
 //! the same job shares none. Where NCCL does not count (one node, since 2.27), every step's calls
 //! are the same text: a second part of a rotated log may begin with the call that the first began
-//! with. So a first call counts only where something else speaks for it: see [`Shared::is_twice`].
+//! with. So a first call counts only where something else speaks for it: see `Shared::is_twice`.
 
 use crate::grammar::coll;
 use crate::grammar::message::init::{Event, Init};

@@ -53,15 +53,6 @@ pub struct Header<'a> {
     pub level: Level,
 }
 
-impl Header<'_> {
-    /// Takes the bytes before `start`, which is in its host, off it: they are another line's.
-    pub fn begin(&mut self, start: usize) {
-        let glued = start.saturating_sub(self.start).min(self.host.len());
-        self.host = &self.host[glued..];
-        self.start += glued;
-    }
-}
-
 /// The longest text between `[dev] ` and `NCCL `: a WARN's file may be an absolute path.
 const LONGEST_PLACE: usize = 400;
 

@@ -35,8 +35,9 @@ pub(super) fn encoding(head: &[u8]) -> Option<&'static Encoding> {
     match head {
         // UTF-32 begins as UTF-16 does.
         [0xff, 0xfe, 0, 0, ..] => None,
-        [0xff, 0xfe, ..] => Some(UTF_16LE),
-        [0xfe, 0xff, ..] => Some(UTF_16BE),
+        // The mark alone proves nothing: in a log most letters have a zero beside them.
+        [0xff, 0xfe, rest @ ..] if is_mostly_zero(rest, 1) => Some(UTF_16LE),
+        [0xfe, 0xff, rest @ ..] if is_mostly_zero(rest, 0) => Some(UTF_16BE),
         _ => {
             let head = &head[..head.len().min(LOOK)];
             let is_letter = |&b: &u8| matches!(b, b'\t' | b'\n' | b'\r' | 0x1b | 0x20..0x7f);
@@ -51,6 +52,13 @@ pub(super) fn encoding(head: &[u8]) -> Option<&'static Encoding> {
             }
         }
     }
+}
+
+/// True where at least half of the pairs of `bytes` have a zero at `place`.
+fn is_mostly_zero(bytes: &[u8], place: usize) -> bool {
+    let pairs = bytes.chunks_exact(2);
+    let all = pairs.len();
+    2 * pairs.filter(|pair| pair[place] == 0).count() >= all
 }
 
 #[cfg(test)]

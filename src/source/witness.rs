@@ -217,41 +217,6 @@ mod tests {
         Ok(out)
     }
 
-    /// Gives a few bytes at a time, and between them is interrupted.
-    struct Stutter<'b>(&'b [u8], bool);
-
-    impl Read for Stutter<'_> {
-        fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-            self.1 = !self.1;
-            if self.1 {
-                return Err(io::ErrorKind::Interrupted.into());
-            }
-            let n = to.len().min(1000);
-            self.0.read(&mut to[..n])
-        }
-    }
-
-    #[test]
-    fn an_interrupted_read_is_tried_again() {
-        let log = text(5000, 1);
-        let witness = Arc::new(Witness::new("a.log".into()));
-        for _ in 0..2 {
-            let (mut pass, mut all) = (
-                Pass::new(Stutter(&log, false), Arc::clone(&witness)),
-                vec![],
-            );
-            let mut piece = [0; 700];
-            // Not `read_to_end`, which would itself try again.
-            loop {
-                match pass.read(&mut piece).unwrap() {
-                    0 => break,
-                    n => all.extend_from_slice(&piece[..n]),
-                }
-            }
-            assert!(all == log);
-        }
-    }
-
     fn text(len: usize, seed: u32) -> Vec<u8> {
         let mix = |i: usize| (i as u32 ^ seed).wrapping_mul(2_654_435_761) >> 24;
         (0..len).map(|i| mix(i) as u8).collect()

@@ -54,10 +54,7 @@ fn a_file_with_several_names_is_read_once() {
             let out = run_in(work.dir(), program, inputs).ends(0);
             assert_eq!(out.text(), once.text(), "{program} {inputs:?}");
             assert!(!out.stderr.contains(TWICE), "{program}: {}", out.stderr);
-            out.says(&[
-                "note: files with several names are read once: ",
-                "logs/run1.log",
-            ]);
+            out.says(&["note: read once, being the same file: ", "logs/run1.log"]);
         }
     }
     // Two sides of a comparison are two.
@@ -70,10 +67,7 @@ fn a_file_with_several_names_is_read_once() {
 fn all_warn(work: &Work, inputs: &[&str], pair: [&str; 2]) {
     for program in READERS {
         let out = run_in(work.dir(), program, inputs).calm();
-        let said = format!(
-            "{}: the same calls of the same processes are also in {}",
-            pair[1], pair[0]
-        );
+        let said = format!("{}: calls of it are also in {}", pair[1], pair[0]);
         assert!(
             out.stderr.contains(&said),
             "{program} {inputs:?}: {}",
@@ -107,7 +101,7 @@ fn a_copy_of_a_log_is_warned_of_packed_or_not() {
     all_warn(&work, &["a.log", "a.log.gz"], ["a.log", "a.log.gz"]);
     all_warn(&work, &["short.log", "a.log"], ["short.log", "a.log"]);
     let piped = sh(work.dir(), "nccl-hist a.log - < b.log");
-    piped.says(&["stdin: the same calls of the same processes are also in a.log"]);
+    piped.says(&["stdin: calls of it are also in a.log"]);
 }
 
 /// The lines of each process of a job, its step lines left out.
@@ -220,9 +214,7 @@ fn a_call_table_beside_its_log_or_its_copy_is_warned_of() {
             ["w1.csv", "w3.csv"],
         ] {
             let out = run_in(work.dir(), program, &[a, b]).ends(0);
-            out.says(&[&format!(
-                "{b}: the same calls of the same processes are also in {a}"
-            )]);
+            out.says(&[&format!("{b}: calls of it are also in {a}")]);
         }
         let out = run_in(work.dir(), program, &["w1.csv", "w2.csv"]).ends(0);
         assert!(!out.stderr.contains(TWICE), "{program}: {}", out.stderr);
@@ -335,10 +327,10 @@ fn a_last_line_that_is_not_finished_is_a_note() {
             "< <(cat live.log)",
         ] {
             let out = sh(work.dir(), &format!("{program} {input}")).ends(0);
-            out.says(&["note: ", "the last line is unfinished"]);
+            out.says(&["note: ", "the last line is not finished"]);
         }
         let out = sh(work.dir(), &format!("{program} -q --strict live.log")).ends(0);
-        assert!(!out.stderr.contains("unfinished"), "{program}");
+        assert!(!out.stderr.contains("finished"), "{program}");
     }
     // Cut anywhere, it is never damage, and every line is accounted for.
     for cut in (at - 700..at).step_by(7) {
@@ -359,8 +351,11 @@ fn a_last_line_that_is_not_finished_is_a_note() {
         work.file(&format!("all/{i}.log"), log);
     }
     let out = run_in(work.dir(), "nccl-hist", &["all"]).ends(0);
-    assert_eq!(out.stderr.matches("the last line is unfinished").count(), 5);
-    out.says(&["4 more inputs have an unfinished last line"]);
+    assert_eq!(
+        out.stderr.matches("the last line is not finished").count(),
+        5
+    );
+    out.says(&["4 more inputs have a last line that is not finished"]);
 }
 
 #[test]
@@ -620,7 +615,7 @@ fn the_lines_of_a_table_add_up_and_damage_has_its_line() {
             &["-v"],
             format!("op,count,datatype,time\nSend,1,int8,\n{cut}"),
         );
-        let out = out.ends(0).says(&["the last line is unfinished"]);
+        let out = out.ends(0).says(&["the last line is not finished"]);
         assert_eq!(
             (Account::of(&out).lines, Account::of(&out).calls),
             (3, 1),

@@ -35,7 +35,7 @@ fn an_unknown_step_line_is_proposed_and_its_pattern_works_when_pasted() {
     assert!(out.stdout.is_empty());
     let out = out.says(&[
         "begin again 5 times while the log goes on",
-        "no step is in the input",
+        "the input has no step lines",
         "None is taken unless you say so",
         "1. 30 lines, 10 to 300 by 10:",
         "it's pass no.    10/ 300",

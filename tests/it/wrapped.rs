@@ -255,7 +255,10 @@ fn the_bare_log_says_what_it_should() {
 }
 
 /// All lines in one of the file.
-const IN_ONE: [(&str, fn(&[String]) -> String); 3] = [
+/// A name, and how lines are put into one.
+type InOne = (&'static str, fn(&[String]) -> String);
+
+const IN_ONE: [InOne; 3] = [
     ("a list", |lines| {
         let all: Vec<String> = lines.iter().map(|l| format!("{l}\n")).collect();
         serde_json::to_string(&all).unwrap()

@@ -160,7 +160,7 @@ fn lines(text: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
 /// A cheap look: false is certain.
 #[inline]
 fn is_suspect(line: &[u8]) -> bool {
-    let (Some(first), Some(last)) = (line.first(), line.last()) else {
+    let (Some(first), Some(last)) = (line.first(), line.trim_ascii_end().last()) else {
         return false;
     };
     // `#033[` and `^[` are ESC as rsyslog and `cat -v` print it; Ray's words end with a link that
@@ -169,7 +169,7 @@ fn is_suspect(line: &[u8]) -> bool {
         || memchr3(b'&', b'#', b'^', line).is_some()
         || matches!(first, b'\'' | b'`' | 0xef)
         || matches!(last, b'`' | b'\'')
-        || (*last == b']' && line.ends_with(b" across cluster]"))
+        || (*last == b']' && line.trim_ascii_end().ends_with(b" across cluster]"))
         || (*last == b'm' && terminal::ends_with_lost(line))
         || (*last == b',' && line.ends_with(b"',"))
 }

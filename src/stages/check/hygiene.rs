@@ -4,6 +4,7 @@ use super::finding::{About, Evidence, Finding, Severity, Spot, Sure};
 use super::walk::Walked;
 use super::words::{counted, verb};
 use crate::account::{Account, PLACES};
+use crate::scan;
 use crate::stages::net::all::First;
 
 /// What keeps every process's lines apart.
@@ -68,6 +69,7 @@ pub(crate) fn findings(number: u32, input: &Walked, account: &Account) -> Vec<Fi
                 .collect(),
         );
     } else if account.damaged > 0 {
+        let too_long = account.places.iter().all(|p| p.what == scan::TOO_LONG);
         told(
             "damaged_lines",
             format!(
@@ -75,26 +77,19 @@ pub(crate) fn findings(number: u32, input: &Walked, account: &Account) -> Vec<Fi
                 counted(account.damaged, "line"),
                 verb(account.damaged as usize, "is", "are")
             ),
-            (
-                "they begin as NCCL's lines do, and do not end so",
-                OWN_FILES,
-            ),
+            if too_long {
+                (
+                    "the first of them are cut by NCCL itself, which prints at most 1,023 bytes of a \
+                     line",
+                    "nothing; NCCL prints longer lines since 2.29.2",
+                )
+            } else {
+                (
+                    "they begin as NCCL's lines do, and do not end so",
+                    OWN_FILES,
+                )
+            },
             places().collect(),
-        );
-    }
-    if account.truncated > 0 {
-        told(
-            "lines_truncated",
-            format!(
-                "NCCL itself truncated {}; no call is affected",
-                counted(account.truncated, "line")
-            ),
-            (
-                "they end where NCCL's own buffer does: it prints at most 1,023 bytes of a line, \
-                 RCCL about 2,100",
-                "nothing; NCCL prints longer lines since 2.29.2",
-            ),
-            line(firsts.truncated).into_iter().collect(),
         );
     }
     if account.torn > 0 {
@@ -114,7 +109,7 @@ pub(crate) fn findings(number: u32, input: &Walked, account: &Account) -> Vec<Fi
             line(firsts.torn).into_iter().collect(),
         );
     }
-    if account.block_writers > 0 || account.spliced > 0 {
+    if account.block_lines > 0 || account.spliced > 0 {
         let joined = firsts.block.map(|at| Evidence {
             at: Spot::Byte { input: number, at },
             text: None,

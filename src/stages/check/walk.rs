@@ -130,7 +130,6 @@ impl Visit for Partial<'_> {
 
     fn slot(&mut self) {
         self.communicators.slot();
-        self.net.slot();
         self.streams.slot();
         self.sums.slot();
     }

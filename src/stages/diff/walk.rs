@@ -46,7 +46,5 @@ impl Visit for Partial<'_> {
 
     fn slot(&mut self) {
         self.calls.slot();
-        self.net.slot();
-        self.tuning.slot();
     }
 }

@@ -5,10 +5,9 @@ use super::fold::{Claim, Comm, Coverage, Partial};
 use super::life::{Lives, Moment};
 use super::link::{Channels, Way};
 use super::waiting::{self, Event, Held};
-use super::whose::{Late, Thread, Threads, Whose};
+use super::whose::{Thread, Threads, Whose};
 use crate::formats::log::Part;
 use crate::grammar::message::init::Init;
-use crate::join::Joined;
 use crate::origin::{Identity, Interner, Merged};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
@@ -54,45 +53,6 @@ struct Open {
     held: Held<Owner, First>,
 }
 
-/// A call of the chunk added whose line was torn.
-struct Torn {
-    slot: u32,
-    process: u32,
-    tid: Option<u64>,
-    member: u32,
-}
-
-impl Torn {
-    fn of(call: &Joined, merged: &Merged) -> Torn {
-        let place = merged.origins.members.get(call.member).place;
-        Torn {
-            slot: call.slot,
-            process: merged.origins.places.get(place).process,
-            tid: call.header().0,
-            member: call.member,
-        }
-    }
-}
-
-/// What is known of a chunk.
-struct Known<'a> {
-    merged: &'a Merged,
-    /// Merged member by the chunk's.
-    members: &'a [u32],
-    /// In the order of their slots.
-    torn: &'a [Torn],
-}
-
-impl Known<'_> {
-    /// The last torn call of a process, or of one thread of it, in some slots.
-    fn last(&self, process: u32, tid: Option<Option<u64>>, late: Late) -> Option<u32> {
-        let in_slots = |call: &&Torn| (late.from..late.to).contains(&call.slot);
-        let own = |call: &&Torn| call.process == process && tid.is_none_or(|tid| tid == call.tid);
-        let mut those = self.torn.iter().rev().filter(in_slots);
-        those.find(own).map(|call| call.member)
-    }
-}
-
 /// Whose a connection is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Owner {
@@ -110,18 +70,11 @@ impl All {
         let Part {
             mut visit,
             to,
-            joined,
             line: before,
             merged,
             ..
         } = part;
         visit.end();
-        let torn: Vec<Torn> = joined.iter().map(|call| Torn::of(call, merged)).collect();
-        let known = Known {
-            merged,
-            members: &to.members,
-            torn: &torn,
-        };
         let Partial {
             facts,
             links,
@@ -157,7 +110,8 @@ impl All {
         let mut found = Vec::with_capacity(links.len());
         for (link, (channels, line)) in links {
             let process = to.processes[link.process as usize];
-            let owner = self.owner(process, link.claim, &link.way, &known);
+            let claim = (link.whose, link.inits);
+            let owner = self.owner(process, claim, &link.way, merged, &to.members);
             found.push(((process, owner, link.way), channels, first(line)));
         }
         for (key, channels, first) in found {
@@ -167,7 +121,7 @@ impl All {
             let thread = (to.processes[process as usize], tid);
             let wait = |all: &mut Self, held: &mut Held<Claim, u64>| {
                 for (claim, way, channels, line) in held.take() {
-                    let owner = all.owner(thread.0, claim, &way, &known);
+                    let owner = all.owner(thread.0, claim, &way, merged, &to.members);
                     all.wait(thread, owner, way, channels, first(line));
                 }
             };
@@ -180,7 +134,7 @@ impl All {
             }
             wait(self, &mut of.open);
         }
-        self.keep(&threads, &to.processes, &known);
+        self.keep(&threads, &to.processes, &to.members);
         for (process, inits) in inits {
             let process = to.processes[process as usize];
             for (stage, init) in inits {
@@ -222,17 +176,18 @@ impl All {
     fn owner(
         &self,
         process: u32,
-        (whose, inits, late): Claim,
+        (whose, inits): Claim,
         way: &Way,
-        known: &Known<'_>,
+        merged: &Merged,
+        members: &[u32],
     ) -> Owner {
         let of_member = |member: u32| {
-            let member = known.merged.origins.members.get(member);
+            let member = merged.origins.members.get(member);
             let Identity {
                 rank,
                 nranks,
                 comm_id,
-            } = known.merged.identity_of(member)?;
+            } = merged.identity_of(member)?;
             Some(Comm {
                 comm_id,
                 comm: member.comm,
@@ -252,23 +207,14 @@ impl All {
                 rank,
                 nranks,
             }),
-            Whose::Call(member) => {
-                let torn = late.and_then(|late| known.last(process, Some(late.tid), late));
-                of_member(torn.unwrap_or(known.members[member as usize]))
-            }
+            Whose::Call(member) => of_member(members[member as usize]),
             Whose::Before { tid, init, call } => {
                 let thread = (process, tid);
-                let torn = late.and_then(|late| known.last(process, Some(tid), late));
-                let begun = self.inits.get(&thread).filter(|_| init && torn.is_none());
+                let begun = self.inits.get(&thread).filter(|_| init);
                 begun.map(Comm::of).or_else(|| {
-                    let own = torn.or(self.calls.get(&thread).copied());
-                    let any = || {
-                        let (member, from) = call.map_or((None, 0), |(m, from)| (Some(m), from));
-                        let after = late.map(|late| Late { from, ..late });
-                        let torn = after.and_then(|late| known.last(process, None, late));
-                        torn.or(member.map(|member| known.members[member as usize]))
-                    };
-                    own.or_else(any)
+                    let own = self.calls.get(&thread).copied();
+                    let any = call.map(|member| members[member as usize]);
+                    own.or(any)
                         .or_else(|| self.last.get(&process).copied())
                         .and_then(of_member)
                 })
@@ -282,19 +228,12 @@ impl All {
     }
 
     /// Keeps what threads were doing at the end of a chunk.
-    fn keep(&mut self, threads: &Threads, processes: &[u32], known: &Known<'_>) {
+    fn keep(&mut self, threads: &Threads, processes: &[u32], members: &[u32]) {
         let mut last: FxHashMap<u32, (u64, u32)> = FxHashMap::default();
         let mut own: FxHashMap<Thread, (u64, u32)> = FxHashMap::default();
-        let whole = threads.calls().map(|(process, tid, at, member)| {
+        for (process, tid, at, member) in threads.calls() {
             let process = processes[process as usize];
-            (process, tid, at, known.members[member as usize])
-        });
-        let torn = known.torn.iter().map(|call| {
-            let at = threads.slot_at(call.slot);
-            (call.process, call.tid, at, call.member)
-        });
-        for (process, tid, at, member) in whole.chain(torn) {
-            let call = (at, member);
+            let call = (at, members[member as usize]);
             let newest = last.entry(process).or_insert(call);
             *newest = call.max(*newest);
             let newest = own.entry((process, tid)).or_insert(call);

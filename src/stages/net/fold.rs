@@ -3,7 +3,7 @@
 use super::fact::{Fact, facts};
 use super::link::{Channels, Link, Way};
 use super::waiting::{Event, Held, Waiting};
-use super::whose::{Late, Thread, Threads, Whose};
+use super::whose::{Thread, Threads, Whose};
 use crate::grammar::message::Message;
 use crate::grammar::message::channel::Connection;
 use crate::grammar::message::graph::Graph;
@@ -13,9 +13,8 @@ use crate::scan::{Call, Said, Visit};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 
-/// Whose a connection may be, after how many INIT lines of its process in the chunk, and which
-/// torn lines may say otherwise.
-pub type Claim = (Whose, u32, Option<Late>);
+/// Whose a connection may be, and after how many INIT lines of its process in the chunk.
+pub(super) type Claim = (Whose, u32);
 
 /// One chunk's facts and connections.
 #[derive(Debug, Default)]
@@ -84,15 +83,15 @@ impl Partial {
         let (process, _) = thread;
         let way = Way::of(c);
         let channels = Channels::from([(c.channel, c.index.unwrap_or(0))]);
-        let (whose, late) = match c.of {
-            Some(tail) => (Whose::Address(tail.comm), None),
+        let whose = match c.of {
+            Some(tail) => Whose::Address(tail.comm),
             None => self.threads.whose(thread),
         };
         if matches!(whose, Whose::Address(_) | Whose::Init { .. }) {
-            return self.link(process, (whose, 0, None), way, channels, line);
+            return self.link(process, (whose, 0), way, channels, line);
         }
         let inits = self.inits.get(&process).map_or(0, Vec::len);
-        let claim = (whose, u32::try_from(inits).unwrap_or(u32::MAX), late);
+        let claim = (whose, u32::try_from(inits).unwrap_or(u32::MAX));
         self.calls_of(thread);
         match self.waiting.entry(thread).or_default().place() {
             Some(held) => held.add(claim, way, channels, line),
@@ -101,9 +100,11 @@ impl Partial {
     }
 
     fn link(&mut self, process: u32, claim: Claim, way: Way, channels: Channels, line: u64) {
+        let (whose, inits) = claim;
         let link = Link {
             process,
-            claim,
+            whose,
+            inits,
             way,
         };
         let (known, first) = self
@@ -146,7 +147,7 @@ impl Partial {
                         nranks: init.nranks,
                         comm_id: init.comm_id,
                     };
-                    (whose, 0, None)
+                    (whose, 0)
                 }
                 _ => claim,
             };
@@ -186,10 +187,6 @@ impl Visit for Partial {
     #[inline(always)]
     fn call(&mut self, call: &Call<'_>) {
         self.threads.call(call.member, call.process, call.tid);
-    }
-
-    fn slot(&mut self) {
-        self.threads.slot();
     }
 
     fn message(&mut self, said: &Said<'_>) {

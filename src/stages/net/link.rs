@@ -1,6 +1,6 @@
 //! Connections as their lines give them, and what they come to: who reaches whom over what.
 
-use super::fold::Claim;
+use super::whose::Whose;
 use crate::grammar::message::channel::{Connection, Side};
 use crate::grammar::message::transport::{Gdr, Transport};
 use std::collections::BTreeSet;
@@ -140,7 +140,9 @@ pub struct Link {
     /// The process that prints them.
     pub process: u32,
     /// Whose connection it is.
-    pub claim: Claim,
+    pub whose: Whose,
+    /// How many INIT lines the process had printed in the chunk, where that decides.
+    pub inits: u32,
     /// From where to where, over what.
     pub way: Way,
 }
