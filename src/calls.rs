@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::fold;
 use crate::formats::{self, Format, log, rows};
 use crate::origin::{Interner, Member, Merged};
+use crate::placement::Methods;
 use crate::report::Report;
 use crate::scan::{Had, Visit};
 use crate::source::{self, Input, Origin, Texts};
@@ -162,13 +163,15 @@ struct Collector<'o> {
     /// Who made a row's calls, by the hash of who that is.
     rows_by: FxHashMap<u64, u32>,
     present: Present,
+    /// How calls were placed.
+    methods: Methods,
 }
 
 impl<'o> Collector<'o> {
     fn new(options: &'o Options, tally: &'o tally::Options) -> Self {
         Collector {
             options,
-            tally: Tally::new(tally.clone()),
+            tally: Tally::new(tally.clone(), options.log.jobs),
             tally_options: tally,
             merged: Merged::default(),
             logged: Gathering::default(),
@@ -176,6 +179,7 @@ impl<'o> Collector<'o> {
             who: Interner::default(),
             rows_by: FxHashMap::default(),
             present: Present::default(),
+            methods: Methods::default(),
         }
     }
 
@@ -257,6 +261,7 @@ impl<'o> Collector<'o> {
     fn log(&mut self, input: &Input, report: &mut Report, progress: &dyn Progress) -> Result<()> {
         self.tally.clear();
         let (tally, options) = (&mut self.tally, self.tally_options);
+        let steps = &self.options.timeline;
         let log = log::read(
             input,
             &self.options.log,
@@ -264,7 +269,7 @@ impl<'o> Collector<'o> {
             || Partial::new(options),
             |bytes| progress.advance(bytes),
             |part| {
-                tally.merge(part.visit, part.gap, part.to, part.joined);
+                tally.merge(part, steps);
                 Ok(())
             },
         )?;
@@ -280,14 +285,14 @@ impl<'o> Collector<'o> {
         progress: &dyn Progress,
     ) -> Result<log::Log> {
         self.tally.clear();
-        let tally = &mut self.tally;
+        let (tally, steps) = (&mut self.tally, &self.options.timeline);
         log.merge(
             name,
             self.options.log.strict,
             &mut self.merged,
             |bytes| progress.advance(bytes),
             |part| {
-                tally.merge(part.visit, part.gap, part.to, part.joined);
+                tally.merge(part, steps);
                 Ok(())
             },
         )
@@ -311,6 +316,7 @@ impl<'o> Collector<'o> {
         }
         let timeline = timeline::resolve(&log.marks, &self.options.timeline);
         self.present.add(&timeline);
+        self.methods.add(self.tally.place(&timeline, &self.merged).methods);
         timeline
     }
 

@@ -300,6 +300,7 @@ pub mod grammar;
 pub mod groups;
 pub mod join;
 pub mod origin;
+pub mod placement;
 pub mod progress;
 pub mod records;
 pub mod render;

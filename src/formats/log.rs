@@ -48,6 +48,8 @@ pub struct Part<'a, V> {
     pub line: u64,
     /// Everyone met so far.
     pub merged: &'a Merged,
+    /// The input's marks so far.
+    pub marks: &'a [MarkAt],
 }
 
 impl<'a, V> Part<'a, V> {
@@ -67,6 +69,7 @@ impl<'a, V> Part<'a, V> {
             gap: self.gap,
             line: self.line,
             merged: self.merged,
+            marks: self.marks,
         }
     }
 }
@@ -74,7 +77,7 @@ impl<'a, V> Part<'a, V> {
 impl Log {
     /// Adds what a chunk holds; it follows what was added before.
     pub fn add<'a, V>(
-        &mut self,
+        &'a mut self,
         scanned: Scanned<V>,
         merged: &'a mut Merged,
         to: &'a mut Renumbered,
@@ -120,6 +123,7 @@ impl Log {
             gap,
             line,
             merged,
+            marks: &self.marks,
         }
     }
 

@@ -1,6 +1,5 @@
 //! nccl-steps: the lines of chosen steps, byte for byte, or one row a step.
 
-use super::skew::Astray;
 use super::survey::{Sum, Survey, survey};
 use crate::calls::{self, Options, Progress};
 use crate::error::{Error, Result};
@@ -8,7 +7,7 @@ use crate::origin::Merged;
 use crate::render::{Cell, Grid};
 use crate::report::Report;
 use crate::source::{Input, Origin};
-use crate::timeline::{self, Gap, Marker, Present, Timeline};
+use crate::timeline::{Gap, Marker, Present, Timeline};
 use std::io::{Read, Write};
 
 /// A log whose steps are known.
@@ -16,8 +15,6 @@ struct Surveyed {
     input: Input,
     survey: Survey,
     timeline: Timeline,
-    /// Calls on the wrong side of step lines, where the log tells.
-    astray: Option<Astray>,
 }
 
 fn all(
@@ -30,24 +27,19 @@ fn all(
     let mut logs = Vec::new();
     calls::each(origins, options.source, report, |input, report| {
         let input = input.rewindable()?;
-        let survey = survey(&input, &options.log, &mut merged, |b| progress.advance(b))?;
+        let survey = survey(&input, options, &mut merged, |b| progress.advance(b))?;
         let name = input.name();
         report.input(&name, &survey.log.account);
         if survey.log.account.lines == 0 {
             calls::no_calls(&name, 0, report);
         }
-        let timeline = timeline::resolve(&survey.log.marks, &options.timeline);
+        let timeline = survey.timeline.clone();
         calls::said(&name, &timeline, report);
         calls::stamps(&name, &timeline, report);
-        let astray = survey.astray(&merged, &timeline);
-        if let Some(astray) = &astray {
-            astray.said(&name, survey.log.account.calls, report);
-        }
         logs.push(Surveyed {
             input,
             survey,
             timeline,
-            astray,
         });
         Ok(())
     })?;
@@ -153,9 +145,8 @@ fn copy(input: &Input, ranges: &[(u64, u64)], out: &mut dyn Write) -> Result<()>
     Ok(())
 }
 
-/// The columns of `--list`; `steps` is how many steps a row stands for, `astray` how many calls
-/// stand on the wrong side of its line, at least.
-const COLUMNS: [&str; 10] = [
+/// The columns of `--list`; `steps` is how many steps a row stands for.
+const COLUMNS: [&str; 9] = [
     "segment",
     "step",
     "first_line",
@@ -165,7 +156,6 @@ const COLUMNS: [&str; 10] = [
     "time_s",
     "tflops_per_gpu",
     "steps",
-    "astray",
 ];
 
 /// One row a step, and one for each stretch between steps and behind the last that has calls, so
@@ -204,8 +194,6 @@ struct Stretch {
     kind: Gap,
     lines: (u64, u64),
     sum: Sum,
-    /// The last of them.
-    last: usize,
 }
 
 fn stretches(log: &Surveyed, options: &Options) -> Vec<Stretch> {
@@ -224,18 +212,16 @@ fn stretches(log: &Surveyed, options: &Options) -> Vec<Stretch> {
             Some(mark) if starts => mark.line,
             Some(mark) => mark.line + 1,
         };
-        let sum = log.survey.sums.sum(gap);
+        let sum = log.survey.sum(gap);
         match out.last_mut() {
             Some(before) if before.kind == kind => {
                 before.lines.1 = last;
-                before.last = gap;
                 before.sum.merge(sum);
             }
             _ => out.push(Stretch {
                 kind,
                 lines: (first, last),
                 sum,
-                last: gap,
             }),
         }
     }
@@ -255,11 +241,6 @@ impl Stretch {
             Gap::Step(i) => log.timeline.steps.get(i as usize),
             _ => None,
         };
-        let astray = log
-            .astray
-            .as_ref()
-            .and_then(|a| a.at.get(&self.last))
-            .copied();
         let name = match self.kind {
             Gap::Step(_) => step.map(|s| s.step).into(),
             Gap::Between => "between".into(),
@@ -277,7 +258,6 @@ impl Stretch {
             step.and_then(|s| s.time_s).into(),
             step.and_then(|s| s.tflops).into(),
             step.map(|s| s.steps).into(),
-            astray.into(),
         ]
     }
 }

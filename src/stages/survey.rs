@@ -4,14 +4,17 @@
 use super::rhythm::{self, Odd};
 use super::skew::{Astray, Counts, Skew};
 use crate::account::Account;
+use crate::calls::Options;
 use crate::error::Result;
 use crate::formats::log::{self, Log};
 use crate::join::Joined;
 use crate::origin::{Merged, Renumbered};
+use crate::placement::{Placement, Placer, Recorder, Streams};
 use crate::records::Datatype;
 use crate::scan::{Call, Visit};
 use crate::source::Input;
-use crate::timeline::Timeline;
+use crate::timeline::{self, Timeline};
+use std::collections::BTreeMap;
 
 /// Calls and their bytes (API basis; those of unknown datatypes are left out).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -72,14 +75,18 @@ impl Visit for Partial {
 pub struct Survey {
     /// Its marks and its account.
     pub log: Log,
-    /// Its calls by gap.
-    pub sums: Sums,
+    /// Its steps.
+    pub timeline: Timeline,
+    /// The gap that each call was made in.
+    pub placement: Placement,
+    /// The calls of each gap that has any.
+    sums: BTreeMap<usize, Sum>,
 }
 
 impl Survey {
-    /// See [`Sums::astray`].
-    pub fn astray(&self, merged: &Merged, timeline: &Timeline) -> Option<Astray> {
-        self.sums.astray(&self.log.account, merged, timeline)
+    /// The calls that were made in a gap.
+    pub fn sum(&self, gap: usize) -> Sum {
+        self.sums.get(&gap).copied().unwrap_or_default()
     }
 }
 
@@ -93,14 +100,6 @@ pub struct Sums {
 }
 
 impl Sums {
-    /// The calls of a gap.
-    pub fn sum(&self, gap: usize) -> Sum {
-        match self.by_gap.binary_search_by_key(&gap, |(g, _)| *g) {
-            Ok(at) => self.by_gap[at].1,
-            Err(_) => Sum::default(),
-        }
-    }
-
     fn put(&mut self, gap: usize, sum: Sum) {
         let at = self.by_gap.partition_point(|(g, _)| *g < gap);
         match self.by_gap.get_mut(at) {
@@ -171,20 +170,45 @@ impl Sums {
     }
 }
 
-/// Walks `input` once.
+/// Walks `input` once; `by_position` places calls by the position of their lines alone.
 ///
 /// # Errors
 /// As [`log::read`].
 pub fn survey(
     input: &Input,
-    options: &log::Options,
+    options: &Options,
     merged: &mut Merged,
     progress: impl Fn(u64),
 ) -> Result<Survey> {
-    let mut sums = Sums::default();
-    let log = log::read(input, options, merged, Partial::default, progress, |part| {
-        sums.add(part.visit, part.gap, part.to, part.merged, part.joined);
-        Ok(())
-    })?;
-    Ok(Survey { log, sums })
+    let mut sums: BTreeMap<usize, Sum> = BTreeMap::new();
+    let mut take = |calls: &Streams, cuts: &[Vec<(u32, u32)>]| {
+        for (gap, kinds, counts) in calls.each(cuts) {
+            let sum = sums.entry(gap as usize).or_default();
+            for (&kind, &count) in kinds.iter().zip(counts) {
+                sum.add(calls.kinds()[kind as usize].datatype, count);
+            }
+        }
+    };
+    let mut placer = Placer::of(options.log.jobs);
+    placer.by_position(options.timeline.by_position);
+    let log = log::read(
+        input,
+        &options.log,
+        merged,
+        Recorder::default,
+        progress,
+        |part| {
+            let (calls, part) = part.taken();
+            placer.add(calls, &part, &options.timeline, &mut take);
+            Ok(())
+        },
+    )?;
+    let timeline = timeline::resolve(&log.marks, &options.timeline);
+    let placement = placer.end(&timeline, merged, &mut take);
+    Ok(Survey {
+        log,
+        timeline,
+        placement,
+        sums,
+    })
 }

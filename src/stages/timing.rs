@@ -1,9 +1,9 @@
 //! nccl-timing: step time and TFLOP/s per GPU as the trainer prints them.
 
 use super::spread::Spread;
-use super::survey::survey;
 use crate::calls::{self, Options, Progress};
 use crate::error::{Error, Result};
+use crate::formats::log;
 use crate::origin::Merged;
 use crate::render::{Cell, Grid};
 use crate::report::Report;
@@ -25,14 +25,21 @@ pub fn steps(
     let mut present = Present::default();
     let mut steps = Vec::new();
     calls::each(origins, options.source, report, |input, report| {
-        let survey = survey(&input, &options.log, &mut merged, |b| progress.advance(b))?;
-        report.input(&input.name(), &survey.log.account);
+        let log = log::read(
+            &input,
+            &options.log,
+            &mut merged,
+            || (),
+            |bytes| progress.advance(bytes),
+            |_| Ok(()),
+        )?;
+        report.input(&input.name(), &log.account);
         // The values of a line are its own step's, also where the line lags behind the calls.
         let as_printed = timeline::Options {
             as_printed: true,
             ..options.timeline.clone()
         };
-        let timeline = timeline::resolve(&survey.log.marks, &as_printed);
+        let timeline = timeline::resolve(&log.marks, &as_printed);
         calls::stamps(&input.name(), &timeline, report);
         if timeline.interval() > 1 {
             report.note(&format!(

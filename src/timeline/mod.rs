@@ -30,6 +30,9 @@ pub struct Options {
     /// Take the lines as they are printed, for their values: a line that lags behind its step
     /// is not moved to its calls.
     pub as_printed: bool,
+    /// Take the calls between two step lines for the step's, whichever rank made them, and do not
+    /// look which step each rank made them in (`--by-position`).
+    pub by_position: bool,
 }
 
 /// What a gap is.

@@ -263,7 +263,7 @@ impl Visit for Both<'_> {
 /// Walks a log in pieces of about `size` bytes.
 fn hashed(log: &str, size: usize) -> Hashed {
     let tally = communicators::tally_options(false);
-    let mut gathered = communicators::Gathered::new(&tally);
+    let mut gathered = communicators::Gathered::new(&tally, 1);
     gathered.begin_input("a".to_owned());
     let mut all = streams::Streams::default();
     let new = || {
@@ -271,11 +271,12 @@ fn hashed(log: &str, size: usize) -> Hashed {
         Both(partial, streams::Partial::default())
     };
     let merged = pieces::walk(log.as_bytes(), size, new, |part| {
-        let Both(named, calls) = part.visit;
+        let (Both(named, calls), part) = part.taken();
         all.add(&calls, part.to, part.merged, part.joined, 0);
-        gathered.add(named, (part.gap, part.line), part.to, part.joined);
+        gathered.add(part.with(named), &timeline::Options::default());
     });
-    gathered.end_input(&timeline::resolve(&[], &timeline::Options::default()), None);
+    let steps = timeline::resolve(&[], &timeline::Options::default());
+    gathered.end_input(&steps, &merged, None);
     let found = gathered.finish(&merged);
     let compared = compare::compare(
         &found,

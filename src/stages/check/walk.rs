@@ -189,7 +189,7 @@ pub(crate) fn walk(
 ) -> Result<Seen> {
     let tally = communicators::tally_options(false);
     let mut merged = Merged::default();
-    let mut gathered = Gathered::new(&tally);
+    let mut gathered = Gathered::new(&tally, options.log.jobs);
     let mut all = net::all::All::default();
     let mut streams = Streams::default();
     let mut inputs: Vec<Walked> = Vec::new();
@@ -228,7 +228,7 @@ pub(crate) fn walk(
                 lines.add(visit.lines);
                 warnings.add(visit.warnings, &to.processes, number, part.line);
                 speakers.extend(to.processes.iter().copied());
-                gathered.add(visit.communicators, (part.gap, part.line), to, joined);
+                gathered.add(part.with(visit.communicators), &options.timeline);
                 streams.add(&visit.streams, to, merged, joined, number);
                 sums.add(visit.sums, part.gap, to, merged, joined);
                 all.add(part.with(visit.net));
@@ -236,7 +236,7 @@ pub(crate) fn walk(
             },
         )?;
         let timeline = timeline::resolve(&log.marks, &options.timeline);
-        gathered.end_input(&timeline, None);
+        gathered.end_input(&timeline, &merged, None);
         inputs.push(Walked {
             name: input.name(),
             astray: sums.astray(&log.account, &merged, &timeline),

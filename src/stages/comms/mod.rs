@@ -8,12 +8,13 @@ use crate::calls::{self, Options as Read, Progress, Who};
 use crate::error::{Error, Result};
 use crate::formats::{self, Format, rows};
 use crate::origin::Merged;
+use crate::placement::Placement;
 use crate::records::{Datatype, RedOp, has_redop, has_root};
 use crate::report::Report;
 use crate::source::{Input, Origin};
 use crate::table::{Row, csv_header};
 use crate::tally::{self, Key, NO_ROOT, NONE, Sizing, Value};
-use crate::timeline::{self, Present, Timeline, Window};
+use crate::timeline::{Present, Timeline, Window};
 use records::Seqs;
 use std::io::Write;
 
@@ -218,7 +219,9 @@ pub fn rows(
         .map_err(Error::Output)?;
     for plan in plans {
         match plan {
-            Plan::Log(input, timeline, aliases) => run.log(&input, &timeline, &aliases, out)?,
+            Plan::Log(input, timeline, placement, aliases) => {
+                run.log(&input, (&timeline, &placement), &aliases, out)?
+            },
             Plan::Table(input, format) => run.table(&input, format, report, out)?,
         }
     }
@@ -227,7 +230,7 @@ pub fn rows(
 
 /// What is known of an input before its rows are written.
 enum Plan {
-    Log(Input, Timeline, Vec<u32>),
+    Log(Input, Timeline, Placement, Vec<u32>),
     Table(Input, Format),
 }
 
@@ -255,20 +258,22 @@ impl Run<'_> {
         }
         let input = input.rewindable()?;
         let merged = &mut self.surveyed;
-        let survey = survey(&input, &self.read.log, merged, |b| progress.advance(b))?;
+        let survey = survey(&input, self.read, merged, |b| progress.advance(b))?;
         report.input(&input.name(), &survey.log.account);
         if survey.log.account.calls == 0 {
             calls::no_calls(&input.name(), survey.log.account.lines, report);
         }
-        let timeline = timeline::resolve(&survey.log.marks, &self.read.timeline);
+        let timeline = survey.timeline.clone();
         if self.read.window.is_some() {
             calls::said(&input.name(), &timeline, report);
         }
-        if let Some(astray) = survey.astray(&self.surveyed, &timeline) {
-            astray.said(&input.name(), survey.log.account.calls, report);
-        }
         present.add(&timeline);
-        Ok(Plan::Log(input, timeline, self.surveyed.aliases()))
+        Ok(Plan::Log(
+            input,
+            timeline,
+            survey.placement,
+            self.surveyed.aliases(),
+        ))
     }
 
     fn plan_table(&self, input: Input, format: Format, present: &mut Present) -> Result<Plan> {

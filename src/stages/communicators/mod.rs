@@ -19,8 +19,8 @@ mod wire;
 
 use crate::calls::{self, Options as Read, Progress};
 use crate::error::{Error, Result};
-use crate::join::Joined;
-use crate::origin::{Identity, Member, Merged, Process, Renumbered};
+use crate::formats::log::Part;
+use crate::origin::{Identity, Member, Merged, Process};
 use crate::records::Basis;
 use crate::report::Report;
 use crate::source::Origin;
@@ -110,7 +110,7 @@ pub fn read(
 ) -> Result<Found> {
     let tally = tally_options(read.window.is_some());
     let mut merged = Merged::default();
-    let mut all = Gathered::new(&tally);
+    let mut all = Gathered::new(&tally, read.log.jobs);
     let mut present = Present::default();
     calls::each(origins, read.source, report, |input, report| {
         all.begin_input(input.name());
@@ -123,7 +123,7 @@ pub fn read(
             || Partial::new(&tally),
             |bytes| progress.advance(bytes),
             |part| {
-                all.add(part.visit, (part.gap, part.line), part.to, part.joined);
+                all.add(part, &read.timeline);
                 Ok(())
             },
         )?;
@@ -133,7 +133,7 @@ pub fn read(
             calls::said(&input.name(), &timeline, report);
         }
         present.add(&timeline);
-        all.end_input(&timeline, window);
+        all.end_input(&timeline, &merged, window);
         Ok(())
     })?;
     if let Some(window) = &read.window {
@@ -159,9 +159,9 @@ pub(crate) struct Gathered {
 
 impl Gathered {
     /// Nothing read yet; the chunks are read with the same `tally`.
-    pub(crate) fn new(tally: &tally::Options) -> Gathered {
+    pub(crate) fn new(tally: &tally::Options, jobs: usize) -> Gathered {
         Gathered {
-            tally: Tally::new(tally.clone()),
+            tally: Tally::new(tally.clone(), jobs),
             sides: Sides::default(),
             calls: Bag::default(),
             steps: 0,
@@ -175,27 +175,27 @@ impl Gathered {
         self.inputs.push(name);
     }
 
-    /// Adds a chunk whose first gap and first line are these of the input, with the calls that were
-    /// joined.
-    pub(crate) fn add(
-        &mut self,
-        part: Partial<'_>,
-        (gap, line): (usize, u64),
-        to: &Renumbered,
-        joined: &[Joined],
-    ) {
-        let (calls, heard) = part.parts();
+    /// Adds a chunk.
+    pub(crate) fn add(&mut self, part: Part<'_, Partial<'_>>, steps: &timeline::Options) {
+        let (own, part) = part.taken();
+        let (calls, heard) = own.parts();
         let input = self.inputs.len().saturating_sub(1);
         let from = First {
             input: u32::try_from(input).unwrap_or(u32::MAX),
-            line,
+            line: part.line,
         };
-        self.sides.add(heard, to, from);
-        self.tally.merge(calls, gap, to, joined);
+        self.sides.add(heard, part.to, from);
+        self.tally.merge(part.with(calls), steps);
     }
 
     /// The input is read: its calls in `window` count.
-    pub(crate) fn end_input(&mut self, timeline: &Timeline, window: Option<&Window>) {
+    pub(crate) fn end_input(
+        &mut self,
+        timeline: &Timeline,
+        merged: &Merged,
+        window: Option<&Window>,
+    ) {
+        self.tally.place(timeline, merged);
         let inside = |step: &&timeline::Step| window.is_none_or(|w| w.contains(step.step));
         let steps = timeline.steps.iter().filter(inside).map(|s| s.steps);
         let steps = steps.fold(0, u64::saturating_add);

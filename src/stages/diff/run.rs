@@ -52,7 +52,7 @@ pub fn run(
     let mut gather = Gather {
         read,
         window,
-        tally: Tally::new(tally.clone()),
+        tally: Tally::new(tally.clone(), read.log.jobs),
         tally_options: &tally,
         edges: hist::Options::default().edges,
         merged: Merged::default(),
@@ -121,6 +121,7 @@ impl Gather<'_> {
         let options = self.tally_options;
         let (tally, sides) = (&mut self.tally, &mut self.sides);
         let (net, tuning) = (&mut self.net, &mut self.tuning);
+        let steps = &self.read.timeline;
         let log = log::read(
             input,
             &self.read.log,
@@ -135,7 +136,7 @@ impl Gather<'_> {
                     line: part.line,
                 };
                 sides.add(heard, part.to, from);
-                tally.merge(calls, part.gap, part.to, part.joined);
+                tally.merge(part.with(calls), steps);
                 net.add(part.with(own.net));
                 tuning.add(part.with(own.tuning));
                 Ok(())
@@ -146,6 +147,7 @@ impl Gather<'_> {
             calls::no_calls(&input.name(), 0, report);
         }
         let timeline = timeline::resolve(&log.marks, &self.read.timeline);
+        self.tally.place(&timeline, &self.merged);
         self.trainers
             .extend(timeline.trainer.map(|trainer| trainer.name()));
         self.present.add(&timeline);
