@@ -19,6 +19,8 @@ pub struct Recorder {
     /// By the chunk's process.
     pub(super) lists: Vec<List>,
     touched: Vec<u32>,
+    /// Where each call's line is, too.
+    lines: bool,
     gap: u32,
     /// For each slot: its gap, and how many calls each process had made.
     pub(super) slots: Vec<(u32, Box<[u32]>)>,
@@ -31,6 +33,8 @@ pub(super) struct List {
     pub(super) kinds: Vec<u32>,
     /// Each call's elements.
     pub(super) counts: Vec<u64>,
+    /// Where each call is in the input, if that is wanted.
+    pub(super) at: Vec<u64>,
     /// (gap, calls up to its end), of gaps with calls.
     pub(super) ends: Vec<(u32, u32)>,
     is_touched: bool,
@@ -45,6 +49,7 @@ impl Default for Recorder {
             recent: vec![u32::MAX; RECENT],
             lists: Vec::new(),
             touched: Vec::new(),
+            lines: false,
             gap: 0,
             slots: Vec::new(),
         }
@@ -52,6 +57,14 @@ impl Default for Recorder {
 }
 
 impl Recorder {
+    /// Keeps where each call's line is.
+    pub fn with_lines() -> Recorder {
+        Recorder {
+            lines: true,
+            ..Recorder::default()
+        }
+    }
+
     #[cold]
     fn find(&mut self, kind: Kind, place: usize) -> u32 {
         let next = self.kinds.len() as u32;
@@ -106,6 +119,9 @@ impl Visit for Recorder {
         let list = &mut self.lists[process];
         list.kinds.push(at);
         list.counts.push(coll.count);
+        if self.lines {
+            list.at.push(call.at);
+        }
         if !list.is_touched {
             list.is_touched = true;
             self.touched.push(call.process);

@@ -24,6 +24,9 @@ pub struct Kind {
     pub root: i64,
 }
 
+/// The place of a call whose line was torn: it is on two lines.
+const NOWHERE: u64 = u64::MAX;
+
 /// One process's calls.
 #[derive(Debug, Default)]
 pub(super) struct Stream {
@@ -31,6 +34,8 @@ pub(super) struct Stream {
     pub(super) kinds: Vec<u32>,
     /// Each call's elements.
     pub(super) counts: Vec<u64>,
+    /// Where each call is in the input, if that was kept; [`NOWHERE`] for a joined one.
+    at: Vec<u64>,
     /// (gap, calls up to its end) by position; of gaps with calls, both rising.
     pub(super) ends: Vec<(u32, u32)>,
 }
@@ -60,6 +65,7 @@ impl Stream {
     fn drop_first(&mut self, n: u32) {
         self.kinds.drain(..n as usize);
         self.counts.drain(..n as usize);
+        self.at.drain(..self.at.len().min(n as usize));
         self.ends.retain_mut(|(_, end)| {
             let is_left = *end > n;
             *end = end.saturating_sub(n);
@@ -214,6 +220,7 @@ impl Streams {
             Stream {
                 kinds: stream.kinds.split_off(at as usize),
                 counts: stream.counts.split_off(at as usize),
+                at: stream.at.split_off(stream.at.len().min(at as usize)),
                 ends: ends.into_iter().map(|(g, end)| (g, end - at)).collect(),
             }
         };
@@ -229,6 +236,7 @@ impl Streams {
             let before = stream.len();
             stream.kinds.extend(later.kinds);
             stream.counts.extend(later.counts);
+            stream.at.extend(later.at);
             let ends = later.ends.into_iter();
             stream.ends.extend(ends.map(|(gap, end)| (gap, before + end)));
         }
@@ -248,6 +256,28 @@ impl Streams {
                 (gap, &stream.kinds[range.clone()], &stream.counts[range])
             })
         })
+    }
+
+    /// Gives each call whose line is in another gap than the one it was made in: where its line
+    /// is, the gap of the line, the gap of the call.
+    pub fn moved(&self, cuts: &[Vec<(u32, u32)>], mut sink: impl FnMut(u64, u32, u32)) {
+        for (stream, cuts) in self.streams.iter().zip(cuts) {
+            let (mut from, mut ends) = (0, stream.ends.iter().peekable());
+            for &(gap, end) in cuts {
+                for number in from..end {
+                    while ends.next_if(|(_, end)| *end <= number).is_some() {}
+                    let (Some(&&(line, _)), Some(&at)) =
+                        (ends.peek(), stream.at.get(number as usize))
+                    else {
+                        continue;
+                    };
+                    if line != gap && at != NOWHERE {
+                        sink(at, line, gap);
+                    }
+                }
+                from = end;
+            }
+        }
     }
 
     /// What a kind's number means.
@@ -304,7 +334,8 @@ impl Stream {
                 let range = from.min(to) as usize..to as usize;
                 let of = |&kind: &u32| kinds.get(kind as usize).copied().unwrap_or(0);
                 this.kinds.extend(list.kinds[range.clone()].iter().map(of));
-                this.counts.extend_from_slice(&list.counts[range]);
+                this.counts.extend_from_slice(&list.counts[range.clone()]);
+                this.at.extend(list.at.get(range).unwrap_or_default());
                 from = from.max(to);
             };
             while let Some(late) = joined.next_if(|l| match in_gap {
@@ -314,6 +345,9 @@ impl Stream {
                 part(this, late.before.min(list.kinds.len() as u32));
                 this.kinds.push(late.kind);
                 this.counts.push(late.count);
+                if !this.at.is_empty() || !list.at.is_empty() {
+                    this.at.push(NOWHERE);
+                }
                 this.end_gap(gap + late.gap);
             }
             part(this, to);

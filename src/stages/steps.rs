@@ -8,7 +8,9 @@ use crate::render::{Cell, Grid};
 use crate::report::Report;
 use crate::source::{Input, Origin};
 use crate::timeline::{Gap, Marker, Present, Timeline};
-use std::io::{Read, Write};
+use std::io::Write;
+
+mod passed;
 
 /// A log whose steps are known.
 struct Surveyed {
@@ -20,6 +22,7 @@ struct Surveyed {
 fn all(
     origins: &[Origin],
     options: &Options,
+    lines: bool,
     report: &mut Report,
     progress: &dyn Progress,
 ) -> Result<Vec<Surveyed>> {
@@ -27,7 +30,7 @@ fn all(
     let mut logs = Vec::new();
     calls::each(origins, options.source, report, |input, report| {
         let input = input.rewindable()?;
-        let survey = survey(&input, options, &mut merged, |b| progress.advance(b))?;
+        let survey = survey(&input, options, lines, &mut merged, |b| progress.advance(b))?;
         let name = input.name();
         report.input(&name, &survey.log.account);
         if survey.log.account.lines == 0 {
@@ -64,18 +67,23 @@ pub fn lines(
     progress: &dyn Progress,
     out: &mut dyn Write,
 ) -> Result<()> {
-    for log in all(origins, options, report, progress)? {
-        let mut ranges: Vec<(u64, u64)> = Vec::new();
-        for (gap, kind) in log.timeline.gaps.iter().enumerate() {
-            if let Gap::Step(_) = kind
-                && let Some(step) = log.timeline.step_of(gap)
-                && options.window.is_none_or(|w| w.contains(step.step))
-            {
-                ranges.push(range(&log, gap, options.timeline.marker));
-            }
-        }
+    for log in all(origins, options, true, report, progress)? {
+        let wanted = |gap: usize| {
+            let step = log.timeline.step_of(gap);
+            step.is_some_and(|step| options.window.is_none_or(|w| w.contains(step.step)))
+        };
+        let gaps = (0..log.timeline.gaps.len()).filter(|&gap| wanted(gap));
+        let mut ranges: Vec<(u64, u64)> = gaps
+            .map(|gap| range(&log, gap, options.timeline.marker))
+            .collect();
         ranges.extend(&log.survey.log.init_lines);
-        copy(&log.input, &joined(ranges), out)?;
+        let moved = |&(at, line, gap): &(u64, u32, u32)| {
+            let (line, call) = (wanted(line as usize), wanted(gap as usize));
+            (line != call).then_some((at, call))
+        };
+        let mut moved: Vec<(u64, bool)> = log.survey.moved.iter().filter_map(moved).collect();
+        moved.sort_unstable();
+        passed::copy(&log.input, &joined(ranges), &moved, out)?;
     }
     Ok(())
 }
@@ -110,41 +118,6 @@ fn joined(mut ranges: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     out
 }
 
-fn copy(input: &Input, ranges: &[(u64, u64)], out: &mut dyn Write) -> Result<()> {
-    if let Some(bytes) = input.bytes() {
-        for &(from, to) in ranges {
-            let to = to.min(bytes.len() as u64) as usize;
-            out.write_all(&bytes[from as usize..to])
-                .map_err(Error::Output)?;
-        }
-        return Ok(());
-    }
-    let failed = |source| Error::Input {
-        path: input.name().into(),
-        cause: source,
-    };
-    let mut reader = input.reader()?;
-    let mut block = vec![0; 1 << 20];
-    let mut at = 0;
-    for &(from, to) in ranges {
-        while at < to {
-            let wanted = if at < from { from - at } else { to - at };
-            let len = usize::try_from(wanted)
-                .unwrap_or(usize::MAX)
-                .min(block.len());
-            let n = reader.read(&mut block[..len]).map_err(failed)?;
-            if n == 0 {
-                return Ok(());
-            }
-            if at >= from {
-                out.write_all(&block[..n]).map_err(Error::Output)?;
-            }
-            at += n as u64;
-        }
-    }
-    Ok(())
-}
-
 /// The columns of `--list`; `steps` is how many steps a row stands for.
 const COLUMNS: [&str; 9] = [
     "segment",
@@ -169,7 +142,7 @@ pub fn list(
     report: &mut Report,
     progress: &dyn Progress,
 ) -> Result<Grid> {
-    let logs = all(origins, options, report, progress)?;
+    let logs = all(origins, options, false, report, progress)?;
     let several = logs.len() > 1;
     let mut columns: Vec<String> = COLUMNS.map(str::to_owned).to_vec();
     if several {

@@ -81,6 +81,9 @@ pub struct Survey {
     pub placement: Placement,
     /// The calls of each gap that has any.
     sums: BTreeMap<usize, Sum>,
+    /// Calls whose line is in another gap than theirs, if lines were asked for: where the line
+    /// is, its gap, the call's gap.
+    pub moved: Vec<(u64, u32, u32)>,
 }
 
 impl Survey {
@@ -170,16 +173,18 @@ impl Sums {
     }
 }
 
-/// Walks `input` once; `by_position` places calls by the position of their lines alone.
+/// Walks `input` once. Where `lines` are wanted, keeps which of them are not in their call's gap.
 ///
 /// # Errors
 /// As [`log::read`].
 pub fn survey(
     input: &Input,
     options: &Options,
+    lines: bool,
     merged: &mut Merged,
     progress: impl Fn(u64),
 ) -> Result<Survey> {
+    let mut moved = Vec::new();
     let mut sums: BTreeMap<usize, Sum> = BTreeMap::new();
     let mut take = |calls: &Streams, cuts: &[Vec<(u32, u32)>]| {
         for (gap, kinds, counts) in calls.each(cuts) {
@@ -188,6 +193,7 @@ pub fn survey(
                 sum.add(calls.kinds()[kind as usize].datatype, count);
             }
         }
+        calls.moved(cuts, |at, line, gap| moved.push((at, line, gap)));
     };
     let mut placer = Placer::of(options.log.jobs);
     placer.by_position(options.timeline.by_position);
@@ -195,7 +201,7 @@ pub fn survey(
         input,
         &options.log,
         merged,
-        Recorder::default,
+        || if lines { Recorder::with_lines() } else { Recorder::default() },
         progress,
         |part| {
             let (calls, part) = part.taken();
@@ -210,5 +216,6 @@ pub fn survey(
         timeline,
         placement,
         sums,
+        moved,
     })
 }

@@ -258,7 +258,7 @@ impl Run<'_> {
         }
         let input = input.rewindable()?;
         let merged = &mut self.surveyed;
-        let survey = survey(&input, self.read, merged, |b| progress.advance(b))?;
+        let survey = survey(&input, self.read, false, merged, |b| progress.advance(b))?;
         report.input(&input.name(), &survey.log.account);
         if survey.log.account.calls == 0 {
             calls::no_calls(&input.name(), survey.log.account.lines, report);
