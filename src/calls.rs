@@ -316,7 +316,6 @@ impl<'o> Collector<'o> {
         }
         let timeline = timeline::resolve(&log.marks, &self.options.timeline);
         self.present.add(&timeline);
-        self.methods.add(self.tally.place(&timeline, &self.merged).methods);
         timeline
     }
 
@@ -327,6 +326,10 @@ impl<'o> Collector<'o> {
             Some(window) => step_of(gap).is_some_and(|s| window.contains(s)),
             None => true,
         };
+        if self.tally_options.steps {
+            let placed = self.tally.place(timeline, &self.merged, wanted);
+            self.methods.add(placed.methods);
+        }
         let logged = &mut self.logged;
         logged.next_input();
         let chunks = self.tally.gaps(wanted, |gap, key, value| {

@@ -328,7 +328,7 @@ mod tests {
                     tally.merge(part, &steps);
                 }
                 let gaps = (0..=passed.len() as u32).map(timeline::Gap::Step).collect();
-                tally.place(&Timeline { gaps, ..Timeline::default() }, &merged);
+                tally.place(&Timeline { gaps, ..Timeline::default() }, &merged, wanted);
                 gathering.next_input();
                 let mut more = Vec::new();
                 let found = tally.gaps(wanted, |gap, key, value| more.push((gap, key, value)));

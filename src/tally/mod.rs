@@ -368,7 +368,8 @@ impl Tally {
             } = self;
             placer.by_position(steps.by_position);
             return placer.add(partial.calls, &part, steps, |calls, cuts| {
-                replay(options, ops, calls, cuts, (pieces, wide), *jobs);
+                let stretches = calls.each(cuts).collect();
+                replay(options, ops, (calls, stretches), (pieces, wide), *jobs);
             });
         }
         partial.close();
@@ -395,8 +396,14 @@ impl Tally {
         }
     }
 
-    /// The input ended: counts the calls that are not counted yet by the gaps they were made in.
-    pub fn place(&mut self, timeline: &Timeline, merged: &Merged) -> Placement {
+    /// The input ended: counts the calls that are not counted yet by the gaps they were made in, of
+    /// those gaps that are wanted.
+    pub fn place(
+        &mut self,
+        timeline: &Timeline,
+        merged: &Merged,
+        wanted: impl Fn(usize) -> bool,
+    ) -> Placement {
         let Tally {
             options,
             ops,
@@ -406,7 +413,8 @@ impl Tally {
             jobs,
         } = self;
         std::mem::take(placer).end(timeline, merged, |calls, cuts| {
-            replay(options, ops, calls, cuts, (pieces, wide), *jobs);
+            let stretches = calls.each(cuts).filter(|s| wanted(s.0 as usize));
+            replay(options, ops, (calls, stretches.collect()), (pieces, wide), *jobs);
         })
     }
 }
@@ -421,13 +429,11 @@ const SHARE: usize = 1 << 16;
 fn replay(
     options: &Options,
     ops: &mut Ops,
-    calls: &Streams,
-    cuts: &[Vec<(u32, u32)>],
+    (calls, mut stretches): (&Streams, Vec<Stretch<'_>>),
     (pieces, wide): (&mut Vec<Pieces<usize>>, &mut Bag<usize, Key>),
     jobs: usize,
 ) {
     let numbers: Vec<u32> = calls.ops.names().map(|n| ops.intern(n).0).collect();
-    let mut stretches: Vec<Stretch<'_>> = calls.each(cuts).collect();
     stretches.sort_by_key(|(gap, ..)| *gap);
     let mut shares = Vec::new();
     let (mut from, mut sum) = (0, 0);

@@ -195,7 +195,7 @@ impl Gathered {
         merged: &Merged,
         window: Option<&Window>,
     ) {
-        self.tally.place(timeline, merged);
+
         let inside = |step: &&timeline::Step| window.is_none_or(|w| w.contains(step.step));
         let steps = timeline.steps.iter().filter(inside).map(|s| s.steps);
         let steps = steps.fold(0, u64::saturating_add);
@@ -206,6 +206,7 @@ impl Gathered {
                 .is_some_and(|s| window.contains(s.step)),
             None => true,
         };
+        self.tally.place(timeline, merged, wanted);
         let calls = &mut self.calls;
         self.tally
             .drain(wanted, |_, key, value| calls.push((), key, value));

@@ -147,7 +147,7 @@ impl Gather<'_> {
             calls::no_calls(&input.name(), 0, report);
         }
         let timeline = timeline::resolve(&log.marks, &self.read.timeline);
-        self.tally.place(&timeline, &self.merged);
+        self.tally.place(&timeline, &self.merged, |_| true);
         self.trainers
             .extend(timeline.trainer.map(|trainer| trainer.name()));
         self.present.add(&timeline);
