@@ -117,7 +117,13 @@ impl Visit for Count {
 }
 
 fn walk(log: &[u8], recogniser: &Recogniser) -> Scanned<Count> {
-    scan::scan(black_box(log), 0, recogniser, false, Count::default())
+    scan::scan(
+        black_box(log),
+        (0, true),
+        recogniser,
+        false,
+        Count::default(),
+    )
 }
 
 /// The whole walk: every line looked at, every call read, every line accounted for.

@@ -13,6 +13,8 @@ pub enum Class {
     Other,
     /// Not NCCL's: the trainer's prints, blank lines.
     Foreign,
+    /// NCCL's, no call, and cut by NCCL itself, whose buffer ends there.
+    Truncated,
     /// Was cut, and its pieces were joined with certainty.
     Repaired,
     /// NCCL's, but cut, glued to another or overwritten: something of it is lost.
@@ -43,6 +45,10 @@ pub struct Firsts {
     pub ray: Option<u64>,
     /// Of those in [`Account::spliced`].
     pub spliced: Option<u64>,
+    /// Of those in [`Account::truncated`].
+    pub truncated: Option<u64>,
+    /// Of those in [`Account::headless`].
+    pub headless: Option<u64>,
     /// Of those in [`Account::block_lines`]: not the line's number but a byte of it, in the input
     /// as it is put together.
     pub block: Option<u64>,
@@ -56,6 +62,8 @@ impl Firsts {
             (&mut self.overwritten, next.overwritten),
             (&mut self.ray, next.ray),
             (&mut self.spliced, next.spliced),
+            (&mut self.truncated, next.truncated),
+            (&mut self.headless, next.headless),
         ] {
             *first = first.or(next.map(|line| line + before));
         }
@@ -79,6 +87,8 @@ pub struct Account {
     pub other: u64,
     /// Lines of [`Class::Foreign`].
     pub foreign: u64,
+    /// Lines of [`Class::Truncated`].
+    pub truncated: u64,
     /// Lines of [`Class::Repaired`].
     pub repaired: u64,
     /// Lines of [`Class::Damaged`].
@@ -94,6 +104,9 @@ pub struct Account {
     /// Lines on which another process's text follows a line that was cut anywhere but at NCCL
     /// 2.29's byte 128: the mark of one `NCCL_DEBUG_FILE` written by several processes.
     pub overwritten: u64,
+    /// Lines that begin with what is left of a header: another line was written over its first
+    /// bytes, or a person left it out.
+    pub headless: u64,
     /// Lines that Ray printed once for several workers, and how many it left out.
     pub ray_lines: u64,
     /// See `ray_lines`.
@@ -104,6 +117,8 @@ pub struct Account {
     pub block_writers: u64,
     /// Those lines.
     pub block_lines: u64,
+    /// Lines of theirs whose ends are not in the log.
+    pub block_unended: u64,
     /// Bytes of over-long lines that were dropped.
     pub dropped: u64,
     /// Where some of these first are.
@@ -129,6 +144,7 @@ impl Account {
             Class::Call => &mut self.call_lines,
             Class::Other => &mut self.other,
             Class::Foreign => &mut self.foreign,
+            Class::Truncated => &mut self.truncated,
             Class::Repaired => &mut self.repaired,
             Class::Damaged => &mut self.damaged,
         } += 1;
@@ -148,7 +164,9 @@ impl Account {
         *self == numbers
     }
 
-    /// Counts the lines as repaired that were put together before they were read.
+    /// Counts the lines as repaired that were put together before they were read, and those as
+    /// damaged on which the beginning of another is whose end is not in the log. The beginnings
+    /// themselves were read on one line.
     pub fn joined(&mut self, seen: Seen) {
         self.block_writers += seen.processes;
         self.block_lines += seen.calls + seen.others;
@@ -160,6 +178,21 @@ impl Account {
             let moved = lines.min(*class);
             *class -= moved;
             self.repaired += moved;
+        }
+        self.block_unended += seen.unended;
+        // Pieces that found no other half are no sign of a shared file here.
+        (self.overwritten, self.firsts.overwritten) = (0, None);
+        let lost = seen.unended.saturating_sub(1).min(self.repaired);
+        self.repaired -= lost;
+        self.damaged += lost;
+    }
+
+    /// `ghosts` names begin with bytes of another line. With lines that begin with what is left of
+    /// a header they are the mark of a shared file too.
+    pub fn haunted(&mut self, ghosts: u64) {
+        if ghosts > 0 && self.overwritten + self.headless > 0 {
+            self.overwritten += self.headless + ghosts;
+            self.firsts.overwritten = self.firsts.overwritten.or(self.firsts.headless);
         }
     }
 
@@ -230,6 +263,7 @@ impl Account {
         self.call_lines += next.call_lines;
         self.other += next.other;
         self.foreign += next.foreign;
+        self.truncated += next.truncated;
         self.repaired += next.repaired;
         self.damaged += next.damaged;
         // Only a table's own `calls` column can come near the end of 64 bits.
@@ -240,11 +274,13 @@ impl Account {
         }
         self.torn += next.torn;
         self.overwritten += next.overwritten;
+        self.headless += next.headless;
         self.ray_lines += next.ray_lines;
         self.ray_repeats += next.ray_repeats;
         self.spliced += next.spliced;
         self.block_writers += next.block_writers;
         self.block_lines += next.block_lines;
+        self.block_unended += next.block_unended;
         self.dropped += next.dropped;
     }
 }

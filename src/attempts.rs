@@ -242,6 +242,8 @@ mod tests {
                         rank: 0,
                         nranks,
                         comm_id: Some(id).filter(|&id| id != u64::MAX),
+                        split: None,
+                        start: false,
                     };
                     inits.push(InitAt {
                         process,

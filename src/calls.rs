@@ -2,6 +2,7 @@
 //! named. What nccl-ops, nccl-hist and nccl-agg finish into rows.
 
 use crate::cells::{Cells, Gathering};
+use crate::comm_id::CommId;
 use crate::error::{Error, Result};
 use crate::fold;
 use crate::formats::{self, Format, log, rows};
@@ -44,7 +45,7 @@ pub struct Who {
     /// The communicator's address.
     pub comm: Option<u64>,
     /// The communicator's id.
-    pub comm_id: Option<u64>,
+    pub comm_id: Option<CommId>,
     /// The rank in it.
     pub rank: Option<u32>,
     /// What recorded its calls, where a tally is exact.
@@ -618,17 +619,15 @@ pub fn who(merged: &Merged, aliases: &[u32], member: &Member) -> Who {
 }
 
 /// The same where more is known than was merged so far: `all` is what a walk before this one
-/// merged, and `aliases` are its.
+/// merged ([`Merged::after`]), and `aliases` are its.
 pub fn who_as(merged: &Merged, all: &Merged, aliases: &[u32], member: &Member) -> Who {
     let place = merged.origins.places.get(member.place);
-    let process = merged.origins.processes.get(place.process);
-    // Numbers of one walk mean nothing in another.
-    let number = all.origins.processes.find(process);
-    let real = number.and_then(|number| aliases.get(number as usize));
-    let known = number.zip(real);
-    let sole = |(number, real): (u32, &u32)| all.sole_identity(number, *real, member.comm);
-    let identity = merged.identity_of(member).or_else(|| known.and_then(sole));
-    let process = real.map_or(process, |&real| all.origins.processes.get(real));
+    let process = place.process;
+    let real = aliases.get(process as usize).copied().unwrap_or(process);
+    let identity = merged
+        .identity_of(member)
+        .or_else(|| all.sole_identity(process, real, member.comm));
+    let process = merged.origins.processes.get(real);
     Who {
         host: process.host.clone(),
         pid: process.pid,
@@ -882,9 +881,9 @@ mod tests {
                 fs::write(dir.path().join(format!("{at:02}.log")), file).unwrap();
             }
             let origins = source::expand(&[dir.path().to_owned()], &[]).unwrap().origins;
-            // A folder of empty files alone holds no log.
-            let has_text = files.iter().any(|file| !file.is_empty());
-            prop_assert_eq!(hold(&origins, &options(jobs, false), steps).is_ok(), has_text);
+            // A folder of empty files has no log.
+            let is_ok = files.iter().any(|file| !file.is_empty());
+            prop_assert_eq!(hold(&origins, &options(jobs, false), steps).is_ok(), is_ok);
         }
     }
 }

@@ -2,6 +2,7 @@
 //! everywhere.
 
 use crate::calls::{self, Progress};
+use crate::comm_id::CommId;
 use crate::exit::Exit;
 use crate::fold;
 use crate::formats::log;
@@ -530,16 +531,15 @@ impl std::str::FromStr for Share {
     }
 }
 
-/// An address or id as typed: `0x55d0a0000000`.
+/// A communicator's address or id as typed: `0x55d0a0000000`, `0x9f3b/2.7`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Address(pub u64);
+pub struct Address(pub CommId);
 
 impl std::str::FromStr for Address {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Address, String> {
-        text.strip_prefix("0x")
-            .and_then(|digits| u64::from_str_radix(digits, 16).ok())
+        CommId::parse(text.as_bytes())
             .map(Address)
             .ok_or_else(|| format!("invalid address `{text}`; expected 0x and hexadecimal digits"))
     }

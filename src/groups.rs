@@ -4,6 +4,7 @@
 //! in the order of the rows; the calls of a few steps follow it when their rows are made.
 
 use crate::calls::{Calls, Who};
+use crate::comm_id::CommId;
 use crate::records::Datatype;
 use crate::render::Cell;
 use crate::tally::{Key, Value};
@@ -72,6 +73,12 @@ impl Field {
     fn pointer(p: Option<u64>) -> Field {
         p.map_or(Field::Unknown, |p| {
             Field::Text(format!("0x{p:x}").into_bytes())
+        })
+    }
+
+    fn id(id: Option<CommId>) -> Field {
+        id.map_or(Field::Unknown, |id| {
+            Field::Text(id.to_string().into_bytes())
         })
     }
 
@@ -161,7 +168,7 @@ impl<'c> Groups<'c> {
                 By::Comm => {
                     members(|w| vec![host(w), Field::number(w.pid), Field::pointer(w.comm)])
                 }
-                By::CommId => members(|w| vec![Field::pointer(w.comm_id)]),
+                By::CommId => members(|w| vec![Field::id(w.comm_id)]),
                 By::Rank => members(|w| vec![Field::number(w.rank.map(u64::from))]),
                 By::Host => members(|w| vec![host(w)]),
                 By::Datatype => {
@@ -398,7 +405,7 @@ mod tests {
         match by {
             By::Step => vec![Field::number(step)],
             By::Comm => vec![host(who), Field::number(who.pid), Field::pointer(who.comm)],
-            By::CommId => vec![Field::pointer(who.comm_id)],
+            By::CommId => vec![Field::id(who.comm_id)],
             By::Rank => vec![Field::number(who.rank.map(u64::from))],
             By::Host => vec![host(who)],
             By::Datatype => vec![Field::datatype(key.datatype)],
@@ -425,7 +432,7 @@ mod tests {
                 pid: (number > 0).then_some(9 + number),
                 dev: None,
                 comm: Some(0x9000 * number + 0x9000),
-                comm_id: (rank > 0).then_some(number),
+                comm_id: (rank > 0).then_some(CommId::printed(number)),
                 rank: (number < 2).then_some(9 + rank),
                 ..Who::default()
             }).collect();

@@ -305,6 +305,7 @@ pub mod attempts;
 pub mod calls;
 pub mod cells;
 pub mod cli;
+pub mod comm_id;
 pub mod error;
 pub mod escape;
 pub mod exit;

@@ -1,9 +1,10 @@
 //! Who printed a line: hosts, processes, devices and the members of communicators, interned so
 //! that a call carries one small number.
 
+use crate::comm_id::CommId;
 use crate::grammar::message::init::{Event, Init};
 use crate::twice::{self, Again, End, Print, Twice};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Which process: a host and a pid. `None` where the header is missing.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -45,7 +46,7 @@ pub struct Identity {
     /// Its size.
     pub nranks: u32,
     /// The id all members share.
-    pub comm_id: Option<u64>,
+    pub comm_id: Option<CommId>,
 }
 
 /// An INIT line in a chunk.
@@ -103,6 +104,15 @@ impl<T: Clone + Eq + std::hash::Hash> Interner<T> {
     pub fn get(&self, at: u32) -> &T {
         &self.items[at as usize]
     }
+
+    /// Gives a number another value, which has none.
+    fn rename(&mut self, at: u32, item: T) {
+        if let Some(old) = self.items.get_mut(at as usize) {
+            self.index.remove(old);
+            *old = item.clone();
+            self.index.insert(item, at);
+        }
+    }
 }
 
 /// Everyone met in a chunk, or, merged, in all inputs.
@@ -117,6 +127,8 @@ pub struct Origins {
     /// For each process: whether a header of it was seen where nothing could have been glued
     /// to its host.
     pub clean: Vec<bool>,
+    /// Those of them by pid.
+    named: FxHashMap<u64, Vec<u32>>,
     /// For each member: the first position its address was seen at, by its process.
     pub first_at: Vec<u64>,
     /// For each member: by what its call there is known again ([`crate::twice`]).
@@ -131,11 +143,27 @@ impl Origins {
             pid,
         });
         if self.clean.len() <= at as usize {
-            self.clean.push(clean);
-        } else if clean {
+            self.clean.push(false);
+        }
+        if clean && !self.clean[at as usize] {
             self.clean[at as usize] = true;
+            if let Some(pid) = pid {
+                self.named.entry(pid).or_default().push(at);
+            }
         }
         at
+    }
+
+    /// The process of a header that other text is glued to, or that lost its first bytes: the one
+    /// with this pid whose name, seen clean, `host` ends with or is the end of. Of several the
+    /// longest name.
+    pub fn glued(&self, host: &[u8], pid: u64) -> Option<u32> {
+        let name = |&at: &u32| &self.processes.get(at).host;
+        let those = self.named.get(&pid)?.iter();
+        those
+            .filter(|at| is_glued(host, name(at)))
+            .max_by_key(|at| name(at).len())
+            .copied()
     }
 
     /// The number of a process with its device.
@@ -152,6 +180,12 @@ impl Origins {
         }
         index
     }
+}
+
+/// Whether `host`, as it stands in a header that other text is in front of, may be `name`: with
+/// bytes of that text, or without the first bytes of its own.
+pub(crate) fn is_glued(host: &[u8], name: &[u8]) -> bool {
+    host.ends_with(name) || name.ends_with(host)
 }
 
 /// How a chunk's numbers read in the merged tables.
@@ -184,12 +218,24 @@ pub struct Merged {
     current: FxHashMap<(u32, u64), u32>,
     // What it meant before the chunk added last, and from which positions on in it.
     recent: FxHashMap<(u32, u64), Vec<(u64, u32)>>,
+    // How many splits of a communicator with one color a process made, where NCCL does not say.
+    children: FxHashMap<(u32, CommId, i64), u32>,
     // What an address of a process meant all along; 0 where it meant several things.
     sole: FxHashMap<(u32, u64), u32>,
     // Who uses an address, and since when.
     users: FxHashMap<u64, FxHashMap<u32, Since>>,
+    // Since when an address is known to be used by more than one process.
+    shared: Option<Since>,
     // Since when a process is known to use any address.
     using: FxHashMap<u32, Since>,
+    // Since when INIT lines introduce a process's addresses.
+    introduced: FxHashMap<u32, Since>,
+    // Since when a process uses one that no whole INIT line introduced.
+    strange: FxHashMap<u32, Since>,
+    // Processes whose headers were only seen with other text glued to them, by pid.
+    nameless: FxHashMap<u64, Vec<u32>>,
+    // The processes of the input in hand.
+    here: FxHashSet<u32>,
     // The number of the input in hand.
     input: u32,
     /// Processes wrote over each other's bytes: a host at the start of a line may be glued too.
@@ -199,24 +245,108 @@ pub struct Merged {
 }
 
 impl Merged {
+    /// Nobody met yet whose calls are known, but who is who: a walk that comes after another gives
+    /// the same processes the same numbers, wherever the chunks end.
+    pub fn after(before: &Merged) -> Merged {
+        let Origins {
+            processes,
+            clean,
+            named,
+            ..
+        } = &before.origins;
+        Merged {
+            origins: Origins {
+                processes: processes.clone(),
+                clean: clean.clone(),
+                named: named.clone(),
+                ..Origins::default()
+            },
+            overwritten: before.overwritten,
+            ..Merged::default()
+        }
+    }
+
+    /// The same where only the names are left of what was met.
+    pub fn after_names(names: &[Process]) -> Merged {
+        let mut merged = Merged::default();
+        for Process { host, pid } in names {
+            merged.origins.process(host, *pid, true);
+        }
+        merged
+    }
+
+    /// The number of a chunk's process: this is where text that is glued to a host is taken off,
+    /// for all that comes after.
+    fn process(&mut self, chunk: &Origins, at: u32) -> u32 {
+        let process = chunk.processes.get(at);
+        let clean = chunk.clean.get(at as usize).copied().unwrap_or(true);
+        let Some(pid) = process.pid.filter(|_| !clean) else {
+            return self.named(process);
+        };
+        if let Some(real) = chunk.glued(&process.host, pid) {
+            return self.named(chunk.processes.get(real));
+        }
+        if let Some(real) = self.origins.glued(&process.host, pid) {
+            return real;
+        }
+        let new = self.origins.process(&process.host, Some(pid), false);
+        let nameless = self.nameless.entry(pid).or_default();
+        if !nameless.contains(&new) {
+            nameless.push(new);
+        }
+        new
+    }
+
+    /// The number of a process whose name is sure. It may have been met without knowing it.
+    fn named(&mut self, process: &Process) -> u32 {
+        let nameless = process.pid.and_then(|pid| self.nameless.get_mut(&pid));
+        if let Some(nameless) = nameless
+            && self.origins.processes.find(process).is_none()
+        {
+            let name = |at: u32| &self.origins.processes.get(at).host;
+            let met = nameless
+                .iter()
+                .position(|&at| is_glued(name(at), &process.host));
+            if let Some(met) = met {
+                let at = nameless.swap_remove(met);
+                self.origins.processes.rename(at, process.clone());
+            }
+        }
+        self.origins.process(&process.host, process.pid, true)
+    }
+
     /// Adds a chunk that follows what was added before.
     pub fn add(&mut self, chunk: &Origins, inits: &[InitAt]) -> Renumbered {
         let mut to = Renumbered::default();
-        for (process, &clean) in chunk.processes.items().iter().zip(&chunk.clean) {
-            to.processes
-                .push(self.origins.process(&process.host, process.pid, clean));
+        for at in 0..chunk.processes.items().len() as u32 {
+            to.processes.push(self.process(chunk, at));
         }
+        self.here.extend(&to.processes);
         for place in chunk.places.items() {
             let process = to.processes[place.process as usize];
             to.places.push(self.origins.place(process, place.dev));
         }
         // What each generation of an address means in this chunk.
         let mut meaning: FxHashMap<(u32, u64, u32), u32> = FxHashMap::default();
+        let mut meanings = Vec::with_capacity(inits.len());
+        let mut now: FxHashMap<(u32, u64), u32> = FxHashMap::default();
         for at in inits {
             let process = to.processes[at.process as usize];
-            let identity = self.identity(&at.init);
-            meaning.insert((process, at.init.comm, at.generation), identity);
+            let means = |comm: u64| {
+                let key = (process, comm);
+                now.get(&key).or_else(|| self.current.get(&key)).copied()
+            };
+            let (own, parent) = (
+                means(at.init.comm),
+                at.init.split.and_then(|split| means(split.parent)),
+            );
+            let identity = self.identity(process, &at.init, own, parent);
+            now.insert((process, at.init.comm), identity);
+            meaning.insert((at.process, at.init.comm, at.generation), identity);
+            meanings.push(identity);
             self.uses(process, at.init.comm, at.at);
+            let since = self.now(at.at);
+            note(&mut self.introduced, process, since);
             self.twice.init(process, &at.init, at.at);
         }
         let firsts = chunk.first_at.iter().zip(&chunk.prints);
@@ -229,12 +359,17 @@ impl Merged {
                     .copied()
                     .unwrap_or(0)
             } else {
+                let of = chunk.places.get(member.place).process;
                 meaning
-                    .get(&(process, member.comm, member.identity))
+                    .get(&(of, member.comm, member.identity))
                     .copied()
                     .unwrap_or(0)
             };
             self.uses(process, member.comm, first_at);
+            if identity == 0 {
+                let now = self.now(first_at);
+                note(&mut self.strange, process, now);
+            }
             let merged = Member {
                 place,
                 identity,
@@ -245,9 +380,8 @@ impl Merged {
             to.members.push(number);
         }
         self.recent.clear();
-        for at in inits {
+        for (at, identity) in inits.iter().zip(meanings) {
             let key = (to.processes[at.process as usize], at.init.comm);
-            let identity = self.identity(&at.init);
             let before = self.current.insert(key, identity).unwrap_or(0);
             if identity > 0 {
                 let sole = self.sole.entry(key).or_insert(identity);
@@ -272,6 +406,10 @@ impl Merged {
         let process = self.origins.places.get(place).process;
         let identity = self.meaning_at((process, comm), at);
         self.uses(process, comm, at);
+        if identity == 0 {
+            let now = self.now(at);
+            note(&mut self.strange, process, now);
+        }
         self.origins.member(
             Member {
                 place,
@@ -293,14 +431,45 @@ impl Merged {
 
     /// An INIT line that had to be joined: it counts if nothing was known of its address.
     pub fn joined_init(&mut self, process: u32, init: &Init, at: u64) {
-        let identity = self.identity(init);
-        self.current.entry((process, init.comm)).or_insert(identity);
+        let key = (process, init.comm);
+        if !self.current.contains_key(&key) {
+            let parent = init.split.map(|split| (process, split.parent));
+            let parent = parent.map(|parent| self.meaning_at(parent, at));
+            let identity = self.identity(process, init, None, parent);
+            self.current.insert(key, identity);
+        }
         self.uses(process, init.comm, at);
+        let now = self.now(at);
+        note(&mut self.strange, process, now);
+    }
+
+    /// What is known of a process's address at a position of the chunk added last.
+    pub fn identity_at(&self, process: u32, comm: u64, at: u64) -> Option<Identity> {
+        let index = self.meaning_at((process, comm), at).checked_sub(1)?;
+        Some(*self.identities.get(index))
     }
 
     /// Begins the next input: what was learnt holds from its first byte.
     pub fn next_input(&mut self) {
         self.input += 1;
+        self.here.clear();
+    }
+
+    /// How many names of the input in hand begin with bytes of another line: of two names with one
+    /// pid the longer ends with the shorter, and begins as some line does.
+    pub fn ghosts(&self) -> u64 {
+        let name = |at: u32| &*self.origins.processes.get(at).host;
+        let begins = |rest: &[u8]| self.here.iter().any(|&at| name(at).starts_with(rest));
+        let is_ghost = |&&at: &&u32| {
+            let pid = self.origins.processes.get(at).pid;
+            let same = pid
+                .and_then(|pid| self.origins.named.get(&pid))
+                .into_iter()
+                .flatten();
+            let mut rests = same.filter_map(|&real| name(at).strip_suffix(name(real)));
+            rests.any(|rest| !rest.is_empty() && begins(rest))
+        };
+        self.here.iter().filter(is_ghost).count() as u64
     }
 
     /// The inputs in hand are read: see [`Twice::end`].
@@ -323,21 +492,37 @@ impl Merged {
             .or_else(|| self.sole_identity(process, real, member.comm))
     }
 
-    /// What `comm` is to the process `real`, if that is another one than `process` (a glued
-    /// name of it) and only one thing is known of it.
+    /// What `comm` is to the process `real`, if that is another one than `process` (a name that
+    /// begins with bytes of another line, wherever its lines are) and only one thing is known of
+    /// it. What was met before its process was known was met before its INIT lines.
     pub fn sole_identity(&self, process: u32, real: u32, comm: u64) -> Option<Identity> {
+        let is_other = process != real && self.origins.clean.get(process as usize) == Some(&true);
         let index = self
             .sole
             .get(&(real, comm))
-            .filter(|_| process != real)?
+            .filter(|_| is_other)?
             .checked_sub(1)?;
         Some(*self.identities.get(index))
+    }
+
+    /// True where an address is known before `at` to be used by more than one process: then it
+    /// does not tell which.
+    pub fn shares_addresses(&self, at: u64) -> bool {
+        self.shared.is_some_and(|since| self.position(since) < at)
     }
 
     /// True where a process is known before `at` to use some address.
     pub fn is_using(&self, process: u32, at: u64) -> bool {
         let since = self.using.get(&process);
         since.is_some_and(|&since| self.position(since) < at)
+    }
+
+    /// True where an address that a process was not seen to use before `at` is not its own: INIT
+    /// lines introduced all that it used, or no two processes have equal addresses.
+    pub fn knows_addresses(&self, process: u32, at: u64) -> bool {
+        let before = |since: Option<&Since>| since.is_some_and(|&s| self.position(s) < at);
+        let introduced = before(self.introduced.get(&process));
+        !self.shares_addresses(at) || (introduced && !before(self.strange.get(&process)))
     }
 
     /// What is known of a member.
@@ -350,12 +535,6 @@ impl Merged {
     /// (`0mew0`) is the host that was seen clean with the same pid (`mew0`).
     pub fn aliases(&self) -> Vec<u32> {
         let processes = self.origins.processes.items();
-        let mut clean_of: FxHashMap<u64, Vec<u32>> = FxHashMap::default();
-        for (at, process) in (0_u32..).zip(processes) {
-            if let (Some(pid), true) = (process.pid, self.origins.clean[at as usize]) {
-                clean_of.entry(pid).or_default().push(at);
-            }
-        }
         let real = |(at, process): (u32, &Process)| {
             let clean = self.origins.clean[at as usize];
             if clean && !self.overwritten {
@@ -367,7 +546,7 @@ impl Merged {
                 let longer = process.host.len() > host.len() && process.host.ends_with(host);
                 longer || (!clean && host.ends_with(&process.host))
             };
-            let candidates = process.pid.and_then(|pid| clean_of.get(&pid));
+            let candidates = process.pid.and_then(|pid| self.origins.named.get(&pid));
             let length = |c: &u32| processes[*c as usize].host.len();
             let those = candidates.into_iter().flatten().filter(fits);
             // Of glued names the shortest has nothing glued to it.
@@ -384,35 +563,79 @@ impl Merged {
         first.iter().map(|&at| first[at as usize]).collect()
     }
 
-    fn identity(&mut self, init: &Init) -> u32 {
-        match init.event {
-            Event::End => 0,
-            Event::Init => {
-                let Init {
-                    rank,
-                    nranks,
-                    comm_id,
-                    ..
-                } = *init;
-                self.identities.intern(Identity {
-                    rank,
-                    nranks,
-                    comm_id,
-                }) + 1
-            }
+    /// The number of what an INIT line makes of its address; `own` is what it meant before, and
+    /// `parent` what the address means that it was split from.
+    fn identity(
+        &mut self,
+        process: u32,
+        init: &Init,
+        own: Option<u32>,
+        parent: Option<u32>,
+    ) -> u32 {
+        if init.event == Event::End {
+            return 0;
         }
+        let Init { rank, nranks, .. } = *init;
+        let comm_id = match init.comm_id {
+            Some(id) => Some(CommId::printed(id)),
+            None => self.split_id(process, init, own, parent),
+        };
+        self.identities.intern(Identity {
+            rank,
+            nranks,
+            comm_id,
+        }) + 1
     }
 
-    fn uses(&mut self, process: u32, comm: u64, at: u64) {
-        let now = Since {
-            input: self.input,
-            at,
+    /// The id of a split for which NCCL prints none.
+    fn split_id(
+        &mut self,
+        process: u32,
+        init: &Init,
+        own: Option<u32>,
+        parent: Option<u32>,
+    ) -> Option<CommId> {
+        let id_of = |merged: &Self, index: Option<u32>| {
+            let index = index?.checked_sub(1)?;
+            merged.identities.get(index).comm_id
         };
+        let split = init.split?;
+        let color = split.color?;
+        let parent = id_of(self, parent)?;
+        if let Some(child) = split.child {
+            return parent.split(child, color);
+        }
+        // Before 2.24 nothing numbers them: it is one more of its color, or the one that began.
+        let begun = id_of(self, own).filter(|id| id.parent() == Some((parent, color)));
+        if begun.is_some() && !init.start {
+            return begun;
+        }
+        let children = self.children.entry((process, parent, color)).or_default();
+        let child = *children;
+        *children = child.saturating_add(1);
+        parent.split(child, color)
+    }
+
+    /// A process is known to use an address, at a position of the input in hand.
+    pub fn uses(&mut self, process: u32, comm: u64, at: u64) {
+        let now = self.now(at);
         let users = self.users.entry(comm).or_default();
         let since = users.entry(process).or_insert(now);
         *since = now.min(*since);
-        let since = self.using.entry(process).or_insert(now);
-        *since = now.min(*since);
+        if users.len() > 1 && self.shared.is_none_or(|shared| now < shared) {
+            // A host's name may have bytes glued to it.
+            let pid = |process: u32| self.origins.processes.get(process).pid;
+            let others = users.iter().filter(|&(&user, _)| pid(user) != pid(process));
+            let first = others.map(|(_, &since)| since).min();
+            self.shared = first.map(|first| now.max(first)).or(self.shared);
+        }
+        note(&mut self.using, process, now);
+    }
+
+    /// A position of the input in hand.
+    fn now(&self, at: u64) -> Since {
+        let input = self.input;
+        Since { input, at }
     }
 
     /// Where that is in the input in hand: 0 for what earlier ones said.
@@ -423,6 +646,12 @@ impl Merged {
             0
         }
     }
+}
+
+/// Something is so of a process at a moment.
+fn note(of: &mut FxHashMap<u32, Since>, process: u32, now: Since) {
+    let since = of.entry(process).or_insert(now);
+    *since = now.min(*since);
 }
 
 #[cfg(test)]

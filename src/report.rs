@@ -183,13 +183,19 @@ impl Report {
                 counted(account.ray_lines, "line")
             ));
         }
-        if account.block_lines > 0 {
+        if account.block_writers > 0 {
+            let unended = match account.block_unended {
+                0 => String::new(),
+                n => format!(" (the ends of {n} more are not in the log)"),
+            };
             self.note(&format!(
-                "{input}: standard output was block-buffered: {} processes wrote in blocks of \
-                 {BLOCK} bytes; {} lines cut at block ends were put together again. Calls may be \
-                 counted to a later step (the step lines overtook them): rerun with \
+                "{input}: standard output was block-buffered: {} process{} wrote in blocks of \
+                 {BLOCK} bytes; {} lines cut at block ends were put together again{unended}. Calls \
+                 may be counted to a later step (the step lines overtook them): rerun with \
                  PYTHONUNBUFFERED=1",
-                account.block_writers, account.block_lines
+                account.block_writers,
+                if account.block_writers == 1 { "" } else { "es" },
+                account.block_lines
             ));
         } else if account.spliced > 0 {
             self.warn(&format!(
@@ -197,6 +203,14 @@ impl Report {
                  block-buffered, so up to 4 KiB of calls may be counted to the step after theirs; \
                  rerun with PYTHONUNBUFFERED=1",
                 account.spliced
+            ));
+        }
+        if account.truncated > 0 {
+            self.note(&format!(
+                "{input}: NCCL itself truncated {} line{}: it prints at most 1,023 bytes of a line \
+                 before 2.29.2, RCCL about 2,100; no call is affected",
+                account.truncated,
+                if account.truncated == 1 { "" } else { "s" }
             ));
         }
         if account.dropped > 0 {
@@ -249,7 +263,7 @@ impl Report {
     /// damaged.
     pub fn finish(&self) {
         if let Some(passed) = self.passed() {
-            self.note(&format!("passed over, not being logs: {passed}"));
+            self.note(&format!("files that are no logs are passed over: {passed}"));
         }
         if self.unfinished > NAMES {
             let more = self.unfinished - NAMES;
@@ -269,10 +283,15 @@ impl Report {
         }
         let t = &self.total;
         if self.verbose || t.damaged > 0 {
-            let lines = t.call_lines + t.other + t.foreign + t.repaired + t.damaged;
-            debug_assert_eq!(lines, t.lines);
+            let sound = t.call_lines + t.other + t.truncated + t.foreign;
+            debug_assert_eq!(sound + t.repaired + t.damaged, t.lines);
+            let truncated = match t.truncated {
+                0 => String::new(),
+                n => format!(" + {n} truncated by NCCL"),
+            };
             let line = format!(
-                "{} lines = {} calls + {} other NCCL + {} foreign + {} repaired + {} damaged{}",
+                "{} lines = {} calls + {} other NCCL{truncated} + {} foreign + {} repaired + {} \
+                 damaged{}",
                 t.lines,
                 t.call_lines,
                 t.other,

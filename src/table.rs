@@ -4,6 +4,7 @@
 //! mostly integers, there are millions of them, and the text fields are quoted by the same rule
 //! (a property test reads the rows back with the csv crate).
 
+use crate::comm_id::CommId;
 use crate::records::{Datatype, RedOp};
 use std::io::Write;
 
@@ -36,7 +37,7 @@ pub struct Row<'a> {
     /// The communicator's address in its process.
     pub comm: Option<u64>,
     /// The id that all its members share.
-    pub comm_id: Option<u64>,
+    pub comm_id: Option<CommId>,
     /// 0, 1, 2 ... in line order over the collectives of (host, pid, communicator).
     pub seq: Option<u64>,
     /// NCCL's opCount.
@@ -129,7 +130,7 @@ impl Row<'_> {
                 w.number(self.rank);
                 w.number(self.nranks);
                 w.pointer(self.comm);
-                w.pointer(self.comm_id);
+                w.show(self.comm_id);
             }
             Part::Order => {
                 w.number(self.seq);
@@ -170,7 +171,7 @@ impl Row<'_> {
         w.number("rank", self.rank);
         w.number("nranks", self.nranks);
         w.pointer("comm", self.comm);
-        w.pointer("comm_id", self.comm_id);
+        w.show("comm_id", self.comm_id);
         w.number("seq", self.seq);
         w.number("op_count", self.op_count);
         w.text("op", self.op);
@@ -245,6 +246,13 @@ impl Csv<'_> {
     fn pointer(&mut self, value: Option<u64>) {
         if let Some(value) = value {
             hex(value, self.out);
+        }
+        self.out.push(b',');
+    }
+
+    fn show(&mut self, value: Option<impl std::fmt::Display>) {
+        if let Some(value) = value {
+            show(value, self.out);
         }
         self.out.push(b',');
     }

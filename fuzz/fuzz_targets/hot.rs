@@ -14,12 +14,6 @@ const OFFSET: u64 = 7;
 /// Keeps what is told of calls and of other lines, in order.
 struct Keep<'t>(&'t [u8], Vec<String>);
 
-/// The line of a place: behind a launcher's label the slow path gives that of the host.
-fn line_of(text: &[u8], at: u64) -> u64 {
-    let before = &text[..(at - OFFSET) as usize];
-    memchr::memchr_iter(b'\n', before).count() as u64
-}
-
 impl Visit for Keep<'_> {
     const MESSAGES: bool = true;
     const FOREIGN: bool = true;
@@ -33,8 +27,11 @@ impl Visit for Keep<'_> {
     }
 
     fn call(&mut self, call: &Call<'_>) {
-        let at = line_of(self.0, call.at);
-        let call = Call { at, ..*call };
+        // Behind a launcher's label the grammar proper gives the place of the host: of the same line.
+        let Call { at, .. } = *call;
+        let before = &self.0[..(at - OFFSET) as usize];
+        let line = memchr::memchr_iter(b'\n', before).count() as u64;
+        let call = Call { at: line, ..*call };
         self.1.push(format!("{call:?}"));
     }
 
@@ -57,10 +54,6 @@ fn told(scanned: Scanned<Keep<'_>>) -> (Vec<String>, String) {
         fragments,
         account,
     } = scanned;
-    let mut origins = origins;
-    for at in &mut origins.first_at {
-        *at = line_of(visit.0, *at);
-    }
     let rest = format!("{origins:?} {inits:?} {init_lines:?} {marks:?} {fragments:?} {account:?}");
     (visit.1, rest)
 }

@@ -60,7 +60,7 @@ fn read(bytes: &[u8], cuts: &[usize]) -> Answer {
     let mut from = 0;
     for &to in cuts.iter().chain([&bytes.len()]) {
         let part = &bytes[from..to];
-        let scanned = scan::scan(part, from as u64, &RECOGNISER, true, Keep::default());
+        let scanned = scan::scan(part, (from as u64, true), &RECOGNISER, true, Keep::default());
         let a = &scanned.account;
         let decided = a.call_lines + a.other + a.foreign + a.repaired + a.damaged;
         assert!(decided <= a.lines, "more lines decided than there are");

@@ -111,8 +111,12 @@ impl Log {
         joined.clear();
         for mut fragment in fragments {
             fragment.line += line;
-            if let Piece::Head { place, .. } | Piece::Doubtful { place, .. } = &mut fragment.piece {
-                *place = to.places[*place as usize];
+            match &mut fragment.piece {
+                Piece::Head(begun) | Piece::Doubtful { begun, .. } => {
+                    begun.place = to.places[begun.place as usize];
+                }
+                Piece::Heard { process } => *process = to.processes[*process as usize],
+                Piece::Tail { .. } => {}
             }
             self.joiner
                 .feed(fragment, merged, &mut self.account, joined);
@@ -202,7 +206,7 @@ pub struct Ahead<V>(Option<Walked<V>>);
 /// Walks a small file by itself, to be merged when it is its turn.
 pub fn ahead<V: Visit>(bytes: &[u8], options: &Options, new: impl Fn() -> V) -> Ahead<V> {
     let (recogniser, keep) = (&options.recogniser, options.keep_init_lines);
-    let walk = || scan::scan(bytes, 0, recogniser, keep, new());
+    let walk = || scan::scan(bytes, (0, true), recogniser, keep, new());
     Ahead((!bytes.is_empty()).then(|| (walk(), bytes.len() as u64)))
 }
 
@@ -311,6 +315,10 @@ fn gather<V>(
     if log.marks.iter().any(is_step) {
         log.begins = log.attempts.begins(merged);
     }
+    if log.account.overwritten + log.account.headless > 0 {
+        log.account.haunted(merged.ghosts());
+        merged.overwritten |= log.account.overwritten > 1;
+    }
     if strict {
         first_damage(name, &log.account)?;
     }
@@ -324,7 +332,7 @@ fn gather<V>(
 pub fn scan<V: Visit>(chunk: &Chunk, options: &Options, visit: V) -> Result<Scanned<V>> {
     let scanned = scan::scan(
         chunk.bytes(),
-        chunk.offset,
+        (chunk.offset, chunk.quiet),
         &options.recogniser,
         options.keep_init_lines,
         visit,

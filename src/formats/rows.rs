@@ -3,6 +3,7 @@
 
 use super::Format;
 use crate::account::{Account, Class};
+use crate::comm_id::CommId;
 use crate::error::{Error, Result};
 use crate::grammar::token::{dec_i64, dec_u64, hex_u64};
 use crate::records::{Datatype, RedOp};
@@ -423,7 +424,7 @@ impl Columns {
             rank: small(field(6), "a rank")?,
             nranks: small(field(7), "nranks")?,
             comm: pointer(field(8), "a pointer in comm")?,
-            comm_id: pointer(field(9), "a hexadecimal comm_id")?,
+            comm_id: comm_id(field(9))?,
             seq: number(field(10), "a seq")?,
             op_count: number(field(11), "an op_count")?,
             op: field(12),
@@ -496,6 +497,13 @@ fn pointer(text: &[u8], what: &'static str) -> Field<u64> {
             Some(Ok((b"", p))) => Ok(Some(p)),
             _ => Err(what),
         },
+    }
+}
+
+fn comm_id(text: &[u8]) -> Field<CommId> {
+    match text {
+        b"" => Ok(None),
+        _ => CommId::parse(text).map(Some).ok_or("a hexadecimal comm_id"),
     }
 }
 
@@ -580,7 +588,7 @@ impl JsonRow<'_> {
             rank: self.rank,
             nranks: self.nranks,
             comm: pointer(text(&self.comm), "a pointer in comm")?,
-            comm_id: pointer(text(&self.comm_id), "a hexadecimal comm_id")?,
+            comm_id: comm_id(text(&self.comm_id))?,
             seq: self.seq,
             op_count: self.op_count,
             op: self.op.as_bytes(),

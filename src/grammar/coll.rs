@@ -180,11 +180,55 @@ pub fn at(line: &[u8], anchor: usize) -> Result<(usize, Coll<'_>, usize), Expect
 /// True for text that can only be the end of a COLL line whose beginning stands elsewhere: it
 /// ends as one ends, with `comm`'s size and the stream.
 pub fn is_tail(line: &[u8]) -> bool {
-    static STREAM: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"] stream "));
     STREAM.find(line).is_some_and(|at| {
-        memchr::memmem::rfind(&line[..at], b" [nranks=").is_some()
+        memchr::memmem::rfind(&line[..at], NRANKS).is_some()
             && pointer(&line[at + b"] stream ".len()..]).is_ok()
     })
+}
+
+/// True for text that may be the very end of a COLL line, from within the communicator's size on.
+pub fn is_short_tail(line: &[u8]) -> bool {
+    let line = line.trim_ascii_end();
+    if let Some(at) = STREAM.find(line) {
+        let (before, stream) = (&line[..at], &line[at + b"] stream ".len()..]);
+        let digits = before.iter().rev().take_while(|b| b.is_ascii_digit());
+        let word = &before[..before.len() - digits.count()];
+        let is_size = word.len() < before.len() && NRANKS.ends_with(word);
+        return (is_size || before.is_empty()) && pointer(stream).is_ok();
+    }
+    let Some(blank) = memchr::memrchr(b' ', line) else {
+        return false;
+    };
+    let (word, stream) = line.split_at(blank + 1);
+    b"] stream ".ends_with(word) && word.len() > 1 && matches!(pointer(stream), Ok((b"", _)))
+}
+
+static STREAM: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"] stream "));
+const NRANKS: &[u8] = b" [nranks=";
+
+/// True for the first bytes of a call's message: with some end it is whole.
+pub fn is_begun(message: &[u8]) -> bool {
+    const ENDS: [&[u8]; 2] = [
+        b" sendbuff 0x1 recvbuff 0x1 count 1 datatype 1 op 1 root 1 comm 0x1 [nranks=1] stream 0x1",
+        b" sendbuff (nil) recvbuff (nil) count 1 datatype 1 op 1 root 1 comm 0x1 [nranks=1] stream (nil)",
+    ];
+    let Some(anchor) = FINDER.find(message) else {
+        let begins = |name: &&[u8]| match message.strip_prefix(*name) {
+            Some(rest) => ANCHOR.starts_with(rest),
+            None => name.starts_with(message),
+        };
+        return !message.is_empty() && NAMES.iter().any(begins);
+    };
+    let completes = |end: &[u8]| {
+        let text = [message, end].concat();
+        at(&text, anchor).is_ok_and(|(_, _, end)| end == text.len() && end > message.len())
+    };
+    let number = anchor + ANCHOR.len() == message.len();
+    if number {
+        return name_before(message, anchor).is_some();
+    }
+    ENDS.iter()
+        .any(|end| (0..end.len()).any(|from| completes(&end[from..])))
 }
 
 /// True for a message that can only be a call's and has no [`ANCHOR`]: bytes of it are not what NCCL
@@ -348,6 +392,47 @@ mod tests {
         let tail = b"2600 count 4096 datatype 9 op 0 root 0 comm 0x55d0 [nranks=4] stream 0x55d";
         assert!(is_tail(tail));
         assert_eq!(tail_comm(tail), Some(0x55d0));
-        assert!(!is_tail(b"ls per peer"));
+        assert!(is_tail(b" 0x55d0 [nranks=4] stream 0x55d"));
+        for part in [
+            &b"s=4] stream 0x55d"[..],
+            b"4] stream (nil) ",
+            b"] stream 0x55d",
+            b"tream 0x55d",
+            b" [nranks=4] stream 0x55d",
+        ] {
+            assert!(is_short_tail(part), "{}", String::from_utf8_lossy(part));
+        }
+        for other in [
+            &b"ls per peer"[..],
+            b"the stream 0x55d",
+            b"a stream 0x55d",
+            b" 0x55d",
+            b"peers=4] stream 0x55d",
+            b"stream 0x55d is used",
+        ] {
+            assert!(!is_tail(other) && !is_short_tail(other));
+        }
+    }
+
+    #[test]
+    fn a_call_cut_anywhere_is_begun_and_other_text_is_not() {
+        let line = b"ReduceScatter: opCount 2c sendbuff (nil) recvbuff 0x7e count 4096 datatype 9 \
+                     op 0 root 3 comm 0x55d0 [nranks=4] stream 0x55d";
+        for end in 1..line.len() {
+            assert!(
+                is_begun(&line[..end]),
+                "{}",
+                String::from_utf8_lossy(&line[..end])
+            );
+        }
+        for other in [
+            &b""[..],
+            b"AllReduce: 8589934592 Bytes -> Algo",
+            b"Init timings",
+            b"AllReduce: opCount 2c sendbuff 0x7e recvbuff 0x7e count 40[1,1]<stdout>:96",
+            b"AllReduce: opCount 2c sendbuff 0x7e recvbuff 0x7e count 40lusterSize 4",
+        ] {
+            assert!(!is_begun(other), "{}", String::from_utf8_lossy(other));
+        }
     }
 }

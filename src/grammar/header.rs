@@ -53,6 +53,15 @@ pub struct Header<'a> {
     pub level: Level,
 }
 
+impl Header<'_> {
+    /// Takes the bytes before `start`, which is in its host, off it: they are another line's.
+    pub fn begin(&mut self, start: usize) {
+        let glued = start.saturating_sub(self.start).min(self.host.len());
+        self.host = &self.host[glued..];
+        self.start += glued;
+    }
+}
+
 /// The longest text between `[dev] ` and `NCCL `: a WARN's file may be an absolute path.
 const LONGEST_PLACE: usize = 400;
 
@@ -147,6 +156,10 @@ fn level(input: &[u8], has_dev: bool) -> Option<(Level, &[u8])> {
 /// format; collectors put theirs in front too.
 pub fn time(before: &[u8]) -> &[u8] {
     let text = before.trim_ascii_end();
+    // No stamp is shorter than a clock.
+    if text.len() < b"1:23".len() {
+        return b"";
+    }
     if let Some(inner) = text.strip_suffix(b"]") {
         return match memchr::memrchr(b'[', inner) {
             Some(open) if is_time(&inner[open + 1..]) => &inner[open + 1..],

@@ -119,6 +119,8 @@ fn the_steps_of_real_jobs_are_proposed() {
     struct Nothing;
     impl Visit for Nothing {
         fn call(&mut self, _: &Call<'_>) {}
+
+        fn slot(&mut self) {}
     }
     for (job, base) in [
         ("ddp", 0),

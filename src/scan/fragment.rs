@@ -1,38 +1,57 @@
 //! Pieces of torn lines. Which belong together is decided at the merge, where all that comes
 //! before them is known.
 
+/// The beginning of a line: as NCCL 2.29.2+ writes it into a pipe, its first 128 bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Begun {
+    /// Index of the speaker's place.
+    pub place: u32,
+    /// What a launcher put in front of it; empty where it put nothing.
+    pub label: Box<[u8]>,
+    /// The bytes, header included.
+    pub text: Box<[u8]>,
+    /// The time stamp in front, as printed; empty if there is none.
+    pub time: Box<[u8]>,
+}
+
+/// Where a line is not what it should be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Broken {
+    /// The place in the physical line.
+    pub at: usize,
+    /// What was expected there.
+    pub what: &'static str,
+    /// What is there instead.
+    pub text: Box<[u8]>,
+}
+
 /// A piece of a line that was written in two.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Piece {
-    /// The first 128 bytes of a line, as NCCL 2.29.2+ writes them (`vfprintf` into a pipe).
-    Head {
-        /// Index of the speaker's place.
-        place: u32,
-        /// The bytes, header included.
-        text: Box<[u8]>,
-        /// The time stamp in front, as printed; empty if there is none.
-        time: Box<[u8]>,
-    },
+    /// A beginning; the end comes later.
+    Head(Begun),
     /// The end of a line, without a header.
     Tail {
-        /// The bytes.
+        /// The bytes, from the beginning of the physical line.
         text: Box<[u8]>,
+        /// It can only be the end of a NCCL line. Else it may be anybody's.
+        sure: bool,
     },
-    /// A whole or a broken line on the face of it, on a line where others are cut at byte 128: its own
+    /// A whole or a broken line on the face of it, where others are cut at byte 128: its own
     /// first 128 bytes may be followed by the end of another process's line.
     Doubtful {
-        /// Index of the speaker's place.
-        place: u32,
-        /// The bytes, header included.
-        text: Box<[u8]>,
-        /// The time stamp in front, as printed; empty if there is none.
-        time: Box<[u8]>,
-        /// Where in the line, and what was expected there, if it is not whole: the beginning of
-        /// a line with another's end behind it, or simply cut.
-        broken: Option<(usize, &'static str)>,
+        /// The line, from its own beginning to the physical line's end.
+        begun: Begun,
+        /// Where it breaks off, if it is not whole: the beginning of a line with another's end
+        /// behind it, or simply cut.
+        broken: Option<Broken>,
     },
-    /// A step line: no line is joined across it.
-    Close,
+    /// A process that may have begun a line before writes the next one: the line before it has
+    /// its end.
+    Heard {
+        /// Index of the process.
+        process: u32,
+    },
 }
 
 /// A [`Piece`] and where it stands.
@@ -54,5 +73,7 @@ pub struct Fragment {
     pub of_line: usize,
 }
 
-/// Where NCCL 2.29.2+ tears a line: the size of its pipe writes (`src/debug.cc`).
+/// Where NCCL 2.29.2+ tears a line. It prints with one `vfprintf` (`src/debug.cc`), and where
+/// standard output has no buffer glibc 2.37+ writes each 128 bytes by themselves
+/// (`PRINTF_BUFFER_SIZE_TO_FILE_STAGE` in `stdio-common/printf_buffer_to_file.h`).
 pub const TEAR: usize = 128;

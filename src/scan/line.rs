@@ -1,8 +1,9 @@
 //! The long way: a line that is not simply one header and one body.
 
 use super::fragment::TEAR;
-use super::{Fragment, MarkAt, Piece, Said, Scan, Speaker, Visit};
-use crate::account::Class;
+use super::torn::{cut_before_next, cut_in};
+use super::{Begun, Broken, Fragment, MarkAt, Piece, Said, Scan, Speaker, Visit};
+use crate::account::{Account, Class};
 use crate::grammar::coll::{self, Coll};
 use crate::grammar::header::{self, Header, Level};
 use crate::grammar::message::version::{self, Version};
@@ -15,25 +16,19 @@ use crate::twice;
 use memchr::{memchr, memchr2, memmem, memrchr};
 use std::sync::LazyLock;
 
-/// What is missing of a line that NCCL itself cut.
-pub(crate) const TOO_LONG: &str = "the rest of a line that NCCL cut at 1023 bytes";
+/// The longest launcher's label in front of a line's end that is looked for.
+const LABEL: usize = 64;
 
 /// NCCL before 2.29.2 cuts a line here (`char buffer[1024]` in `src/debug.cc`).
 const OWN_CUT: usize = 1023;
 
-/// For how many lines behind a torn one a line is not taken for what it looks like: the end of
-/// the torn line may follow another line's first 128 bytes, and that looks like a whole line.
-const WAIT: u32 = 64;
-
-/// True where a cut before the byte behind `before` separates nothing that may be joined: no
-/// line of the last ones is torn, the last has no step line in a line of NCCL's.
+/// True where a cut before the byte behind `before`, which begins a line, separates nothing that
+/// may be joined: no line of it is torn, the last has no step line in a line of NCCL's.
 pub fn quiet(before: &[u8]) -> bool {
     static NCCL: LazyLock<memmem::Finder<'static>> =
         LazyLock::new(|| memmem::Finder::new(b" NCCL "));
     static ALL: LazyLock<Recogniser> = LazyLock::new(Recogniser::all);
     let text = before.strip_suffix(b"\n").unwrap_or(before);
-    // The first line of what we see may have lost its beginning: that is no tear.
-    let text = memchr(b'\n', text).map_or(text, |i| &text[i + 1..]);
     let last = &text[memrchr(b'\n', text).map_or(0, |i| i + 1)..];
     if ALL.may_mark(last) {
         return false;
@@ -41,8 +36,10 @@ pub fn quiet(before: &[u8]) -> bool {
     text.split(|&b| b == b'\n').all(|line| {
         let mut hits = NCCL.find_iter(line);
         match hits.next() {
-            Some(_) => hits.next().is_none(),
-            None => !coll::is_tail(line),
+            Some(_) => {
+                hits.next().is_none() && (is_whole(line) || coll::FINDER.find(line).is_none())
+            }
+            None => !is_tail(line) && !is_call_tail(line),
         }
     })
 }
@@ -58,14 +55,15 @@ pub(super) fn is_prefix(prefix: &[u8], recogniser: &Recogniser) -> bool {
         return false;
     }
     let known = match prefix.trim_ascii_start() {
-        [] => true,
+        // Blanks alone: what is after them may begin with other text.
+        [] => false,
         [b'[' | b'(' | b'|' | b'>' | 0x1b, ..] => true,
         text => {
-            // srun's ` 0: `, a stamp's digits, pdsh's and SkyPilot's `worker-0: `.
+            // srun's ` 0: `, a stamp's digits, pdsh's and SkyPilot's `worker-0: `; `loss: ` is none.
             !header::time(prefix).is_empty()
-                || text
-                    .strip_suffix(b": ")
-                    .is_some_and(|label| !label.contains(&b' '))
+                || text.strip_suffix(b": ").is_some_and(|label| {
+                    !label.contains(&b' ') && label.iter().any(u8::is_ascii_digit)
+                })
         }
     };
     let of_nccl = |text: &[u8]| memmem::find(prefix, text).is_some();
@@ -89,6 +87,8 @@ struct Verdict<'a> {
     class: Class,
     damage: Option<(usize, &'static str)>,
     waits: bool,
+    /// Pieces that may be no piece of a NCCL line.
+    weak: usize,
 }
 
 /// A line of the file: as it is, or without what stands around the lines in it.
@@ -125,10 +125,11 @@ impl<'a, V: Visit> Scan<'_, V> {
     /// Takes the line at `start`, and the next one too if a step line was spliced into this
     /// one. Gives where the line after starts.
     pub(super) fn long(&mut self, start: usize) -> usize {
-        self.torn = self.torn.saturating_sub(1);
+        self.waiting.pass();
         let bytes = self.bytes;
         let end = memchr(b'\n', &bytes[start..]).map_or(bytes.len(), |i| start + i);
         let next = (end + 1).min(bytes.len());
+        self.next = next;
         let line = &bytes[start..end];
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if line.is_empty() {
@@ -223,10 +224,10 @@ impl<'a, V: Visit> Scan<'_, V> {
             self.pieces(line, found, &mut v);
         } else if let Some(version) = version::of_block(line) {
             self.headless_version(line, Some(version), &mut v);
-        } else if coll::is_tail(line) || is_init_tail(line) {
-            v.waits = true;
-            v.things
-                .push((0, Thing::Fragment(Piece::Tail { text: line.into() })));
+        } else if is_tail(line) || (self.waiting.is_on(1) && is_call_tail(line)) {
+            v.tail(line, true);
+        } else if found.is_empty() && self.waiting.is_message_open() {
+            v.tail(line, false);
         }
         v
     }
@@ -254,9 +255,15 @@ impl<'a, V: Visit> Scan<'_, V> {
                     self.mark(mark, (begin, cut), (number, next_line));
                 }
                 &(at, Thing::Call(coll, speaker, time)) => {
+                    if self.waiting.is_on(1) {
+                        self.heard(speaker.process, line.at(at));
+                    }
                     self.call(coll, speaker, time, line.at(at));
                 }
                 &(at, Thing::Init(init, speaker)) => {
+                    if self.waiting.is_on(1) {
+                        self.heard(speaker.process, line.at(at));
+                    }
                     self.init(init, speaker, line.at(at));
                     if self.keep_init_lines {
                         let (from, to) = line.around(at);
@@ -279,11 +286,11 @@ impl<'a, V: Visit> Scan<'_, V> {
                 (at, Thing::Fragment(piece)) => {
                     let mut piece = piece.clone();
                     if let Piece::Doubtful {
-                        broken: Some((at, _)),
+                        broken: Some(broken),
                         ..
                     } = &mut piece
                     {
-                        *at = line.place(*at);
+                        broken.at = line.place(broken.at);
                     }
                     self.fragment(piece, number, line.place(*at), line.at(*at));
                     if let Some(fragment) = self.out.fragments.last_mut() {
@@ -304,7 +311,16 @@ impl<'a, V: Visit> Scan<'_, V> {
         }
         match (v.waits, v.damage) {
             // The merge counts it when its pieces are decided.
-            (true, _) => self.out.account.lines += 1,
+            (true, _) => {
+                if V::FOREIGN
+                    && v.class == Class::Foreign
+                    && pieces == v.weak
+                    && line.unwrapped.is_none()
+                {
+                    self.out.visit.foreign(line.text, number);
+                }
+                self.out.account.lines += 1;
+            }
             (false, Some(_)) => self.out.account.line(Class::Damaged),
             (false, None) => {
                 if V::FOREIGN && v.class == Class::Foreign && line.unwrapped.is_none() {
@@ -330,27 +346,33 @@ impl<'a, V: Visit> Scan<'_, V> {
         self.out.prints.marks.push(prints);
         self.gap = at.1;
         self.out.visit.mark();
-        self.torn = 0;
-        // Also where the chunk has no piece yet: the one before may have left one open.
-        if !matches!(
-            self.out.fragments.last(),
-            Some(Fragment {
-                piece: Piece::Close,
-                ..
-            })
-        ) {
-            self.fragment(Piece::Close, line, 0, 0);
-        }
     }
 
     pub(super) fn fragment(&mut self, piece: Piece, line: u64, column: usize, at: usize) {
+        let process = |place: u32| self.out.origins.places.get(place).process;
         match &piece {
-            Piece::Head { .. } => self.torn = WAIT,
-            Piece::Tail { text } => self.init_torn |= coll::tail_comm(text).is_none(),
-            Piece::Doubtful { .. } | Piece::Close => {}
+            Piece::Head(begun) if is_call(&begun.text) => {
+                self.waiting.begins(process(begun.place));
+            }
+            Piece::Head(_) => self.waiting.begins_message(),
+            Piece::Tail { text, .. } if is_init_tail(text) => self.init_torn = true,
+            Piece::Tail { sure: true, .. } => self.waiting.ends(),
+            Piece::Doubtful {
+                begun,
+                broken: Some(_),
+            } => {
+                if is_call(&begun.text) {
+                    self.waiting.begins(process(begun.place));
+                }
+                if is_call_tail(begun.text.get(TEAR..).unwrap_or_default()) {
+                    self.waiting.ends();
+                }
+            }
+            Piece::Doubtful { begun, .. } => self.waiting.may_have_begun(process(begun.place)),
+            Piece::Tail { .. } | Piece::Heard { .. } => {}
         }
         let slot = self.out.fragments.len() as u32;
-        self.out.visit.slot_of(&piece);
+        self.out.visit.slot();
         let at = self.offset + at as u64;
         self.out.fragments.push(Fragment {
             piece,
@@ -376,17 +398,27 @@ impl<'a, V: Visit> Scan<'_, V> {
         let [mark] = found else { return None };
         let head = &line[..mark.start];
         let head = head.strip_suffix(b"\r").unwrap_or(head);
-        let header = header::all(head).last()?;
+        let Written {
+            headers, starts, ..
+        } = written(head);
+        // Behind another line's beginning it may be any process's.
+        let ([header], [written, _]) = (&headers[..], &starts[..]) else {
+            return None;
+        };
         let rest = &self.bytes[next..];
         let rest = &rest[..memchr(b'\n', rest).unwrap_or(rest.len())];
         let tail = rest.strip_suffix(b"\r").unwrap_or(rest);
         // A launcher puts its prefix in front of both lines.
-        let label = &head[..piece_start(head, 0, header.start)];
+        let label = &head[..*written];
         let tail = tail.strip_prefix(label).unwrap_or(tail);
         if header::find(tail, 0).is_some() || tail.is_empty() {
             return None;
         }
         let head_piece = &head[header.start..];
+        // NCCL itself tears there, and then the next line may be anybody's.
+        if (head.len() - written).is_multiple_of(TEAR) {
+            return None;
+        }
         let message = header.body - header.start;
         let mut joined = head_piece.to_vec();
         joined.extend_from_slice(tail);
@@ -405,7 +437,7 @@ impl<'a, V: Visit> Scan<'_, V> {
         }
         let clean = is_prefix(&head[..header.start], self.recogniser);
         let after = (next + rest.len() + 1).min(self.bytes.len());
-        let speaker = self.speaks(&header, clean);
+        let speaker = self.speaks(header, clean);
         let time = header::time(&head[..header.start]);
         self.call(coll, speaker, time, start + header.start);
         let number = self.out.account.lines;
@@ -419,18 +451,14 @@ impl<'a, V: Visit> Scan<'_, V> {
 
     /// The pieces of a line of NCCL's: one for each header on it.
     fn pieces(&mut self, line: &'a [u8], found: &[Found], v: &mut Verdict<'a>) {
-        let mut headers: Vec<Header<'a>> = header::all(line).collect();
+        let Written {
+            headers,
+            starts,
+            glued,
+        } = written(line);
         if headers.is_empty() {
             return self.headless(line, found, v);
         }
-        let mut starts = Vec::with_capacity(headers.len() + 1);
-        let mut floor = 0;
-        for i in 0..headers.len() {
-            unglue(line, &mut headers, i);
-            starts.push(piece_start(line, floor, headers[i].start));
-            floor = headers[i].body;
-        }
-        starts.push(line.len());
         v.class = Class::Other;
         let before = &line[..starts[0]];
         let bodies = v.things.len();
@@ -440,6 +468,9 @@ impl<'a, V: Visit> Scan<'_, V> {
             v.damaged(0, "the beginning of a NCCL line");
         }
         let (mut torn_before, mut overwritten) = (false, false);
+        let first = &line[..starts[0]];
+        let is_label = is_prefix(first, self.recogniser);
+        let mut label = if is_label { first } else { b"" };
         for (i, h) in headers.iter().enumerate() {
             // A step line behind the message ends it.
             let end = found
@@ -448,43 +479,52 @@ impl<'a, V: Visit> Scan<'_, V> {
                 .find(|&s| s >= h.body && s < starts[i + 1])
                 .unwrap_or(starts[i + 1]);
             let spliced = end < starts[i + 1];
-            let piece = &line[starts[i]..end];
-            let clean = if i == 0 {
+            let clean = if i == 0 && starts[0] == h.start {
+                is_label
+            } else if i == 0 {
                 is_prefix(&line[..h.start], self.recogniser)
             } else {
-                let torn = starts[i] - starts[i - 1] == TEAR && h.host == headers[i - 1].host;
-                torn || starts[i] < h.start
+                (torn_before && !glued[i]) || starts[i] < h.start
             };
             let speaker = self.speaks(h, clean);
+            let start = starts[i];
+            let piece = &line[start..end];
             let last = i + 1 == headers.len() && !spliced;
-            let next = headers.get(i + 1).is_none_or(|next| next.host == h.host);
-            let torn = !last && piece.len() == TEAR && h.level == Level::Info && next;
+            let cut = cut_before_next(piece, h.level, label)
+                .filter(|_| !last && !is_whole(&line[h.body..end]));
             let time = header::time(&line[..h.start]);
             let of = Of {
                 line,
                 header: h,
-                start: starts[i],
+                start,
                 end,
                 speaker,
                 time,
+                label,
             };
-            if torn {
+            if let Some(cut) = cut {
                 v.waits = true;
-                let text = piece.into();
-                v.things.push((
-                    starts[i],
-                    Thing::Fragment(Piece::Head {
-                        place: speaker.place,
-                        text,
-                        time: time.into(),
-                    }),
-                ));
+                v.things
+                    .push((start, Thing::Fragment(Piece::Head(of.begun(start + cut)))));
+                if cut < piece.len() {
+                    label = &piece[cut..];
+                }
             } else {
                 self.piece(&of, last, torn_before, v);
                 let other = headers.get(i + 1).is_some_and(|n| n.pid != h.pid);
                 overwritten |= v.damage.is_some() && other && end > h.body;
             }
-            torn_before |= torn;
+            torn_before |= cut.is_some();
+        }
+        // Behind a step line without a line end of its own there may be a line's end.
+        if let Some(mark) = found.last()
+            && headers.last().is_some_and(|h| h.body < mark.start)
+            && is_call_tail(&line[mark.start..])
+        {
+            v.waits = true;
+            let text = line[mark.start..].into();
+            let tail = Piece::Tail { text, sure: true };
+            v.things.push((mark.end, Thing::Fragment(tail)));
         }
         if overwritten {
             let account = &mut self.out.account;
@@ -497,6 +537,18 @@ impl<'a, V: Visit> Scan<'_, V> {
     fn piece(&mut self, of: &Of<'a, '_>, last: bool, torn_before: bool, v: &mut Verdict<'a>) {
         let message = &of.line[of.header.body..of.end];
         let Some(mut anchor) = coll::FINDER.find(message) else {
+            let rest = of.line.get(of.start + TEAR..of.end).unwrap_or_default();
+            let own = message.get(..(of.start + TEAR).saturating_sub(of.header.body));
+            let begun = own.is_some_and(|own| coll::is_begun(own) || !coll::is_broken(own));
+            if last && begun && of.header.level == Level::Info && is_call_tail(rest) {
+                // A beginning, and the end of another process's call.
+                v.waits = true;
+                let broken = of.broken(of.start + TEAR, "the rest of a NCCL line");
+                let begun = of.begun(of.end);
+                let piece = Piece::Doubtful { begun, broken };
+                v.things.push((of.start, Thing::Fragment(piece)));
+                return;
+            }
             if of.header.level == Level::Info && coll::is_broken(message) {
                 return v.damaged(of.header.body, "a call");
             }
@@ -507,15 +559,12 @@ impl<'a, V: Visit> Scan<'_, V> {
         loop {
             match coll::at(message, anchor) {
                 Ok((op, coll, end)) => {
-                    let doubtful = torn_before || self.torn > 0;
+                    let doubtful = torn_before || !self.is_settled(&coll, speaker);
                     let alone = coll::FINDER.find(&message[end..]).is_none();
                     if doubtful && alone && last && from == 0 && of.end - of.start > TEAR {
                         v.waits = true;
-                        let text = of.line[of.start..of.end].into();
                         let piece = Piece::Doubtful {
-                            place: speaker.place,
-                            text,
-                            time: of.time.into(),
+                            begun: of.begun(of.end),
                             broken: None,
                         };
                         v.things.push((of.start, Thing::Fragment(piece)));
@@ -533,18 +582,15 @@ impl<'a, V: Visit> Scan<'_, V> {
                     v.things.push((at, Thing::Call(coll, speaker, of.time)));
                     from = end;
                 }
-                Err(e) if last && from == 0 && self.may_be_torn(of, message, torn_before) => {
+                Err(e) if from == 0 && is_torn(of, message, &e) => {
                     v.waits = true;
-                    let (place, time) = (speaker.place, of.time.into());
-                    let text = of.line[of.start..of.end].into();
-                    let piece = if of.end - of.start == TEAR {
-                        Piece::Head { place, text, time }
+                    let piece = if (of.end - of.start).is_multiple_of(TEAR) {
+                        Piece::Head(of.begun(of.end))
                     } else {
+                        let (at, what) = expected(of, message, &e);
                         Piece::Doubtful {
-                            place,
-                            text,
-                            time,
-                            broken: Some(expected(of, message, &e)),
+                            begun: of.begun(of.end),
+                            broken: of.broken(at, what),
                         }
                     };
                     v.things.push((of.start, Thing::Fragment(piece)));
@@ -565,15 +611,6 @@ impl<'a, V: Visit> Scan<'_, V> {
         }
     }
 
-    /// True where a body that is not whole may be the first 128 bytes of a torn line, alone or
-    /// with another's end behind them.
-    fn may_be_torn(&self, of: &Of<'_, '_>, message: &[u8], torn_before: bool) -> bool {
-        let alone = coll::FINDER.find_iter(message).count() == 1;
-        let length = of.end - of.start;
-        let torn = length == TEAR || (length > TEAR && (torn_before || self.torn > 0));
-        torn && alone && of.header.level == Level::Info
-    }
-
     /// A message that is not a call.
     fn message(&mut self, of: &Of<'a, '_>, message: &'a [u8], last: bool, v: &mut Verdict<'a>) {
         if V::MESSAGES {
@@ -584,8 +621,8 @@ impl<'a, V: Visit> Scan<'_, V> {
             return;
         }
         let length = of.end - of.start;
-        if last && length == OWN_CUT {
-            v.damaged(of.end, TOO_LONG);
+        if last && (length == OWN_CUT || message::is_truncated(message)) {
+            v.truncated(&mut self.out.account);
         } else if !last && !message.starts_with(b"NCCL version ") && of.header.level != Level::Call
         {
             v.damaged(of.end, "the rest of a NCCL line");
@@ -643,16 +680,19 @@ impl<'a, V: Visit> Scan<'_, V> {
             return;
         }
         let version = version::headerless(line);
-        if coll::is_tail(line) {
-            v.waits = true;
-            v.things
-                .push((0, Thing::Fragment(Piece::Tail { text: line.into() })));
+        if is_tail(line) {
+            v.tail(line, true);
         } else if version.is_some()
             || memmem::find(line, b"NCCL version ").is_some()
             || [&b"NCCL INFO "[..], b"NCCL WARN ", b"NCCL CALL "]
                 .iter()
                 .any(|level| memmem::find(line, level).is_some())
         {
+            let account = &mut self.out.account;
+            if is_beheaded(line) {
+                account.headless += 1;
+                account.firsts.headless.get_or_insert(account.lines);
+            }
             self.headless_version(line, version, v);
             if v.things.len() == before && V::MESSAGES {
                 self.headless_message(&line[..end], v);
@@ -747,6 +787,15 @@ fn is_header_end(before: &[u8], recogniser: &Recogniser) -> bool {
     text.is_empty() || is_place || is_device || is_label
 }
 
+/// True for a line that begins with the end of a header: `148:1617875 [3] NCCL INFO Channel`.
+fn is_beheaded(line: &[u8]) -> bool {
+    let end = memmem::find(line, b"NCCL ").filter(|&at| at <= 64);
+    end.is_some_and(|end| {
+        let of_header = |b: &u8| b.is_ascii_alphanumeric() || b":[]-_. ".contains(b);
+        line[..end].iter().all(of_header) && !line.starts_with(b"NCCL version ")
+    })
+}
+
 /// True where `op`, behind `before` and without a header, is surely not the end of a longer name:
 /// `AllReduce`, cut, ends in `Reduce`.
 fn is_whole_name(before: &[u8], op: &[u8]) -> bool {
@@ -775,6 +824,64 @@ struct Of<'a, 'h> {
     end: usize,
     speaker: Speaker,
     time: &'a [u8],
+    /// What a launcher put in front of it.
+    label: &'a [u8],
+}
+
+impl Of<'_, '_> {
+    /// Where it breaks off.
+    fn broken(&self, at: usize, what: &'static str) -> Option<Broken> {
+        let text = self.line.get(at..).unwrap_or_default().into();
+        Some(Broken { at, what, text })
+    }
+
+    /// Its bytes up to `end`, as the beginning of a line.
+    fn begun(&self, end: usize) -> Begun {
+        Begun {
+            place: self.speaker.place,
+            label: self.label.into(),
+            text: self.line[self.start..end].into(),
+            time: self.time.into(),
+        }
+    }
+}
+
+/// True for a message that is a whole call: it lacks nothing but its line's end.
+fn is_whole(message: &[u8]) -> bool {
+    let anchor = coll::FINDER.find(message);
+    anchor.is_some_and(|anchor| coll::at(message, anchor).is_ok())
+}
+
+/// True where a body that is not whole breaks off where NCCL tears a line.
+fn is_torn(of: &Of<'_, '_>, message: &[u8], e: &Expected) -> bool {
+    let (text, body) = (&of.line[of.start..of.end], of.header.body - of.start);
+    let alone = coll::FINDER.find_iter(message).count() == 1;
+    let at = expected(of, message, e).0 - of.start;
+    // Cut elsewhere, and nothing behind it.
+    let cut = text.len() % TEAR != 0 && coll::is_begun(message);
+    alone && of.header.level == Level::Info && !cut && cut_in(text, body, at).is_some()
+}
+
+/// True for the first bytes of a line, from its header, that may be a call's.
+fn is_call(text: &[u8]) -> bool {
+    header::find(text, 0).is_some_and(|header| {
+        let message = &text[header.body..];
+        coll::FINDER.find(message).is_some() || coll::is_begun(message)
+    })
+}
+
+/// True for what may be the end of a call's line where one was begun; a launcher's label may be in
+/// front.
+pub(crate) fn is_call_tail(line: &[u8]) -> bool {
+    let behind = |at: usize| &line[at + 1..];
+    let label = memchr(b':', &line[..line.len().min(LABEL)]).map(behind);
+    let text = label.map_or(&b""[..], <[u8]>::trim_ascii_start);
+    coll::is_tail(line) || coll::is_short_tail(line) || coll::is_short_tail(text)
+}
+
+/// True for what can only be the end of a call's line or of one that names a communicator.
+fn is_tail(line: &[u8]) -> bool {
+    coll::is_tail(line) || is_init_tail(line)
 }
 
 impl<'a> Verdict<'a> {
@@ -784,6 +891,7 @@ impl<'a> Verdict<'a> {
             class: Class::Foreign,
             damage: None,
             waits: false,
+            weak: 0,
         }
     }
 
@@ -794,6 +902,7 @@ impl<'a> Verdict<'a> {
             class,
             damage,
             waits,
+            weak,
         } = other;
         let moved = |(at, mut thing)| {
             match &mut thing {
@@ -802,9 +911,9 @@ impl<'a> Verdict<'a> {
                     mark.end += start;
                 }
                 Thing::Fragment(Piece::Doubtful {
-                    broken: Some((at, _)),
+                    broken: Some(broken),
                     ..
-                }) => *at += start,
+                }) => broken.at += start,
                 _ => {}
             }
             (at + start, thing)
@@ -816,19 +925,37 @@ impl<'a> Verdict<'a> {
         let weight = |class: Class| match class {
             Class::Foreign => 0,
             Class::Other => 1,
-            Class::Call | Class::Repaired => 2,
-            Class::Damaged => 3,
+            Class::Truncated => 2,
+            Class::Call | Class::Repaired => 3,
+            Class::Damaged => 4,
         };
         if weight(class) > weight(self.class) {
             self.class = class;
         }
         self.damage = self.damage.or(damage.map(|(at, what)| (at + start, what)));
         self.waits |= waits;
+        self.weak += weak;
+    }
+
+    /// The line may be the end of another.
+    fn tail(&mut self, line: &[u8], sure: bool) {
+        self.waits = true;
+        self.weak += usize::from(!sure);
+        let text = line.into();
+        self.things
+            .push((0, Thing::Fragment(Piece::Tail { text, sure })));
     }
 
     fn damaged(&mut self, at: usize, what: &'static str) {
         self.damage.get_or_insert((at, what));
         self.class = Class::Damaged;
+    }
+
+    fn truncated(&mut self, account: &mut Account) {
+        if self.class == Class::Other {
+            self.class = Class::Truncated;
+            account.firsts.truncated.get_or_insert(account.lines);
+        }
     }
 }
 
@@ -845,28 +972,64 @@ pub(super) fn is_wanted(text: &[u8], recogniser: &Recogniser) -> bool {
     wrap::is_nccl(text) || is_init_tail(text) || recogniser.may_mark(text)
 }
 
+/// What several processes wrote on one line.
+struct Written<'a> {
+    headers: Vec<Header<'a>>,
+    /// Where each header's piece begins, and the line's end.
+    starts: Vec<usize>,
+    /// Whether only the tear says where a header's host begins.
+    glued: Vec<bool>,
+}
+
+fn written(line: &[u8]) -> Written<'_> {
+    let mut headers: Vec<Header<'_>> = header::all(line).collect();
+    let mut starts = Vec::with_capacity(headers.len() + 1);
+    let mut glued = Vec::with_capacity(headers.len());
+    let mut floor = 0;
+    for i in 0..headers.len() {
+        glued.push(unglue(line, &mut headers, i, starts.last()));
+        starts.push(piece_start(line, floor, headers[i].start));
+        floor = headers[i].body;
+    }
+    starts.push(line.len());
+    Written {
+        headers,
+        starts,
+        glued,
+    }
+}
+
 /// Takes the last bytes of the piece before it off the host of header `i`: a whole body says
-/// where it ends, and processes that share a pipe or a file are mostly on one host.
-fn unglue<'a>(line: &'a [u8], headers: &mut [Header<'a>], i: usize) {
+/// where it ends, processes that share a pipe or a file are mostly on one host, and a line that
+/// begins at `before` may be torn in what looks like the host. Gives true where only the last says
+/// how many bytes it is.
+fn unglue<'a>(line: &'a [u8], headers: &mut [Header<'a>], i: usize, start: Option<&usize>) -> bool {
     let Some(before) = i.checked_sub(1).map(|before| headers[before]) else {
-        return;
+        return false;
     };
     let h = &mut headers[i];
     let host = h.start..h.start + h.host.len();
-    let start = if h.host.len() > before.host.len() && h.host.ends_with(before.host) {
-        host.end - before.host.len()
-    } else {
-        let message = &line[before.body..];
-        let body = coll::FINDER
-            .find(message)
-            .and_then(|a| coll::at(message, a).ok());
-        match body.map(|(_, _, end)| before.body + end) {
-            Some(end) if host.contains(&end) => end,
-            _ => return,
+    if h.host.len() > before.host.len() && h.host.ends_with(before.host) {
+        h.begin(host.end - before.host.len());
+        return false;
+    }
+    let message = &line[before.body..];
+    let body = coll::FINDER
+        .find(message)
+        .and_then(|a| coll::at(message, a).ok());
+    let end = body.map(|(_, _, end)| before.body + end);
+    if let Some(end) = end.filter(|end| host.contains(end)) {
+        h.begin(end);
+        return false;
+    }
+    let tear = start.map(|start| start + TEAR);
+    match tear.filter(|tear| h.start < *tear && *tear < host.end) {
+        Some(tear) => {
+            h.begin(tear);
+            true
         }
-    };
-    h.start = start;
-    h.host = &line[start..host.end];
+        None => false,
+    }
 }
 
 /// Where the piece of a header begins: NCCL's own stamp in brackets belongs to it.

@@ -9,9 +9,11 @@
 mod fragment;
 mod line;
 mod together;
+mod torn;
+mod waiting;
 
-pub use fragment::{Fragment, Piece, TEAR};
-pub(crate) use line::TOO_LONG;
+pub use fragment::{Begun, Broken, Fragment, Piece, TEAR};
+pub(crate) use line::is_call_tail;
 pub use line::quiet;
 pub use together::{Had, together};
 
@@ -23,12 +25,14 @@ use crate::grammar::message::Message;
 use crate::grammar::message::init::{Event, Init};
 use crate::grammar::trainer::{Found, Mark, Recogniser};
 use crate::grammar::wrap;
-use crate::origin::{InitAt, Member, Origins};
+use crate::origin::{InitAt, Member, Origins, is_glued};
 use crate::records::Datatype;
 use crate::twice::{self, Count};
 use memchr::{memchr, memmem, memrchr};
 use rustc_hash::FxHashMap;
 use std::sync::LazyLock;
+pub(crate) use waiting::WAIT;
+use waiting::Waiting;
 
 /// A call met in the walk.
 #[derive(Debug, Clone, Copy)]
@@ -83,12 +87,9 @@ pub trait Visit {
     fn call(&mut self, call: &Call<'_>);
     /// A mark: what follows lies in the next gap.
     fn mark(&mut self) {}
-    /// A place where the merge may put a call whose line is torn, in line order.
-    fn slot(&mut self) {}
-    /// The same, with the piece of a line that stands there.
-    fn slot_of(&mut self, _piece: &Piece) {
-        self.slot();
-    }
+    /// A place where the merge may put calls whose lines are torn, in line order: what a stage
+    /// makes of the calls must know them by it.
+    fn slot(&mut self);
 }
 
 /// A step line, or another line that ends a stretch of the log.
@@ -149,15 +150,17 @@ struct Speaker {
     tid: Option<u64>,
 }
 
-/// Walks `bytes`, which begin at `offset` of their input.
+/// Walks `bytes`, which begin at `offset` of their input; `quietly` says that no line before it
+/// waits for an end in it ([`quiet`]).
 pub fn scan<V: Visit>(
     bytes: &[u8],
-    offset: u64,
+    (offset, quietly): (u64, bool),
     recogniser: &Recogniser,
     keep_init_lines: bool,
     visit: V,
 ) -> Scanned<V> {
     let mut scan = Scan::new(bytes, offset, recogniser, keep_init_lines, visit);
+    scan.waiting = Waiting::new(quietly);
     scan.walk(0);
     scan.end()
 }
@@ -205,8 +208,12 @@ struct Scan<'a, V> {
     members: Box<[(Member, u32)]>,
     /// Where the gap in hand begins.
     gap: usize,
-    /// Lines for which a torn line's end may still come.
-    torn: u32,
+    /// Where the line after the one in hand begins.
+    next: usize,
+    /// How often it may still be looked ahead for who speaks.
+    looks: u32,
+    /// Lines that were begun and whose ends may still come.
+    waiting: Waiting,
     /// The end of a torn INIT line was met: what it says is known at the merge only.
     init_torn: bool,
     /// Never take the short way: the twin it is held against.
@@ -237,6 +244,12 @@ const NO_MEMBER: Member = Member {
 
 /// How many members are found without a hash table, at most.
 const MEMBERS: usize = 1024;
+
+/// How far it is looked ahead for a process of which only a header with other text glued to it was
+/// met, and how often in a chunk. What that leaves is settled at the merge.
+const AHEAD: usize = 1 << 20;
+/// See [`AHEAD`].
+const LOOKS: u32 = 64;
 
 /// Texts in front of bodies that are remembered; a log with more (time stamps the grammar does
 /// not know) only becomes slower.
@@ -277,7 +290,9 @@ impl<'a, V: Visit> Scan<'a, V> {
             prefix: (b"", b""),
             members: vec![(NO_MEMBER, 0); places(bytes.len(), MEMBERS)].into(),
             gap: 0,
-            torn: 0,
+            next: 0,
+            looks: LOOKS,
+            waiting: Waiting::default(),
             init_torn: false,
             #[cfg(any(test, fuzzing))]
             long_only: false,
@@ -297,7 +312,9 @@ impl<'a, V: Visit> Scan<'a, V> {
     /// The text is walked.
     fn end(mut self) -> Scanned<V> {
         self.out.prints.call = self.first_call(self.bytes.len());
-        self.out.prints.last = last_call(self.bytes);
+        if self.out.account.calls > 0 {
+            self.out.prints.last = last_call(self.bytes);
+        }
         self.out.account.is_open = self.bytes.last().is_some_and(|&b| b != b'\n');
         self.out
     }
@@ -326,10 +343,10 @@ impl<'a, V: Visit> Scan<'a, V> {
                 // The line was taken as the second half of one before it.
                 continue;
             }
-            let short = if self.torn == 0 {
-                self.short(start, hit)
-            } else {
+            let short = if self.waiting.is_on(1) {
                 None
+            } else {
+                self.short(start, hit)
             };
             at = match short {
                 Some(next) => next,
@@ -395,18 +412,21 @@ impl<'a, V: Visit> Scan<'a, V> {
         }
         let next = self.bytes.len() - body.len() + end + 1;
         let speaker = known.speaker;
-        // The merge sees a stamp only where it is NCCL's own.
-        let stamped = time.is_empty() || line[..host].ends_with(b"] ");
-        if self.torn > 0 && !(stamped && self.is_certain(&coll, speaker)) {
-            // Behind a launcher's label it is not settled here where the piece begins.
+        if self.waiting.is_on(1) {
             let len = next - 1 - start;
-            return (host == 0 && len > TEAR && self.torn > 1).then(|| {
-                self.torn -= 1;
-                self.doubtful(start, &line[..len], speaker.place);
-                next
-            });
+            // The merge sees a stamp only where it is NCCL's own.
+            let stamped = time.is_empty() || line[..host].ends_with(b"] ");
+            if !(stamped && (!self.waiting.is_on(2) || self.is_settled(&coll, speaker))) {
+                // Behind a launcher's label it is not settled here where the piece begins.
+                return (host == 0 && len > TEAR && self.waiting.is_on(2)).then(|| {
+                    self.waiting.pass();
+                    self.doubtful(start, &line[..len], speaker.place);
+                    next
+                });
+            }
+            self.waiting.pass();
+            self.heard(speaker.process, start);
         }
-        self.torn = self.torn.saturating_sub(1);
         self.call(coll, speaker, time, start);
         self.out.account.line(Class::Call);
         Some(next)
@@ -415,15 +435,32 @@ impl<'a, V: Visit> Scan<'a, V> {
     /// Leaves a whole line that begins with its header to the merge.
     #[cold]
     fn doubtful(&mut self, start: usize, line: &[u8], place: u32) {
-        let piece = Piece::Doubtful {
+        let begun = Begun {
             place,
+            label: Box::default(),
             text: line.into(),
             time: Box::default(),
+        };
+        let piece = Piece::Doubtful {
+            begun,
             broken: None,
         };
         let number = self.out.account.lines;
         self.fragment(piece, number, 0, start);
         self.out.account.lines += 1;
+    }
+
+    /// A process makes a call: a line that it may have begun before has its end.
+    fn heard(&mut self, process: u32, start: usize) {
+        if self.waiting.hears(process) {
+            let number = self.out.account.lines;
+            self.fragment(Piece::Heard { process }, number, 0, start);
+        }
+    }
+
+    /// True for a call that is what it looks like: no torn line's end is to come.
+    fn is_settled(&self, coll: &Coll<'_>, speaker: Speaker) -> bool {
+        !self.waiting.is_on(1) || (self.waiting.all_ended() && self.is_certain(coll, speaker))
     }
 
     /// True for a call that the merge would leave to its speaker although a torn line's end may
@@ -543,15 +580,45 @@ impl<'a, V: Visit> Scan<'a, V> {
         Some((speaker, time))
     }
 
+    /// Who speaks in a header; `clean` says that nothing of another's text can be in its host.
     fn speaks(&mut self, header: &Header<'_>, clean: bool) -> Speaker {
+        let glued = if clean { None } else { self.glued(header) };
         let origins = &mut self.out.origins;
-        let process = origins.process(header.host, Some(header.pid), clean);
-        let place = origins.place(process, header.dev);
+        let new = || origins.process(header.host, Some(header.pid), clean);
+        let process = glued.unwrap_or_else(new);
+        let place = self.out.origins.place(process, header.dev);
         Speaker {
             place,
             process,
             tid: Some(header.tid),
         }
+    }
+
+    /// The process of a header that other text is glued to: one met before in the chunk, or one
+    /// that speaks soon after.
+    fn glued(&mut self, header: &Header<'_>) -> Option<u32> {
+        let (host, pid) = (header.host, header.pid);
+        if let Some(met) = self.out.origins.glued(host, pid) {
+            return Some(met);
+        }
+        self.looks = self.looks.checked_sub(1)?;
+        let ahead = &self.bytes[self.next..self.bytes.len().min(self.next + AHEAD)];
+        let mut from = 0;
+        for hit in memmem::find_iter(ahead, format!(":{pid}:").as_bytes()) {
+            if hit < from {
+                continue;
+            }
+            let start = memrchr(b'\n', &ahead[..hit]).map_or(0, |i| i + 1);
+            from = memchr(b'\n', &ahead[hit..]).map_or(ahead.len(), |i| hit + i + 1);
+            let line = &ahead[start..from];
+            let of = header::find(line, 0).filter(|of| of.pid == pid && is_glued(host, of.host));
+            if let Some(of) = of
+                && line::is_prefix(&line[..of.start], self.recogniser)
+            {
+                return Some(self.out.origins.process(of.host, Some(pid), true));
+            }
+        }
+        None
     }
 
     /// The speaker of a body without a header.
@@ -597,9 +664,8 @@ impl<'a, V: Visit> Scan<'a, V> {
 
     fn init(&mut self, init: Init, speaker: Speaker, at: usize) {
         let key = (speaker.process, init.comm);
-        let meaning = |i: &Init| (i.event, i.rank, i.nranks, i.comm_id);
         let generation = match self.generations.get(&key) {
-            Some((_, before)) if meaning(before) == meaning(&init) => return,
+            Some((_, before)) if before.goes_on(&init) => return,
             Some((generation, _)) => generation + 1,
             None => 1,
         };

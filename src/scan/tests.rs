@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::formats::log::Log;
-use crate::origin::{Merged, Renumbered};
+use crate::origin::{Merged, Process, Renumbered};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
@@ -52,6 +52,7 @@ fn read(bytes: &[u8], cuts: &[usize], long_only: bool) -> Given {
             true,
             Keep::default(),
         );
+        scan.waiting = Waiting::new(from == 0 || quiet(&bytes[..from]));
         scan.long_only = long_only;
         scan.walk(0);
         let (mut renumbered, mut joined) = (Renumbered::default(), Vec::new());
@@ -72,21 +73,35 @@ fn read(bytes: &[u8], cuts: &[usize], long_only: bool) -> Given {
                 (g + gap, call.member, format!("{coll:?} {tid:?} {time}")),
             );
         }
-        for (gap, member, text) in calls {
-            let member = merged.origins.members.get(member);
-            let place = merged.origins.places.get(member.place);
-            let process = merged.origins.processes.get(place.process);
-            rows.push(format!(
-                "{gap} {:?} {:?} {:?} {text}",
-                process,
-                place.dev,
-                merged.identity_of(member)
-            ));
-        }
+        rows.extend(calls);
         from = to;
     }
     log.end();
-    (rows, log.account, log.marks, foreign)
+    // Of two names for one pid, of which one ends with the other, text that is glued to a host may
+    // mean the one that is nearer.
+    let names = merged.origins.processes.items();
+    let named = || {
+        let names = names.iter().zip(&merged.origins.clean);
+        names.filter(|(_, clean)| **clean).map(|(name, _)| name)
+    };
+    let is_longer = |name: &Process| {
+        named().any(|of| of != name && of.pid == name.pid && name.host.ends_with(&of.host))
+    };
+    let ambiguous = named().any(is_longer);
+    // Who spoke may be known only now.
+    let aliases = merged.aliases();
+    let shown = rows.into_iter().map(|(gap, member, text)| {
+        if ambiguous {
+            return format!("{gap} {text}");
+        }
+        let member = merged.origins.members.get(member);
+        let place = merged.origins.places.get(member.place);
+        let process = aliases[place.process as usize];
+        let identity = merged.identity_as(member, process);
+        let process = merged.origins.processes.get(process);
+        format!("{gap} {process:?} {:?} {identity:?} {text}", place.dev)
+    });
+    (shown.collect(), log.account, log.marks, foreign)
 }
 
 /// All places where a chunk may end.
@@ -276,7 +291,7 @@ proptest! {
         let ended = memchr::memchr_iter(b'\n', &bytes).count() as u64;
         let lines = ended + u64::from(bytes.last().is_some_and(|&b| b != b'\n'));
         prop_assert_eq!(a.lines, lines);
-        let sum = a.call_lines + a.other + a.foreign + a.repaired + a.damaged;
+        let sum = a.call_lines + a.other + a.truncated + a.foreign + a.repaired + a.damaged;
         prop_assert_eq!(sum, lines, "{}", String::from_utf8_lossy(&bytes));
         prop_assert_eq!(a.calls, rows.len() as u64);
         // A line may hold several: of those each that is not NCCL's is told.
@@ -304,7 +319,7 @@ proptest! {
     #[test]
     fn any_bytes_at_all_are_read(bytes in proptest::collection::vec(any::<u8>(), 0..2000)) {
         let (_, a, _, foreign) = read(&bytes, &[], false);
-        prop_assert_eq!(a.call_lines + a.other + a.foreign + a.repaired + a.damaged, a.lines);
+        prop_assert_eq!(a.call_lines + a.other + a.truncated + a.foreign + a.repaired + a.damaged, a.lines);
         prop_assert!(a.foreign <= foreign.len() as u64);
     }
 }

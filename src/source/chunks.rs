@@ -9,8 +9,8 @@ use std::io::Read;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Says whether the bytes before a line end form a good place to cut: `true` where no line
-/// before it waits for a piece behind it.
+/// Says whether whole lines before a line end form a good place to cut: `true` where none of them
+/// waits for a piece behind it.
 pub type QuietAt = fn(&[u8]) -> bool;
 
 /// Bytes of a mapped chunk: a share of the file large enough that what each chunk learns anew
@@ -37,6 +37,8 @@ pub struct Chunk {
     pub offset: u64,
     /// Bytes of an over-long last line that were dropped.
     pub dropped: u64,
+    /// It begins the input, or at a place that [`QuietAt`] found good.
+    pub quiet: bool,
 }
 
 enum ChunkData {
@@ -93,6 +95,8 @@ impl Chunk {
 pub struct Chunks {
     data: ChunksData,
     quiet: QuietAt,
+    /// The next chunk begins at a good place.
+    begins_quiet: bool,
 }
 
 enum ChunksData {
@@ -141,7 +145,11 @@ impl Chunks {
             end,
             size,
         };
-        Ok(Chunks { data, quiet })
+        Ok(Chunks {
+            data,
+            quiet,
+            begins_quiet: true,
+        })
     }
 
     pub(super) fn read(reader: Box<dyn Read + Send>, name: String, quiet: QuietAt) -> Chunks {
@@ -152,7 +160,11 @@ impl Chunks {
             offset: 0,
             ended: false,
         };
-        Chunks { data, quiet }
+        Chunks {
+            data,
+            quiet,
+            begins_quiet: true,
+        }
     }
 }
 
@@ -184,22 +196,27 @@ fn over_long(bytes: &[u8]) -> Option<(usize, usize)> {
 }
 
 /// The best cut of `bytes` at or before its end: after a line end, at a quiet place if one is
-/// near. `None` where no line ends.
-fn cut(bytes: &[u8], quiet: QuietAt) -> Option<usize> {
+/// near, and whether it is one. `None` where no line ends.
+fn cut(bytes: &[u8], quiet: QuietAt) -> Option<(usize, bool)> {
     let last = memrchr(b'\n', bytes)? + 1;
     let mut at = last;
     for _ in 0..64 {
-        if quiet(&bytes[at.saturating_sub(LOOK_BACK)..at]) {
-            return Some(at);
+        let back = at.saturating_sub(LOOK_BACK);
+        // A line without its beginning would look torn.
+        let whole = match back {
+            0 => Some(0),
+            _ => memchr(b'\n', &bytes[back..at]).map(|end| back + end + 1),
+        };
+        if whole.is_some_and(|from| quiet(&bytes[from..at])) {
+            return Some((at, true));
         }
         // A step back over what was looked at.
-        let back = at.saturating_sub(LOOK_BACK);
         match memrchr(b'\n', &bytes[..back]) {
             Some(end) if last - end < PATIENCE => at = end + 1,
             _ => break,
         }
     }
-    Some(last)
+    Some((last, false))
 }
 
 impl Iterator for Chunks {
@@ -207,6 +224,7 @@ impl Iterator for Chunks {
 
     fn next(&mut self) -> Option<Result<Chunk>> {
         let quiet = self.quiet;
+        let begins = self.begins_quiet;
         match &mut self.data {
             ChunksData::Mapped {
                 map,
@@ -219,14 +237,18 @@ impl Iterator for Chunks {
                 if bytes.is_empty() {
                     return None;
                 }
-                let len = if bytes.len() <= *size {
-                    bytes.len()
+                let (len, is_quiet) = if bytes.len() <= *size {
+                    (bytes.len(), true)
                 } else {
                     match cut(&bytes[..*size], quiet) {
-                        Some(len) => len,
-                        None => memchr(b'\n', bytes).map_or(bytes.len(), |end| end + 1),
+                        Some(found) => found,
+                        None => {
+                            let end = memchr(b'\n', bytes);
+                            (end.map_or(bytes.len(), |end| end + 1), false)
+                        }
                     }
                 };
+                self.begins_quiet = is_quiet;
                 let from = *at;
                 // Kept of it, dropped of it, and in all.
                 let (kept, dropped, len) = match over_long(&bytes[..len]) {
@@ -246,6 +268,7 @@ impl Iterator for Chunks {
                     duty,
                     offset: from as u64,
                     dropped: dropped as u64,
+                    quiet: begins,
                 }))
             }
             ChunksData::Read {
@@ -256,8 +279,9 @@ impl Iterator for Chunks {
                 ended,
             } => match next_read(&mut **reader, rest, ended, quiet) {
                 Ok(None) => None,
-                Ok(Some((bytes, dropped))) => {
+                Ok(Some((bytes, dropped, is_quiet))) => {
                     let start = *offset;
+                    self.begins_quiet = is_quiet;
                     // The end of a line of which something was dropped is in neither.
                     *offset += bytes.len() as u64 + dropped + u64::from(dropped > 0);
                     Some(Ok(Chunk {
@@ -265,6 +289,7 @@ impl Iterator for Chunks {
                         duty: Duty::None,
                         offset: start,
                         dropped,
+                        quiet: begins,
                     }))
                 }
                 Err(source) => {
@@ -280,14 +305,14 @@ impl Iterator for Chunks {
     }
 }
 
-/// The next block of whole lines, or the beginning of a line that is too long and how much of it
-/// was dropped; what follows goes to `rest`.
+/// The next block of whole lines, or the beginning of a line that is too long; how much of it was
+/// dropped, and whether the block ends at a quiet place. What follows goes to `rest`.
 fn next_read(
     reader: &mut (dyn Read + Send),
     rest: &mut Vec<u8>,
     ended: &mut bool,
     quiet: QuietAt,
-) -> std::io::Result<Option<(Vec<u8>, u64)>> {
+) -> std::io::Result<Option<(Vec<u8>, u64, bool)>> {
     let mut bytes = std::mem::take(rest);
     loop {
         if !*ended {
@@ -300,7 +325,7 @@ fn next_read(
         if let Some((begin, end)) = over_long(&bytes) {
             if begin > 0 {
                 *rest = bytes.split_off(begin);
-                return Ok(Some((bytes, 0)));
+                return Ok(Some((bytes, 0, true)));
             }
             let mut dropped = (end - LONGEST_LINE) as u64;
             if end < bytes.len() {
@@ -309,15 +334,15 @@ fn next_read(
                 dropped += drop_line(reader, rest, ended)?;
             }
             bytes.truncate(LONGEST_LINE);
-            return Ok(Some((bytes, dropped)));
+            return Ok(Some((bytes, dropped, false)));
         }
         if *ended {
-            return Ok((!bytes.is_empty()).then_some((bytes, 0)));
+            return Ok((!bytes.is_empty()).then_some((bytes, 0, true)));
         }
-        if let Some(at) = cut(&bytes, quiet) {
+        if let Some((at, is_quiet)) = cut(&bytes, quiet) {
             rest.extend_from_slice(&bytes[at..]);
             bytes.truncate(at);
-            return Ok(Some((bytes, 0)));
+            return Ok(Some((bytes, 0, is_quiet)));
         }
     }
 }

@@ -179,13 +179,26 @@ impl<R: Read, W: AsRef<Witness>> Pass<R, W> {
             if len == 0 {
                 return Ok(0);
             }
-            self.block.resize(len, 0);
-            let n = fill(&mut self.inner, &mut self.block)?;
-            if n < len || !witness.is_same(self.at, &self.block) {
-                self.block.clear();
+            // A whole block goes where it is wanted, without a copy.
+            let direct = to.len() >= len;
+            if !direct {
+                self.block.resize(len, 0);
+            }
+            let block = if direct {
+                &mut to[..len]
+            } else {
+                &mut self.block[..]
+            };
+            let n = fill(&mut self.inner, block)?;
+            if n < len || !witness.is_same(self.at, block) {
+                (self.given, self.block) = (0, Vec::new());
                 return Err(io::Error::other(CHANGED));
             }
-            (self.at, self.given) = (self.at + n as u64, 0);
+            self.at += n as u64;
+            if direct {
+                return Ok(n);
+            }
+            self.given = 0;
         }
         let n = to.len().min(self.block.len() - self.given);
         to[..n].copy_from_slice(&self.block[self.given..self.given + n]);
@@ -215,6 +228,41 @@ mod tests {
         let mut out = Vec::new();
         Pass::new(Cursor::new(bytes), Arc::clone(witness)).read_to_end(&mut out)?;
         Ok(out)
+    }
+
+    /// Gives a few bytes at a time, and between them is interrupted.
+    struct Stutter<'b>(&'b [u8], bool);
+
+    impl Read for Stutter<'_> {
+        fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+            self.1 = !self.1;
+            if self.1 {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            let n = to.len().min(1000);
+            self.0.read(&mut to[..n])
+        }
+    }
+
+    #[test]
+    fn an_interrupted_read_is_tried_again() {
+        let log = text(5000, 1);
+        let witness = Arc::new(Witness::new("a.log".into()));
+        for _ in 0..2 {
+            let (mut pass, mut all) = (
+                Pass::new(Stutter(&log, false), Arc::clone(&witness)),
+                vec![],
+            );
+            let mut piece = [0; 700];
+            // Not `read_to_end`, which would itself try again.
+            loop {
+                match pass.read(&mut piece).unwrap() {
+                    0 => break,
+                    n => all.extend_from_slice(&piece[..n]),
+                }
+            }
+            assert!(all == log);
+        }
     }
 
     fn text(len: usize, seed: u32) -> Vec<u8> {

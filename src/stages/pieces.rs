@@ -41,7 +41,8 @@ pub(super) fn walk<V: Visit>(
         let end = log[near..].iter().position(|&b| b == b'\n');
         let end = end.map_or(log.len(), |at| near + at + 1);
         let (piece, offset) = (&log[from..end], from as u64);
-        let scanned = scan::scan(piece, offset, &Recogniser::all(), false, new());
+        let quiet = from == 0 || scan::quiet(&log[..from]);
+        let scanned = scan::scan(piece, (offset, quiet), &Recogniser::all(), false, new());
         take(whole.add(scanned, &mut merged, &mut to, &mut joined));
         from = end;
     }

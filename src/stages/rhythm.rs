@@ -9,6 +9,7 @@
 //! no neighbour lacks.
 
 use super::skew::Made;
+use crate::comm_id::CommId;
 use crate::timeline::{Gap, Step, Timeline};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +23,7 @@ pub(crate) const RARE: usize = 10;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Odd {
     /// The communicator.
-    pub(crate) comm_id: u64,
+    pub(crate) comm_id: CommId,
     /// The first and the last step it may be, by their places among the steps: ranks that are
     /// each in step may say another one.
     pub(crate) steps: (usize, usize),
@@ -42,7 +43,7 @@ pub(crate) fn inner(steps: &[Step]) -> impl Iterator<Item = usize> {
 }
 
 /// The odd steps, by communicator.
-pub(super) fn odd(comms: &BTreeMap<u64, Vec<&Made>>, timeline: &Timeline) -> Vec<Odd> {
+pub(super) fn odd(comms: &BTreeMap<CommId, Vec<&Made>>, timeline: &Timeline) -> Vec<Odd> {
     let interval = timeline.interval();
     let steps = &timeline.steps;
     let inner: Vec<usize> = inner(steps)
@@ -66,7 +67,7 @@ pub(super) fn odd(comms: &BTreeMap<u64, Vec<&Made>>, timeline: &Timeline) -> Vec
         ends: &ends,
     };
     let mut unsteady: BTreeSet<u32> = BTreeSet::new();
-    let mut said: BTreeMap<u64, Vec<(u32, Rhythm)>> = BTreeMap::new();
+    let mut said: BTreeMap<CommId, Vec<(u32, Rhythm)>> = BTreeMap::new();
     for (&id, ranks) in comms {
         for made in ranks {
             match known.rhythm(&made.gaps) {
@@ -92,7 +93,7 @@ struct Rhythm {
 }
 
 /// What the steady ranks of a communicator say together, if they do not speak against each other.
-fn agreed(comm_id: u64, rhythms: &[&Rhythm], of: usize) -> Option<Vec<Odd>> {
+fn agreed(comm_id: CommId, rhythms: &[&Rhythm], of: usize) -> Option<Vec<Odd>> {
     let first = rhythms.first()?;
     let same = |rhythm: &&Rhythm| {
         let counts = |r: &Rhythm| r.odd.iter().map(|(_, made)| *made).collect::<Vec<_>>();
@@ -211,7 +212,7 @@ mod tests {
             .zip(ranks)
             .map(|(p, counts)| made(p, counts))
             .collect();
-        let comms = BTreeMap::from([(7, made.iter().collect())]);
+        let comms = BTreeMap::from([(CommId::printed(7), made.iter().collect())]);
         let odd = odd(&comms, &timeline(ranks[0].len()));
         odd.iter().map(|o| (o.steps, o.made, o.usual)).collect()
     }

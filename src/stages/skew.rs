@@ -6,6 +6,7 @@
 //! same order, so where they have made different numbers of them at a step line, some of these
 //! calls stand on the wrong side of it.
 
+use crate::comm_id::CommId;
 use crate::origin::Merged;
 use crate::report::Report;
 use crate::scan::Call;
@@ -119,7 +120,7 @@ impl Skew {
 
     /// The communicators by id, each with its ranks in order, of those whose ranks made equally
     /// many collectives in all.
-    pub(super) fn comms(&self, merged: &Merged) -> BTreeMap<u64, Vec<&Made>> {
+    pub(super) fn comms(&self, merged: &Merged) -> BTreeMap<CommId, Vec<&Made>> {
         let mut comms = self.all_comms(merged);
         comms.retain(|_, ranks| {
             let all = ranks.first().map(|made| made.total());
@@ -128,8 +129,8 @@ impl Skew {
         comms
     }
 
-    fn all_comms(&self, merged: &Merged) -> BTreeMap<u64, Vec<&Made>> {
-        let mut comms: BTreeMap<u64, Vec<(u32, &Made)>> = BTreeMap::new();
+    fn all_comms(&self, merged: &Merged) -> BTreeMap<CommId, Vec<&Made>> {
+        let mut comms: BTreeMap<CommId, Vec<(u32, &Made)>> = BTreeMap::new();
         for (&identity, made) in &self.ranks {
             let known = merged.identities.get(identity);
             if let Some(id) = known.comm_id {
@@ -148,7 +149,7 @@ impl Skew {
 }
 
 /// What the ranks of all these communicators are apart wherever something else begins.
-fn all_apart(comms: &BTreeMap<u64, Vec<&Made>>, timeline: &Timeline) -> Astray {
+fn all_apart(comms: &BTreeMap<CommId, Vec<&Made>>, timeline: &Timeline) -> Astray {
     let gaps = &timeline.gaps;
     let mut at: BTreeMap<usize, u64> = (1..gaps.len())
         .filter(|&next| gaps[next] != gaps[next - 1])

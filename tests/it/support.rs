@@ -248,6 +248,7 @@ pub(crate) struct Account {
     pub(crate) foreign: u64,
     pub(crate) repaired: u64,
     pub(crate) damaged: u64,
+    pub(crate) truncated: u64,
     pub(crate) calls: u64,
 }
 
@@ -260,6 +261,13 @@ impl Account {
             .lines()
             .find(|l| l.contains(" lines = "))
             .unwrap_or_else(|| panic!("no account in: {}", out.stderr));
+        let (line, truncated) = match line.split_once(" truncated by NCCL") {
+            Some((before, after)) => {
+                let (before, truncated) = before.rsplit_once(" + ").unwrap();
+                (format!("{before}{after}"), truncated.parse().unwrap())
+            }
+            None => (line.to_owned(), 0),
+        };
         let numbers: Vec<u64> = line
             .split(|c: char| !c.is_ascii_digit())
             .filter(|n| !n.is_empty())
@@ -273,10 +281,12 @@ impl Account {
             foreign: numbers[3],
             repaired: numbers[4],
             damaged: numbers[5],
+            truncated,
             calls,
         };
         let sum = account.call_lines
             + account.other
+            + account.truncated
             + account.foreign
             + account.repaired
             + account.damaged;

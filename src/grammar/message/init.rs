@@ -20,7 +20,7 @@ use crate::grammar::token::{
 use memchr::memmem;
 
 /// What an INIT line does to the address.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Event {
     /// The address now names this communicator.
     Init,
@@ -39,8 +39,35 @@ pub struct Init {
     pub rank: u32,
     /// Its size.
     pub nranks: u32,
-    /// The id that all members share; printed since 2.18, not on splits of 2.23+.
+    /// The id that all members share; printed since 2.18, not on splits of 2.23 to 2.28.
     pub comm_id: Option<u64>,
+    /// What it was split from.
+    pub split: Option<Split>,
+    /// It begins to begin: `Init START`.
+    pub start: bool,
+}
+
+/// How a communicator was split from another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Split {
+    /// The other's address.
+    pub parent: u64,
+    /// How many were split from it before, counted from 1; printed since 2.24.
+    pub child: Option<u32>,
+    /// Ranks of one color are together.
+    pub color: Option<i64>,
+}
+
+impl Init {
+    /// True where the next line of the same address is about the same life of it.
+    pub fn goes_on(&self, next: &Init) -> bool {
+        let again = next.start && next.comm_id.is_none() && next.split.is_some();
+        let member = |init: &Init| (init.event, init.rank, init.nranks);
+        member(self) == member(next)
+            && !again
+            && (next.comm_id.is_none() || next.comm_id == self.comm_id)
+            && (next.split.is_none() || next.split == self.split)
+    }
 }
 
 /// How far a communicator's life is.
@@ -71,12 +98,6 @@ pub struct Line<'a> {
     pub nvml_dev: Option<u32>,
     /// The PCI bus id, printed in hex.
     pub bus_id: Option<u64>,
-    /// The address of the communicator this one was split from.
-    pub parent: Option<u64>,
-    /// How many were split from the parent before.
-    pub split_count: Option<u32>,
-    /// The split's color.
-    pub color: Option<i64>,
     /// The split's key.
     pub key: Option<i64>,
 }
@@ -125,9 +146,6 @@ pub fn line(body: &[u8]) -> Option<Line<'_>> {
         cuda_dev: None,
         nvml_dev: None,
         bus_id: None,
-        parent: None,
-        split_count: None,
-        color: None,
         key: None,
     };
     let mut words = behind.split(|&b| b == b' ').filter(|word| !word.is_empty());
@@ -137,9 +155,6 @@ pub fn line(body: &[u8]) -> Option<Line<'_>> {
             b"cudaDev" => line.cuda_dev = whole(dec_u32(value())),
             b"nvmlDev" => line.nvml_dev = whole(dec_u32(value())),
             b"busId" => line.bus_id = whole(hex_u64(value())),
-            b"parent" => line.parent = whole(pointer(value())),
-            b"splitCount" | b"childCount" => line.split_count = whole(dec_u32(value())),
-            b"color" => line.color = whole(dec_i64(value())),
             b"key" => line.key = whole(dec_i64(value())),
             _ => {}
         }
@@ -220,6 +235,8 @@ fn parts(body: &[u8]) -> Option<Parts<'_>> {
         .and_then(|at| hex_u64(&rest[at + b" commId 0x".len()..]).ok())
         .map(|(_, id)| id);
     let behind = rest.trim_ascii_end();
+    // `key 0- Init START` has no blank there.
+    let behind = behind.strip_suffix(b"-").unwrap_or(behind);
     Some(Parts {
         stage,
         init: Init {
@@ -228,10 +245,31 @@ fn parts(body: &[u8]) -> Option<Parts<'_>> {
             rank,
             nranks,
             comm_id,
+            split: split(behind),
+            start: stage == Stage::InitStart,
         },
         before: &text[..at],
-        // `key 0- Init START` has no blank there.
-        behind: behind.strip_suffix(b"-").unwrap_or(behind),
+        behind,
+    })
+}
+
+fn split(behind: &[u8]) -> Option<Split> {
+    let at = memmem::find(behind, b" parent 0x")?;
+    let mut words = behind[at..].split(|&b| b == b' ').filter(|w| !w.is_empty());
+    let (mut parent, mut child, mut color) = (None, None, None);
+    while let Some(name) = words.next() {
+        let mut value = || words.next().unwrap_or_default();
+        match name {
+            b"parent" => parent = whole(pointer(value())),
+            b"splitCount" | b"childCount" => child = whole(dec_u32(value())),
+            b"color" => color = whole(dec_i64(value())),
+            _ => {}
+        }
+    }
+    Some(Split {
+        parent: parent?,
+        child,
+        color,
     })
 }
 
@@ -308,8 +346,12 @@ mod tests {
               splitCount 1 color 2003953581 key -7- Init START",
         )
         .unwrap();
-        assert_eq!((split.parent, split.split_count), (Some(5), Some(1)));
-        assert_eq!((split.color, split.key), (Some(2_003_953_581), Some(-7)));
+        let of = Split {
+            parent: 5,
+            child: Some(1),
+            color: Some(2_003_953_581),
+        };
+        assert_eq!((split.init.split, split.key), (Some(of), Some(-7)));
         let rccl = line(
             b"ncclCommInitRank comm 0x7e rank 1 nranks 2 cudaDev 3 nvmlDev 1 busId 17000 commId \
               0xa6 localSize 384 used 159 bytes on core 28 - Init COMPLETE",

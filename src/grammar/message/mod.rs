@@ -51,6 +51,20 @@ use super::header::Level;
 use memchr::memmem::Finder;
 use std::sync::LazyLock;
 
+/// True for a whole line's message that NCCL or RCCL itself cut: a list of trees that fills its
+/// buffer (`src/init.cc`), with or without a tail. A line that is cut as a whole is known by its
+/// length.
+pub fn is_truncated(message: &[u8]) -> bool {
+    let list = message
+        .strip_prefix(b"Trees")
+        .filter(|list| list.len() >= LONG);
+    list.and_then(|list| tree::trees(list, false))
+        .is_some_and(|trees| trees.cut)
+}
+
+/// A list that may be cut is longer.
+const LONG: usize = 1000;
+
 /// What a message says.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Message<'a> {

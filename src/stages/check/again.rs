@@ -71,7 +71,7 @@ pub(crate) fn again(
     }
     // Who has any is found by the address, before anything of a name is looked at.
     let comms: FxHashSet<u64> = wanted.keys().map(|(caller, _)| caller.comm).collect();
-    let mut merged = Merged::default();
+    let mut merged = Merged::after_names(processes);
     // How many calls each process made.
     let mut made: FxHashMap<u32, u64> = FxHashMap::default();
     // The stream of a merged member's calls of a way, if it is wanted.

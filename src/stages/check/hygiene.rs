@@ -4,7 +4,6 @@ use super::finding::{About, Evidence, Finding, Severity, Spot, Sure};
 use super::walk::Walked;
 use super::words::{counted, verb};
 use crate::account::{Account, PLACES};
-use crate::scan;
 use crate::stages::net::all::First;
 
 /// What keeps every process's lines apart.
@@ -36,16 +35,19 @@ pub(crate) fn findings(number: u32, input: &Walked, account: &Account) -> Vec<Fi
         });
     };
     let remains = &input.remains;
-    if account.overwritten + remains.count >= 2 {
+    // Lines without the beginning of a header are among both.
+    let overwritten = account.overwritten.max(remains.count);
+    if overwritten >= 2 {
         let first = line(firsts.overwritten);
         let rest = places().filter(|place| Some(place) != first.as_ref());
         let ends = remains.places.iter().copied().map(Evidence::from);
+        let ends = ends.filter(|place| Some(place) != first.as_ref());
         told(
             "shared_file",
             format!(
                 "processes wrote over each other's bytes on {}: {} are lost",
-                counted(account.overwritten + remains.count, "line"),
-                if account.overwritten > 0 {
+                counted(overwritten, "line"),
+                if account.overwritten > 0 && account.calls > 0 {
                     "calls"
                 } else {
                     "lines"
@@ -69,7 +71,6 @@ pub(crate) fn findings(number: u32, input: &Walked, account: &Account) -> Vec<Fi
                 .collect(),
         );
     } else if account.damaged > 0 {
-        let too_long = account.places.iter().all(|p| p.what == scan::TOO_LONG);
         told(
             "damaged_lines",
             format!(
@@ -77,29 +78,35 @@ pub(crate) fn findings(number: u32, input: &Walked, account: &Account) -> Vec<Fi
                 counted(account.damaged, "line"),
                 verb(account.damaged as usize, "is", "are")
             ),
-            if too_long {
-                (
-                    "the first of them are cut by NCCL itself, which prints at most 1,023 bytes of a \
-                     line",
-                    "nothing; NCCL prints longer lines since 2.29.2",
-                )
-            } else {
-                (
-                    "they begin as NCCL's lines do, and do not end so",
-                    OWN_FILES,
-                )
-            },
+            (
+                "they begin as NCCL's lines do, and do not end so",
+                OWN_FILES,
+            ),
             places().collect(),
+        );
+    }
+    if account.truncated > 0 {
+        told(
+            "lines_truncated",
+            format!(
+                "NCCL itself truncated {}; no call is affected",
+                counted(account.truncated, "line")
+            ),
+            (
+                "they end where NCCL's own buffer does: it prints at most 1,023 bytes of a line, \
+                 RCCL about 2,100",
+                "nothing; NCCL prints longer lines since 2.29.2",
+            ),
+            line(firsts.truncated).into_iter().collect(),
         );
     }
     if account.torn > 0 {
         told(
             "lines_torn",
             format!(
-                "{} {} torn and put together again: nothing of {} is lost",
+                "{} {} torn and put together again",
                 counted(account.torn, "line"),
                 verb(account.torn as usize, "was", "were"),
-                verb(account.torn as usize, "it", "them")
             ),
             (
                 "they break off at byte 128, where NCCL 2.29.2 and later end a write to a pipe that \
@@ -109,7 +116,7 @@ pub(crate) fn findings(number: u32, input: &Walked, account: &Account) -> Vec<Fi
             line(firsts.torn).into_iter().collect(),
         );
     }
-    if account.block_lines > 0 || account.spliced > 0 {
+    if account.block_writers > 0 || account.spliced > 0 {
         let joined = firsts.block.map(|at| Evidence {
             at: Spot::Byte { input: number, at },
             text: None,

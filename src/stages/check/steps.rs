@@ -183,7 +183,7 @@ impl Of<'_> {
             if told.contains(&step) {
                 return None;
             }
-            let id = format!("{:#x}", odd.comm_id);
+            let id = odd.comm_id.to_string();
             let names = Names { found };
             let mut numbers = 0..found.communicators.len();
             let number = numbers.find(|&at| names.id(at).as_ref() == Some(&id));

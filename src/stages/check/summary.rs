@@ -21,7 +21,9 @@ pub(crate) fn facts(seen: &Seen, compared: &Compared, findings: &[Finding]) -> F
     let all = compared.unjudged.is_empty() && compared.same + mismatch > 0;
     facts.mismatch = (all || mismatch > 0).then_some(mismatch);
     let is_warn = |f: &&Finding| f.id.starts_with("warn_") && f.severity != Severity::Note;
-    let lines = seen.accounts.iter().any(|account| account.other > 0);
+    let lines = seen.accounts.iter().any(|account| {
+        account.other + account.truncated + account.repaired + account.call_lines > 0
+    });
     facts.warn = lines.then(|| findings.iter().filter(is_warn).count() as u64);
     let steps = || seen.inputs.iter().flat_map(|input| &input.timeline.steps);
     let of = |value: fn(&Step) -> Option<f64>| Spread::of(steps().filter_map(value).collect());

@@ -271,9 +271,9 @@ fn hashed(log: &str, size: usize) -> Hashed {
         Both(partial, streams::Partial::default())
     };
     let merged = pieces::walk(log.as_bytes(), size, new, |part| {
-        let Both(named, calls) = part.visit;
+        let (Both(named, calls), part) = part.taken();
         all.add(&calls, part.to, part.merged, part.joined, 0);
-        gathered.add(named, (part.gap, part.line), part.to, part.joined);
+        gathered.add(part.with(named));
     });
     gathered.end_input(
         &timeline::resolve(&[], &[], &timeline::Options::default()),

@@ -130,6 +130,7 @@ impl Visit for Partial<'_> {
 
     fn slot(&mut self) {
         self.communicators.slot();
+        self.net.slot();
         self.streams.slot();
         self.sums.slot();
     }
@@ -251,7 +252,7 @@ pub(crate) fn walk(
                 warnings.add(visit.warnings, &to.processes, number, part.line);
                 remains.add(visit.remains, number, part.line);
                 speakers.extend(to.processes.iter().copied());
-                gathered.add(visit.communicators, (part.gap, part.line), to, joined);
+                gathered.add(part.with(visit.communicators));
                 streams.add(&visit.streams, to, merged, joined, number);
                 sums.add(visit.sums, part.gap, to, merged, joined);
                 all.add(part.with(visit.net));

@@ -25,6 +25,8 @@ impl Visit for Part {
         self.0.call(call.process);
     }
 
+    fn slot(&mut self) {}
+
     fn foreign(&mut self, line: &[u8], number: u64) {
         self.0.foreign(line, number);
     }

@@ -1,5 +1,6 @@
 //! Which calls are wanted; and where none is, what there is instead.
 
+use crate::comm_id::CommId;
 use crate::report::{Report, names, ranges};
 use crate::table::Row;
 use std::collections::BTreeSet;
@@ -13,7 +14,7 @@ pub struct Filter {
     /// Operations, in whatever case.
     pub ops: Vec<Vec<u8>>,
     /// Communicators, by address or by id.
-    pub comms: Vec<u64>,
+    pub comms: Vec<CommId>,
     /// Ranks in the communicator.
     pub ranks: Vec<u32>,
     /// Hosts.
@@ -40,8 +41,8 @@ impl Filter {
     }
 
     fn is_comm(&self, row: &Row<'_>) -> bool {
-        let is = |p: Option<u64>| p.is_some_and(|p| self.comms.contains(&p));
-        self.comms.is_empty() || is(row.comm) || is(row.comm_id)
+        let is = |id: Option<CommId>| id.is_some_and(|id| self.comms.contains(&id));
+        self.comms.is_empty() || is(row.comm.map(CommId::printed)) || is(row.comm_id)
     }
 
     fn is_rank(&self, rank: Option<u32>) -> bool {

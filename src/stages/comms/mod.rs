@@ -200,6 +200,7 @@ pub fn rows(
     progress.finish();
     out.write_all(&options.form.header())
         .map_err(Error::Output)?;
+    run.merged = Merged::after(&run.surveyed);
     for plan in plans {
         match plan {
             Plan::Log(input, timeline, aliases) => run.log(&input, &timeline, &aliases, out)?,

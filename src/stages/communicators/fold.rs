@@ -1,10 +1,11 @@
 //! What is kept of a log: the calls by who made them, and the lines about communicators.
 
+use crate::comm_id::CommId;
 use crate::grammar::message::graph::{Channels, Graph};
 use crate::grammar::message::init::{self, Stage};
 use crate::grammar::message::timing::Of;
 use crate::grammar::message::{Message, timing};
-use crate::origin::Renumbered;
+use crate::origin::{Merged, Renumbered};
 use crate::scan::{Call, Said, Visit};
 use crate::stages::net::all::First;
 use crate::tally;
@@ -22,6 +23,8 @@ pub(crate) struct Heard {
     tid: Option<u64>,
     /// Its line in the chunk.
     line: u64,
+    /// Where it begins, in bytes of the input.
+    at: u64,
     what: What,
 }
 
@@ -105,7 +108,7 @@ pub(crate) struct Side {
     /// Its size.
     pub(crate) nranks: Option<u32>,
     /// The id all members share.
-    pub(crate) comm_id: Option<u64>,
+    pub(crate) comm_id: Option<CommId>,
     /// The CUDA device.
     pub(crate) dev: Option<u32>,
     /// NVML's number of it.
@@ -116,9 +119,6 @@ pub(crate) struct Side {
     pub(crate) call: Option<Box<[u8]>>,
     /// The side of the communicator it was split from.
     pub(crate) parent: Option<usize>,
-    /// Which of its parent's children it is: NCCL's number, or else how many of its color there
-    /// were before.
-    pub(crate) child: Option<(bool, u32)>,
     /// The split's color.
     pub(crate) color: Option<i64>,
     /// The line that says where its ranks are.
@@ -174,6 +174,7 @@ impl Visit for Partial<'_> {
             process: said.process,
             tid: said.tid,
             line: said.line,
+            at: said.at,
             what,
         });
     }
@@ -197,20 +198,18 @@ fn begun(line: &init::Line<'_>) -> Begun {
         comm: line.init.comm,
         rank: Some(line.init.rank),
         nranks: Some(line.init.nranks),
-        comm_id: line.init.comm_id,
         dev: line.cuda_dev,
         nvml_dev: line.nvml_dev,
         bus_id: line.bus_id,
         call: line.call.map(Into::into),
-        child: line.split_count.map(|n| (true, n)),
-        color: line.color,
+        color: line.init.split.and_then(|split| split.color),
         ..Side::default()
     };
     Begun {
         stage: line.stage,
         comm: line.init.comm,
         side,
-        parent: line.parent,
+        parent: line.init.split.map(|split| split.parent),
     }
 }
 
@@ -226,20 +225,20 @@ pub(crate) struct Sides {
     live: FxHashMap<(u32, u64), usize>,
     /// The side that a thread's last INIT line is about.
     last: FxHashMap<(u32, Option<u64>), usize>,
-    /// Children by parent and color, where NCCL does not number them.
-    children: FxHashMap<(usize, Option<i64>), u32>,
     /// A thread's channels, said before the line that names the communicator: without `Init START`,
     /// before 2.18, that line is the last.
     channels: FxHashMap<(u32, Option<u64>), (Channels, First)>,
 }
 
 impl Sides {
-    /// Adds a chunk's lines, in order; `from` is its first line.
-    pub(crate) fn add(&mut self, heard: Vec<Heard>, to: &Renumbered, from: First) {
+    /// Adds a chunk's lines, in order; `from` is its first line, and `merged` knows what it says of
+    /// communicators.
+    pub(crate) fn add(&mut self, heard: Vec<Heard>, to: &Renumbered, from: First, merged: &Merged) {
         for Heard {
             process,
             tid,
             line,
+            at: place,
             what,
         } in heard
         {
@@ -259,7 +258,11 @@ impl Sides {
                         }
                     }
                 }
-                What::Init(begun) => self.init(process, tid, *begun),
+                What::Init(mut begun) => {
+                    let identity = merged.identity_at(process, begun.comm, place);
+                    begun.side.comm_id = identity.and_then(|identity| identity.comm_id);
+                    self.init(process, tid, *begun);
+                }
                 What::Layout(layout) => {
                     if let Some(side) = self.named(process, layout.comm)
                         && (side.rank, side.nranks) == (Some(layout.rank), Some(layout.nranks))
@@ -288,7 +291,7 @@ impl Sides {
         };
         let own = |side: &Side| (side.rank, side.nranks) == (Some(named.rank), Some(named.nranks));
         // Up to 2.26.1 the hash is another one: then the thread alone says which it is.
-        let is = |side: &Side| side.comm_id == Some(named.hash);
+        let is = |side: &Side| side.comm_id.is_some_and(|id| id.is_printed(named.hash));
         let other = !is(&self.list[at])
             && self
                 .list
@@ -335,11 +338,6 @@ impl Sides {
         side.process = process;
         let parent = parent.and_then(|parent| self.live.get(&(process, parent)));
         side.parent = parent.copied();
-        if let (Some(parent), None) = (side.parent, side.child) {
-            let before = self.children.entry((parent, side.color)).or_default();
-            side.child = Some((false, *before));
-            *before += 1;
-        }
         let at = self.list.len();
         self.live.insert((process, side.comm), at);
         self.list.push(side);

@@ -2,6 +2,7 @@
 
 use super::fold::Side;
 use super::label::Label;
+use crate::comm_id::CommId;
 use crate::origin::Process;
 use rustc_hash::FxHashMap;
 
@@ -25,11 +26,8 @@ pub(crate) struct Communicator {
 /// What all members of a communicator know it by.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Key {
-    /// The id that NCCL prints.
-    Id(u64, u32),
-    /// The parent, which of its children (and whether NCCL numbers them), and the color: a split
-    /// is one call of all the parent's ranks.
-    Split(Box<Key>, bool, u32, i64),
+    /// The id that they share, and the size.
+    Id(CommId, u32),
     /// Nothing: one process's address.
     Own(usize),
     /// Nothing, but counting leaves no other way: the first of its sides.
@@ -56,13 +54,10 @@ impl Default for Key {
 }
 
 impl Key {
-    /// The id as a text: as printed, or for a split `parent/child.color`.
+    /// The id as a text.
     pub(crate) fn text(&self) -> Option<String> {
         match self {
-            Key::Id(id, _) => Some(format!("{id:#x}")),
-            Key::Split(parent, _, child, color) => {
-                Some(format!("{}/{child}.{color}", parent.text()?))
-            }
+            Key::Id(id, _) => Some(id.to_string()),
             Key::Own(_) | Key::Counted(..) => None,
         }
     }
@@ -110,14 +105,9 @@ pub(crate) fn communicators(sides: &[Side]) -> Vec<Communicator> {
     for (at, side) in sides.iter().enumerate() {
         // A parent stands before its children.
         let parent = side.parent.map(|parent| keys[parent].clone());
-        let key = match (side.comm_id, &parent, side.child, side.color) {
-            (Some(id), ..) => Key::Id(id, side.nranks.unwrap_or(0)),
-            (None, Some(parent), Some((numbered, child)), Some(color))
-                if !matches!(parent, Key::Own(_)) =>
-            {
-                Key::Split(Box::new(parent.clone()), numbered, child, color)
-            }
-            _ => Key::Own(at),
+        let key = match side.comm_id {
+            Some(id) => Key::Id(id, side.nranks.unwrap_or(0)),
+            None => Key::Own(at),
         };
         let which = *index.entry(key.clone()).or_insert_with(|| {
             all.push(Communicator {

@@ -18,9 +18,10 @@ pub mod view;
 mod wire;
 
 use crate::calls::{self, Options as Read, Progress};
+use crate::comm_id::CommId;
 use crate::error::Result;
-use crate::join::Joined;
-use crate::origin::{Identity, Member, Merged, Process, Renumbered};
+use crate::formats::log::Part;
+use crate::origin::{Identity, Member, Merged, Process};
 use crate::propose;
 use crate::records::Basis;
 use crate::report::Report;
@@ -124,7 +125,7 @@ pub fn read(
             || Partial::new(&tally),
             |bytes| progress.advance(bytes),
             |part| {
-                all.add(part.visit, (part.gap, part.line), part.to, part.joined);
+                all.add(part);
                 Ok(())
             },
         )?;
@@ -177,23 +178,17 @@ impl Gathered {
         self.inputs.push(name);
     }
 
-    /// Adds a chunk whose first gap and first line are these of the input, with the calls that were
-    /// joined.
-    pub(crate) fn add(
-        &mut self,
-        part: Partial<'_>,
-        (gap, line): (usize, u64),
-        to: &Renumbered,
-        joined: &[Joined],
-    ) {
-        let (calls, heard) = part.parts();
+    /// Adds a chunk.
+    pub(crate) fn add(&mut self, part: Part<'_, Partial<'_>>) {
+        let (visit, part) = part.taken();
+        let (calls, heard) = visit.parts();
         let input = self.inputs.len().saturating_sub(1);
         let from = First {
             input: u32::try_from(input).unwrap_or(u32::MAX),
-            line,
+            line: part.line,
         };
-        self.sides.add(heard, to, from);
-        self.tally.merge(calls, gap, to, joined);
+        self.sides.add(heard, part.to, from, part.merged);
+        self.tally.merge(calls, part.gap, part.to, part.joined);
     }
 
     /// The input is read: its calls in `window` count.
@@ -254,7 +249,7 @@ pub(crate) fn found(
 fn real(list: Vec<Side>, aliases: &[u32]) -> Vec<Side> {
     let mut sides: Vec<Side> = Vec::with_capacity(list.len());
     let mut at: Vec<usize> = Vec::with_capacity(list.len());
-    let mut known: FxHashMap<(u32, u64, u64), usize> = FxHashMap::default();
+    let mut known: FxHashMap<(u32, u64, CommId), usize> = FxHashMap::default();
     for mut side in list {
         let glued = aliases[side.process as usize] != side.process;
         side.process = aliases[side.process as usize];

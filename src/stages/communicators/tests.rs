@@ -6,6 +6,7 @@ use super::fold::{Side, State};
 use super::identity::{self, Communicator};
 use super::label;
 use super::wire::{Wire, wire};
+use crate::comm_id::CommId;
 use crate::origin::Process;
 use crate::tally::{Key, NO_ROOT, Ops, Value};
 
@@ -44,7 +45,7 @@ impl Job {
                 comm: 0x1000 + self.ids,
                 rank: Some(rank),
                 nranks: Some(nranks),
-                comm_id: Some(self.ids),
+                comm_id: Some(CommId::printed(self.ids)),
                 dev: Some(process % 8),
                 state: State::Ready,
                 ..Side::default()

@@ -138,7 +138,7 @@ impl Gather<'_> {
                     input: number,
                     line: part.line,
                 };
-                sides.add(heard, part.to, from);
+                sides.add(heard, part.to, from, part.merged);
                 tally.merge(calls, part.gap, part.to, part.joined);
                 net.add(part.with(own.net));
                 tuning.add(part.with(own.tuning));

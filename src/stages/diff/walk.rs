@@ -46,5 +46,7 @@ impl Visit for Partial<'_> {
 
     fn slot(&mut self) {
         self.calls.slot();
+        self.net.slot();
+        self.tuning.slot();
     }
 }

@@ -5,9 +5,9 @@ use super::fold::{Claim, Comm, Coverage, Partial};
 use super::life::{Lives, Moment};
 use super::link::{Channels, Way};
 use super::waiting::{self, Event, Held};
-use super::whose::{Thread, Threads, Whose};
+use super::whose::{Late, Thread, Threads, Whose};
 use crate::formats::log::Part;
-use crate::grammar::message::init::Init;
+use crate::join::Joined;
 use crate::origin::{Identity, Interner, Merged};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
@@ -42,7 +42,7 @@ pub struct All {
     // What threads were doing when the chunk added last ended.
     calls: FxHashMap<Thread, u32>,
     last: FxHashMap<u32, u32>,
-    inits: FxHashMap<Thread, Init>,
+    inits: FxHashMap<Thread, Comm>,
     waiting: FxHashMap<Thread, Open>,
 }
 
@@ -51,6 +51,45 @@ pub struct All {
 struct Open {
     state: waiting::State,
     held: Held<Owner, First>,
+}
+
+/// A call of the chunk added whose line was torn.
+struct Torn {
+    slot: u32,
+    process: u32,
+    tid: Option<u64>,
+    member: u32,
+}
+
+impl Torn {
+    fn of(call: &Joined, merged: &Merged) -> Torn {
+        let place = merged.origins.members.get(call.member).place;
+        Torn {
+            slot: call.slot,
+            process: merged.origins.places.get(place).process,
+            tid: call.header().0,
+            member: call.member,
+        }
+    }
+}
+
+/// What is known of a chunk.
+struct Known<'a> {
+    merged: &'a Merged,
+    /// Merged member by the chunk's.
+    members: &'a [u32],
+    /// In the order of their slots.
+    torn: &'a [Torn],
+}
+
+impl Known<'_> {
+    /// The last torn call of a process, or of one thread of it, in some slots.
+    fn last(&self, process: u32, tid: Option<Option<u64>>, late: Late) -> Option<u32> {
+        let in_slots = |call: &&Torn| (late.from..late.to).contains(&call.slot);
+        let own = |call: &&Torn| call.process == process && tid.is_none_or(|tid| tid == call.tid);
+        let mut those = self.torn.iter().rev().filter(in_slots);
+        those.find(own).map(|call| call.member)
+    }
 }
 
 /// Whose a connection is.
@@ -70,11 +109,18 @@ impl All {
         let Part {
             mut visit,
             to,
+            joined,
             line: before,
             merged,
             ..
         } = part;
         visit.end();
+        let torn: Vec<Torn> = joined.iter().map(|call| Torn::of(call, merged)).collect();
+        let known = Known {
+            merged,
+            members: &to.members,
+            torn: &torn,
+        };
         let Partial {
             facts,
             links,
@@ -104,14 +150,15 @@ impl All {
             let said = self.said.entry(key).or_insert(first);
             *said = first.min(*said);
         }
-        for (process, comm) in comms {
-            self.comms.insert((to.processes[process as usize], comm));
+        for (process, named) in comms {
+            let process = to.processes[process as usize];
+            self.comms
+                .insert((process, Comm::of(&named, process, merged)));
         }
         let mut found = Vec::with_capacity(links.len());
         for (link, (channels, line)) in links {
             let process = to.processes[link.process as usize];
-            let claim = (link.whose, link.inits);
-            let owner = self.owner(process, claim, &link.way, merged, &to.members);
+            let owner = self.owner(process, link.claim, &link.way, &known);
             found.push(((process, owner, link.way), channels, first(line)));
         }
         for (key, channels, first) in found {
@@ -121,24 +168,25 @@ impl All {
             let thread = (to.processes[process as usize], tid);
             let wait = |all: &mut Self, held: &mut Held<Claim, u64>| {
                 for (claim, way, channels, line) in held.take() {
-                    let owner = all.owner(thread.0, claim, &way, merged, &to.members);
+                    let owner = all.owner(thread.0, claim, &way, &known);
                     all.wait(thread, owner, way, channels, first(line));
                 }
             };
             wait(self, &mut of.lead);
             if let Some(event) = of.first {
-                self.free(thread, event);
+                self.free(thread, event, Some(merged));
             }
             if let Some(state) = of.state {
                 self.waiting.entry(thread).or_default().state = state;
             }
             wait(self, &mut of.open);
         }
-        self.keep(&threads, &to.processes, &to.members);
+        self.keep(&threads, &to.processes, &known);
         for (process, inits) in inits {
             let process = to.processes[process as usize];
-            for (stage, init) in inits {
-                self.lives.add(process, input, stage, &init);
+            for (stage, named) in inits {
+                let comm = Comm::of(&named, process, merged);
+                self.lives.add(process, input, (stage, named.event), comm);
             }
         }
     }
@@ -153,13 +201,15 @@ impl All {
     }
 
     /// What waited belongs to the communicator that is named now, if one is and it fits.
-    fn free(&mut self, thread: Thread, event: Event) {
+    fn free(&mut self, thread: Thread, event: Event, merged: Option<&Merged>) {
         let Some(open) = self.waiting.get_mut(&thread) else {
             return;
         };
         for (owner, way, channels, first) in open.held.take() {
-            let owner = match event {
-                Event::Complete(init) if Comm::of(&init).fits(&way) => Owner::Comm(Comm::of(&init)),
+            let owner = match (event, merged) {
+                (Event::Complete(named), Some(merged)) if way.fits(named.rank, named.nranks) => {
+                    Owner::Comm(Comm::of(&named, thread.0, merged))
+                }
                 _ => owner,
             };
             self.link((thread.0, owner, way), channels, first);
@@ -176,18 +226,17 @@ impl All {
     fn owner(
         &self,
         process: u32,
-        (whose, inits): Claim,
+        (whose, inits, late): Claim,
         way: &Way,
-        merged: &Merged,
-        members: &[u32],
+        known: &Known<'_>,
     ) -> Owner {
         let of_member = |member: u32| {
-            let member = merged.origins.members.get(member);
+            let member = known.merged.origins.members.get(member);
             let Identity {
                 rank,
                 nranks,
                 comm_id,
-            } = merged.identity_of(member)?;
+            } = known.merged.identity_of(member)?;
             Some(Comm {
                 comm_id,
                 comm: member.comm,
@@ -196,25 +245,24 @@ impl All {
             })
         };
         let comm = match whose {
-            Whose::Init {
-                comm,
-                rank,
-                nranks,
-                comm_id,
-            } => Some(Comm {
-                comm_id,
-                comm,
-                rank,
-                nranks,
-            }),
-            Whose::Call(member) => of_member(members[member as usize]),
+            Whose::Init(named) => Some(Comm::of(&named, process, known.merged)),
+            Whose::Call(member) => {
+                let torn = late.and_then(|late| known.last(process, Some(late.tid), late));
+                of_member(torn.unwrap_or(known.members[member as usize]))
+            }
             Whose::Before { tid, init, call } => {
                 let thread = (process, tid);
-                let begun = self.inits.get(&thread).filter(|_| init);
-                begun.map(Comm::of).or_else(|| {
-                    let own = self.calls.get(&thread).copied();
-                    let any = call.map(|member| members[member as usize]);
-                    own.or(any)
+                let torn = late.and_then(|late| known.last(process, Some(tid), late));
+                let begun = self.inits.get(&thread).filter(|_| init && torn.is_none());
+                begun.copied().or_else(|| {
+                    let own = torn.or(self.calls.get(&thread).copied());
+                    let any = || {
+                        let (member, from) = call.map_or((None, 0), |(m, from)| (Some(m), from));
+                        let after = late.map(|late| Late { from, ..late });
+                        let torn = after.and_then(|late| known.last(process, None, late));
+                        torn.or(member.map(|member| known.members[member as usize]))
+                    };
+                    own.or_else(any)
                         .or_else(|| self.last.get(&process).copied())
                         .and_then(of_member)
                 })
@@ -228,12 +276,19 @@ impl All {
     }
 
     /// Keeps what threads were doing at the end of a chunk.
-    fn keep(&mut self, threads: &Threads, processes: &[u32], members: &[u32]) {
+    fn keep(&mut self, threads: &Threads, processes: &[u32], known: &Known<'_>) {
         let mut last: FxHashMap<u32, (u64, u32)> = FxHashMap::default();
         let mut own: FxHashMap<Thread, (u64, u32)> = FxHashMap::default();
-        for (process, tid, at, member) in threads.calls() {
+        let whole = threads.calls().map(|(process, tid, at, member)| {
             let process = processes[process as usize];
-            let call = (at, members[member as usize]);
+            (process, tid, at, known.members[member as usize])
+        });
+        let torn = known.torn.iter().map(|call| {
+            let at = threads.slot_at(call.slot);
+            (call.process, call.tid, at, call.member)
+        });
+        for (process, tid, at, member) in whole.chain(torn) {
+            let call = (at, member);
             let newest = last.entry(process).or_insert(call);
             *newest = call.max(*newest);
             let newest = own.entry((process, tid)).or_insert(call);
@@ -246,8 +301,9 @@ impl All {
             let thread = (processes[process as usize], tid);
             let called = own.get(&thread).map_or(0, |call| call.0);
             match init {
-                Some(init) if at > called => {
-                    self.inits.insert(thread, init);
+                Some(named) if at > called => {
+                    let comm = Comm::of(&named, thread.0, known.merged);
+                    self.inits.insert(thread, comm);
                 }
                 _ => {
                     self.inits.remove(&thread);
@@ -271,7 +327,7 @@ impl All {
     pub fn settle(&mut self, aliases: &[u32]) {
         let waiting: Vec<Thread> = self.waiting.keys().copied().collect();
         for thread in waiting {
-            self.free(thread, Event::Other);
+            self.free(thread, Event::Other, None);
         }
         let real = |process: u32| aliases.get(process as usize).copied().unwrap_or(process);
         for ((process, fact), first) in std::mem::take(&mut self.said) {

@@ -3,18 +3,21 @@
 use super::fact::{Fact, facts};
 use super::link::{Channels, Link, Way};
 use super::waiting::{Event, Held, Waiting};
-use super::whose::{Thread, Threads, Whose};
+use super::whose::{Late, Thread, Threads, Whose};
+use crate::comm_id::CommId;
 use crate::grammar::message::Message;
 use crate::grammar::message::channel::Connection;
 use crate::grammar::message::graph::Graph;
 use crate::grammar::message::init::{self, Init, Stage};
 use crate::grammar::message::tuning::{Algorithm, Tuning};
+use crate::origin::Merged;
 use crate::scan::{Call, Said, Visit};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 
-/// Whose a connection may be, and after how many INIT lines of its process in the chunk.
-pub(super) type Claim = (Whose, u32);
+/// Whose a connection may be, after how many INIT lines of its process in the chunk, and which
+/// torn lines may say otherwise.
+pub type Claim = (Whose, u32, Option<Late>);
 
 /// One chunk's facts and connections.
 #[derive(Debug, Default)]
@@ -26,9 +29,9 @@ pub struct Partial {
     /// Connections that wait for an INIT line.
     pub(super) waiting: FxHashMap<Thread, Waiting<Claim>>,
     /// INIT lines of each process.
-    pub(super) inits: FxHashMap<u32, Vec<(Stage, Init)>>,
+    pub(super) inits: FxHashMap<u32, Vec<(Stage, Named)>>,
     /// Communicators that INIT lines name.
-    pub(super) comms: BTreeSet<(u32, Comm)>,
+    pub(super) comms: BTreeSet<(u32, Named)>,
     pub(super) tuned: bool,
     /// Processes whose calls the NVLink switches served, with the first line.
     pub(super) nvls: FxHashMap<(u32, Algorithm), u64>,
@@ -44,11 +47,39 @@ pub struct Coverage {
     pub known: u64,
 }
 
+/// A communicator as an INIT line names it, and where the line is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Named {
+    /// Whether it begins or ends.
+    pub event: init::Event,
+    /// Its address.
+    pub comm: u64,
+    /// The process's rank in it.
+    pub rank: u32,
+    /// Its size.
+    pub nranks: u32,
+    /// Where the line begins, in bytes of the input.
+    pub at: u64,
+}
+
+impl Named {
+    /// What the line at `at` names.
+    pub fn of(init: &Init, at: u64) -> Named {
+        Named {
+            event: init.event,
+            comm: init.comm,
+            rank: init.rank,
+            nranks: init.nranks,
+            at,
+        }
+    }
+}
+
 /// A communicator as a process knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Comm {
     /// The id its members share.
-    pub comm_id: Option<u64>,
+    pub comm_id: Option<CommId>,
     /// Its address.
     pub comm: u64,
     /// The process's rank in it.
@@ -58,19 +89,20 @@ pub struct Comm {
 }
 
 impl Comm {
-    /// The communicator of an INIT line.
-    pub(super) fn of(init: &Init) -> Comm {
+    /// The communicator of an INIT line of the chunk added last.
+    pub(super) fn of(named: &Named, process: u32, merged: &Merged) -> Comm {
+        let identity = merged.identity_at(process, named.comm, named.at);
         Comm {
-            comm_id: init.comm_id,
-            comm: init.comm,
-            rank: init.rank,
-            nranks: init.nranks,
+            comm_id: identity.and_then(|identity| identity.comm_id),
+            comm: named.comm,
+            rank: named.rank,
+            nranks: named.nranks,
         }
     }
 
     /// True where the process can print a line of this way for it.
     pub fn fits(&self, way: &Way) -> bool {
-        self.rank == way.own() && way.top() < self.nranks
+        way.fits(self.rank, self.nranks)
     }
 }
 
@@ -83,15 +115,15 @@ impl Partial {
         let (process, _) = thread;
         let way = Way::of(c);
         let channels = Channels::from([(c.channel, c.index.unwrap_or(0))]);
-        let whose = match c.of {
-            Some(tail) => Whose::Address(tail.comm),
+        let (whose, late) = match c.of {
+            Some(tail) => (Whose::Address(tail.comm), None),
             None => self.threads.whose(thread),
         };
-        if matches!(whose, Whose::Address(_) | Whose::Init { .. }) {
-            return self.link(process, (whose, 0), way, channels, line);
+        if matches!(whose, Whose::Address(_) | Whose::Init(_)) {
+            return self.link(process, (whose, 0, None), way, channels, line);
         }
         let inits = self.inits.get(&process).map_or(0, Vec::len);
-        let claim = (whose, u32::try_from(inits).unwrap_or(u32::MAX));
+        let claim = (whose, u32::try_from(inits).unwrap_or(u32::MAX), late);
         self.calls_of(thread);
         match self.waiting.entry(thread).or_default().place() {
             Some(held) => held.add(claim, way, channels, line),
@@ -100,11 +132,9 @@ impl Partial {
     }
 
     fn link(&mut self, process: u32, claim: Claim, way: Way, channels: Channels, line: u64) {
-        let (whose, inits) = claim;
         let link = Link {
             process,
-            whose,
-            inits,
+            claim,
             way,
         };
         let (known, first) = self
@@ -140,14 +170,8 @@ impl Partial {
     fn free(&mut self, (process, _): Thread, held: &mut Held<Claim, u64>, event: Event) {
         for (claim, way, channels, line) in held.take() {
             let claim = match event {
-                Event::Complete(init) if Comm::of(&init).fits(&way) => {
-                    let whose = Whose::Init {
-                        comm: init.comm,
-                        rank: init.rank,
-                        nranks: init.nranks,
-                        comm_id: init.comm_id,
-                    };
-                    (whose, 0)
+                Event::Complete(named) if way.fits(named.rank, named.nranks) => {
+                    (Whose::Init(named), 0, None)
                 }
                 _ => claim,
             };
@@ -155,12 +179,13 @@ impl Partial {
         }
     }
 
-    fn init(&mut self, thread: Thread, line: &init::Line<'_>) {
+    fn init(&mut self, thread: Thread, line: &init::Line<'_>, at: u64) {
         let (process, _) = thread;
+        let named = Named::of(&line.init, at);
         let inits = self.inits.entry(process).or_default();
-        inits.push((line.stage, line.init));
+        inits.push((line.stage, named));
         if line.init.event == init::Event::Init {
-            self.comms.insert((process, Comm::of(&line.init)));
+            self.comms.insert((process, named));
         }
         self.calls_of(thread);
         // Since there are ids there is a START.
@@ -168,11 +193,11 @@ impl Partial {
             && line.init.comm_id.is_none()
             && !self.threads.is_begun(thread);
         let event = match names {
-            true => Event::Complete(line.init),
+            true => Event::Complete(named),
             false => Event::Other,
         };
         match line.stage {
-            Stage::InitStart => self.threads.begin(thread, line.init),
+            Stage::InitStart => self.threads.begin(thread, named),
             _ => self.threads.end(thread),
         }
         let now = self.threads.tick();
@@ -187,6 +212,10 @@ impl Visit for Partial {
     #[inline(always)]
     fn call(&mut self, call: &Call<'_>) {
         self.threads.call(call.member, call.process, call.tid);
+    }
+
+    fn slot(&mut self) {
+        self.threads.slot();
     }
 
     fn message(&mut self, said: &Said<'_>) {
@@ -211,7 +240,7 @@ impl Visit for Partial {
                 }
                 return;
             }
-            Message::Init(init) => self.init(thread, init),
+            Message::Init(init) => self.init(thread, init, said.at),
             _ => {}
         }
         facts(&said.message, |fact| self.fact(process, fact, line));

@@ -5,7 +5,7 @@
 //! between them.
 
 use super::fold::Comm;
-use crate::grammar::message::init::{Event, Init, Stage};
+use crate::grammar::message::init::{Event, Stage};
 use rustc_hash::FxHashMap;
 
 /// A moment of a process.
@@ -42,16 +42,16 @@ impl Lives {
         }
     }
 
-    /// Adds a process's next INIT line.
-    pub fn add(&mut self, process: u32, input: u32, stage: Stage, init: &Init) {
+    /// Adds a process's next INIT line, of this communicator.
+    pub fn add(&mut self, process: u32, input: u32, (stage, event): (Stage, Event), comm: Comm) {
         let printed = self.printed.entry(process).or_default();
         *printed = printed.saturating_add(1);
         let now = Moment {
             input,
             inits: *printed,
         };
-        let at = (process, init.comm);
-        if init.event != Event::Init {
+        let at = (process, comm.comm);
+        if event != Event::Init {
             if let Some(comm) = self.last.get(&at)
                 && let Some(life) = self.of.get_mut(&(process, *comm))
             {
@@ -59,7 +59,6 @@ impl Lives {
             }
             return;
         }
-        let comm = Comm::of(init);
         self.last.insert(at, comm);
         let begun = (stage == Stage::InitStart).then_some(now);
         self.of
@@ -88,31 +87,31 @@ impl Lives {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::comm_id::CommId;
 
     #[test]
     fn a_communicator_lives_from_its_start_to_its_end() {
-        let init = |event, comm, id| Init {
-            event,
+        let comm = |comm, id: Option<u64>| Comm {
             comm,
             rank: 0,
             nranks: 2,
-            comm_id: id,
+            comm_id: id.map(CommId::printed),
         };
-        let (a, b) = (init(Event::Init, 1, Some(7)), init(Event::Init, 2, Some(8)));
+        let (a, b) = (comm(1, Some(7)), comm(2, Some(8)));
         let mut lives = Lives::default();
-        lives.add(0, 0, Stage::InitStart, &a);
-        lives.add(0, 0, Stage::InitComplete, &a);
-        lives.add(0, 0, Stage::InitStart, &b);
-        lives.add(0, 0, Stage::DestroyComplete, &init(Event::End, 1, None));
+        lives.add(0, 0, (Stage::InitStart, Event::Init), a);
+        lives.add(0, 0, (Stage::InitComplete, Event::Init), a);
+        lives.add(0, 0, (Stage::InitStart, Event::Init), b);
+        lives.add(0, 0, (Stage::DestroyComplete, Event::End), comm(1, None));
         let at = |input, inits| Moment { input, inits };
-        let alive = |init: &Init| -> Vec<u32> {
-            let may = |n: &u32| lives.may(0, &Comm::of(init), at(0, *n));
+        let alive = |comm: &Comm| -> Vec<u32> {
+            let may = |n: &u32| lives.may(0, comm, at(0, *n));
             (0..6).filter(may).collect()
         };
         assert_eq!(alive(&a), [1, 2, 3]);
         assert_eq!(alive(&b), [3, 4, 5]);
         // Of another input nothing is known.
-        assert!(lives.may(0, &Comm::of(&b), at(1, 0)));
+        assert!(lives.may(0, &b, at(1, 0)));
         assert_eq!(lives.moment(0, 0, 2), at(0, 6));
     }
 }

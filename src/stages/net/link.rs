@@ -1,6 +1,6 @@
 //! Connections as their lines give them, and what they come to: who reaches whom over what.
 
-use super::whose::Whose;
+use super::fold::Claim;
 use crate::grammar::message::channel::{Connection, Side};
 use crate::grammar::message::transport::{Gdr, Transport};
 use std::collections::BTreeSet;
@@ -47,6 +47,11 @@ pub struct Card {
 }
 
 impl Way {
+    /// True where a communicator's rank can print a line of it.
+    pub fn fits(&self, rank: u32, nranks: u32) -> bool {
+        rank == self.own() && self.top() < nranks
+    }
+
     /// The way of a line.
     pub fn of(c: &Connection<'_>) -> Way {
         let via = match c.via {
@@ -140,9 +145,7 @@ pub struct Link {
     /// The process that prints them.
     pub process: u32,
     /// Whose connection it is.
-    pub whose: Whose,
-    /// How many INIT lines the process had printed in the chunk, where that decides.
-    pub inits: u32,
+    pub claim: Claim,
     /// From where to where, over what.
     pub way: Way,
 }

@@ -4,6 +4,7 @@ use super::Net;
 use super::all::Owner;
 use super::fold::Comm;
 use super::link::{Channels, Way};
+use crate::comm_id::CommId;
 use crate::render::{Cell, Grid};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -13,7 +14,7 @@ use std::io::Write;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Shared {
     /// By its id and size.
-    Id(u64, u32),
+    Id(CommId, u32),
     /// By process, address and size.
     Own(u32, u64, u32),
 }
@@ -130,7 +131,11 @@ pub fn grid(net: &Net) -> Grid {
     let number = |n: Option<u32>| Cell::from(n.map(u64::from));
     let row = |(&(of, way), channels): (&(Of, &Way), &Channels)| {
         let (id, comm, nranks) = match of {
-            Of::Comm(Shared::Id(id, nranks)) => (pointer(id), Cell::Empty, Some(nranks)),
+            Of::Comm(Shared::Id(id, nranks)) => (
+                Cell::from(id.to_string().into_bytes()),
+                Cell::Empty,
+                Some(nranks),
+            ),
             Of::Comm(Shared::Own(_, comm, nranks)) => (Cell::Empty, pointer(comm), Some(nranks)),
             Of::Process(_) => (Cell::Empty, Cell::Empty, None),
         };
@@ -183,7 +188,7 @@ pub fn dot(net: &Net, out: &mut dyn Write) -> std::io::Result<()> {
             }
         }
         let name = match of {
-            Of::Comm(Shared::Id(id, nranks)) => format!("communicator 0x{id:x}, {nranks} ranks"),
+            Of::Comm(Shared::Id(id, nranks)) => format!("communicator {id}, {nranks} ranks"),
             Of::Comm(Shared::Own(_, comm, nranks)) => {
                 format!("communicator {comm:#x}, {nranks} ranks")
             }

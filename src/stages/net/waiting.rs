@@ -8,8 +8,8 @@
 //! A chunk does not know what its threads did before: what comes before a thread's first event
 //! waits for the merge ([`Waiting::lead`]).
 
+use super::fold::Named;
 use super::link::{Channels, Way};
-use crate::grammar::message::init::Init;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
@@ -17,7 +17,7 @@ use std::collections::btree_map::Entry;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     /// `Init COMPLETE` of a communicator that no line said to begin.
-    Complete(Init),
+    Complete(Named),
     /// A call, or another INIT line.
     Other,
 }

@@ -12,9 +12,10 @@
 //!    that had begun and not ended ([`super::life`]).
 //!
 //! What is left is not known. A chunk knows only its own lines: what began before it is
-//! [`Whose::Before`], which the merge knows.
+//! [`Whose::Before`], which the merge knows. So it does the calls whose lines were torn: where one
+//! may be the last ([`Late`]), the merge decides.
 
-use crate::grammar::message::init::Init;
+use super::fold::Named;
 use rustc_hash::FxHashMap;
 
 /// A thread: its process, and its number where the line has one.
@@ -24,16 +25,7 @@ pub type Thread = (u32, Option<u64>);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Whose {
     /// The communicator that the thread initialises.
-    Init {
-        /// Its address.
-        comm: u64,
-        /// The process's rank in it.
-        rank: u32,
-        /// Its size.
-        nranks: u32,
-        /// Its id.
-        comm_id: Option<u64>,
-    },
+    Init(Named),
     /// The communicator of the call made last: a member of the chunk.
     Call(u32),
     /// What the thread was doing before the chunk.
@@ -42,24 +34,38 @@ pub enum Whose {
         tid: Option<u64>,
         /// It has not ended an initialisation in the chunk.
         init: bool,
-        /// The process's last call in the chunk.
-        call: Option<u32>,
+        /// The process's last call in the chunk, and how many slots were before it.
+        call: Option<(u32, u32)>,
     },
     /// The communicator at this address, which the line names.
     Address(u64),
 }
 
+/// Between the call that a connection goes by and its own line torn lines may hold a later call:
+/// in the slots from the first to before the second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Late {
+    /// The thread.
+    pub tid: Option<u64>,
+    /// The first slot.
+    pub from: u32,
+    /// The slot behind the last.
+    pub to: u32,
+}
+
 /// What threads are doing, in a chunk.
 #[derive(Debug, Default)]
 pub struct Threads {
-    /// Counts calls and INIT lines.
+    /// Counts calls, INIT lines and slots.
     now: u64,
+    /// When each slot was.
+    slots: Vec<u64>,
     /// For each member: when each thread called it last; the thread of the last call first.
     called: Vec<Vec<(u64, Option<u64>)>>,
     /// The members of each process.
     members: FxHashMap<u32, Vec<u32>>,
     /// What a thread initialises, if anything, since when.
-    init: FxHashMap<Thread, (u64, Option<Init>)>,
+    init: FxHashMap<Thread, (u64, Option<Named>)>,
 }
 
 impl Threads {
@@ -100,8 +106,27 @@ impl Threads {
         }
     }
 
+    /// A place where the merge may put a call.
+    pub fn slot(&mut self) {
+        self.now += 1;
+        self.slots.push(self.now);
+    }
+
+    /// When a slot was.
+    pub fn slot_at(&self, slot: u32) -> u64 {
+        self.slots.get(slot as usize).copied().unwrap_or(0)
+    }
+
+    /// The slots that may hold a later call of a thread than the one at `since`, if there are any.
+    fn late(&self, tid: Option<u64>, since: u64) -> Option<Late> {
+        let from = self.slots.partition_point(|&at| at <= since);
+        let of = |slot: usize| u32::try_from(slot).unwrap_or(u32::MAX);
+        let (from, to) = (of(from), of(self.slots.len()));
+        (from < to).then_some(Late { tid, from, to })
+    }
+
     /// A thread begins to initialise a communicator, or goes on.
-    pub fn begin(&mut self, thread: Thread, init: Init) {
+    pub fn begin(&mut self, thread: Thread, init: Named) {
         self.now += 1;
         self.init.insert(thread, (self.now, Some(init)));
     }
@@ -131,8 +156,8 @@ impl Threads {
         own.map(|(at, _)| *at).max().unwrap_or(0)
     }
 
-    /// Whose connection a thread makes now.
-    pub fn whose(&self, thread: Thread) -> Whose {
+    /// Whose connection a thread makes now, if no torn line holds a later call.
+    pub fn whose(&self, thread: Thread) -> (Whose, Option<Late>) {
         let (process, tid) = thread;
         let mut own = (0, None);
         let mut any = (0, None);
@@ -146,19 +171,22 @@ impl Threads {
         }
         let init = self.init.get(&thread);
         match (init, own.1) {
-            (Some(&(at, Some(init))), _) if at > own.0 => Whose::Init {
-                comm: init.comm,
-                rank: init.rank,
-                nranks: init.nranks,
-                comm_id: init.comm_id,
-            },
-            (_, Some(member)) => Whose::Call(member),
-            (init, None) => Whose::Before {
-                tid,
-                init: init.is_none(),
-                call: any.1,
-            },
+            (Some(&(at, Some(init))), _) if at > own.0 => (Whose::Init(init), None),
+            (_, Some(member)) => (Whose::Call(member), self.late(tid, own.0)),
+            (init, None) => {
+                let whose = Whose::Before {
+                    tid,
+                    init: init.is_none(),
+                    call: any.1.map(|member| (member, self.slots_before(any.0))),
+                };
+                (whose, self.late(tid, 0))
+            }
         }
+    }
+
+    fn slots_before(&self, at: u64) -> u32 {
+        let before = self.slots.partition_point(|&slot| slot <= at);
+        u32::try_from(before).unwrap_or(u32::MAX)
     }
 
     /// What the chunk's end leaves to the next: for each thread its last call, for each process
@@ -174,7 +202,7 @@ impl Threads {
     }
 
     /// For each thread what it initialises at the chunk's end, with when.
-    pub fn inits(&self) -> impl Iterator<Item = (Thread, u64, Option<Init>)> {
+    pub fn inits(&self) -> impl Iterator<Item = (Thread, u64, Option<Named>)> {
         self.init
             .iter()
             .map(|(&thread, &(at, init))| (thread, at, init))
@@ -190,23 +218,38 @@ mod tests {
     fn an_initialisation_comes_before_calls_and_the_last_call_counts() {
         let mut threads = Threads::default();
         let (a, b) = ((0, Some(7)), (0, Some(8)));
-        let before = |tid, init, call| Whose::Before { tid, init, call };
+        let before = |tid, init, call| (Whose::Before { tid, init, call }, None);
         assert_eq!(threads.whose(a), before(Some(7), true, None));
-        let init = Init {
+        let init = Named {
             event: Event::Init,
             comm: 1,
             rank: 0,
             nranks: 2,
-            comm_id: None,
+            at: 0,
         };
         threads.begin(a, init);
-        assert!(matches!(threads.whose(a), Whose::Init { comm: 1, .. }));
+        assert!(matches!(
+            threads.whose(a),
+            (Whose::Init(Named { comm: 1, .. }), None)
+        ));
         threads.end(a);
         assert_eq!(threads.whose(a), before(Some(7), false, None));
         threads.call(0, 0, Some(7));
         threads.call(1, 0, Some(7));
-        assert_eq!(threads.whose(a), Whose::Call(1));
-        assert_eq!(threads.whose(b), before(Some(8), true, Some(1)));
+        assert_eq!(threads.whose(a), (Whose::Call(1), None));
+        assert_eq!(threads.whose(b), before(Some(8), true, Some((1, 0))));
         assert_eq!(threads.whose((1, Some(9))), before(Some(9), true, None));
+        threads.slot();
+        let late = |tid| {
+            Some(Late {
+                tid: Some(tid),
+                from: 0,
+                to: 1,
+            })
+        };
+        assert_eq!(threads.whose(a), (Whose::Call(1), late(7)));
+        assert_eq!(threads.whose(b).1, late(8));
+        threads.call(0, 0, Some(7));
+        assert_eq!(threads.whose(a), (Whose::Call(0), None));
     }
 }

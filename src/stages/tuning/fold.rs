@@ -6,7 +6,7 @@ use crate::grammar::coll::Coll;
 use crate::grammar::message::Message;
 use crate::grammar::message::tuning::Tuning;
 use crate::records::kind;
-use crate::scan::{Call, Piece, Said, Visit};
+use crate::scan::{Call, Said, Visit};
 use crate::tally::Ops;
 use rustc_hash::FxHashMap;
 
@@ -100,11 +100,8 @@ impl Visit for Partial {
         }
     }
 
-    fn slot_of(&mut self, piece: &Piece) {
-        // A step line joins nothing.
-        if !matches!(piece, Piece::Close) {
-            self.late.push(Late::Slot(self.slots));
-        }
+    fn slot(&mut self) {
+        self.late.push(Late::Slot(self.slots));
         self.slots += 1;
     }
 

@@ -1,0 +1,123 @@
+//! The id that all members of a communicator share.
+
+use crate::grammar::token::{PResult, dec_i64, dec_u32, hex_u64, word};
+use std::fmt;
+
+/// Splits of splits that an id tells; the id of a deeper one is not known.
+const DEEPEST: usize = 6;
+
+/// A communicator's id: as NCCL prints it, `0x9f3b`. A split for which NCCL prints none (2.23 to 2.28) has
+/// its parent's, which of the parent's children it is, and its color: `0x9f3b/2.7`. A split is one
+/// call of all the parent's ranks, so the two numbers are the same to all members.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CommId {
+    printed: u64,
+    /// The child's number and color, from the outermost on; unused ones are 0.
+    splits: [(u32, i64); DEEPEST],
+    depth: u8,
+}
+
+impl CommId {
+    /// The id that NCCL prints.
+    pub fn printed(id: u64) -> CommId {
+        CommId {
+            printed: id,
+            splits: [(0, 0); DEEPEST],
+            depth: 0,
+        }
+    }
+
+    /// True for the id that NCCL prints as this number.
+    pub fn is_printed(&self, id: u64) -> bool {
+        *self == CommId::printed(id)
+    }
+
+    /// The id of a split of this communicator: its child of that number and color.
+    pub fn split(mut self, child: u32, color: i64) -> Option<CommId> {
+        *self.splits.get_mut(usize::from(self.depth))? = (child, color);
+        self.depth += 1;
+        Some(self)
+    }
+
+    /// The id of the communicator that this one was split from, and the color.
+    pub fn parent(mut self) -> Option<(CommId, i64)> {
+        let last = usize::from(self.depth).checked_sub(1)?;
+        let (_, color) = std::mem::take(self.splits.get_mut(last)?);
+        self.depth -= 1;
+        Some((self, color))
+    }
+
+    /// Reads what [`fmt::Display`] writes.
+    pub fn parse(text: &[u8]) -> Option<CommId> {
+        let (mut rest, mut id) = root(text).ok()?;
+        while !rest.is_empty() {
+            let (behind, (child, color)) = split(rest).ok()?;
+            id = id.split(child, color)?;
+            rest = behind;
+        }
+        Some(id)
+    }
+}
+
+fn root(input: &[u8]) -> PResult<'_, CommId> {
+    let (i, _) = word("0x", "0x")(input)?;
+    let (i, id) = hex_u64(i)?;
+    Ok((i, CommId::printed(id)))
+}
+
+fn split(input: &[u8]) -> PResult<'_, (u32, i64)> {
+    let (i, _) = word("/", "a split")(input)?;
+    let (i, child) = dec_u32(i)?;
+    let (i, _) = word(".", "a color")(i)?;
+    let (i, color) = dec_i64(i)?;
+    Ok((i, (child, color)))
+}
+
+impl fmt::Display for CommId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.printed)?;
+        for (child, color) in &self.splits[..usize::from(self.depth).min(DEEPEST)] {
+            write!(f, "/{child}.{color}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_reads_as_it_is_written() {
+        let root = CommId::printed(0x9f3b);
+        let split = root.split(2, 7).unwrap();
+        let deep = split.split(1, -3).unwrap();
+        for (id, text) in [
+            (root, "0x9f3b"),
+            (split, "0x9f3b/2.7"),
+            (deep, "0x9f3b/2.7/1.-3"),
+        ] {
+            assert_eq!(id.to_string(), text);
+            assert_eq!(CommId::parse(text.as_bytes()), Some(id));
+        }
+        assert_eq!(deep.parent(), Some((split, -3)));
+        assert!(root < split && split < deep && root.parent().is_none());
+        assert!(root.is_printed(0x9f3b) && !split.is_printed(0x9f3b));
+        for bad in [
+            "",
+            "9f3b",
+            "0x",
+            "0x9f3b/",
+            "0x9f3b/2",
+            "0x9f3b/2.7x",
+            "0xg",
+        ] {
+            assert_eq!(CommId::parse(bad.as_bytes()), None, "{bad}");
+        }
+        let mut id = Some(root);
+        for _ in 0..100 {
+            id = id.and_then(|id| id.split(1, 1));
+        }
+        assert_eq!(id, None);
+    }
+}

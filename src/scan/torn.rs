@@ -1,0 +1,80 @@
+//! Where NCCL 2.29.2+ tears a line: at byte 128 of it, or at a multiple.
+
+use super::fragment::TEAR;
+use crate::grammar::coll;
+use crate::grammar::header::Level;
+
+/// How far behind the tear a line may go on by chance: another's bytes may look like its own
+/// next digits.
+const CHANCE: usize = 16;
+
+/// How many of a line's first bytes are there, if what is in front of the next writer's bytes was
+/// torn: `text` goes from its beginning to theirs. A launcher's `label` may be in front of theirs.
+pub(super) fn cut_before_next(text: &[u8], level: Level, label: &[u8]) -> Option<usize> {
+    // A WARN begins with an empty line.
+    let tear = if level == Level::Warn { TEAR - 1 } else { TEAR };
+    let behind = text.len().checked_sub(tear)?;
+    if behind % TEAR == 0 {
+        return Some(text.len());
+    }
+    let gap = &text[text.len() - behind % TEAR..];
+    (!label.is_empty() && is_alike(label, gap)).then(|| text.len() - gap.len())
+}
+
+/// How many of a call's first bytes are its own, if what follows them is not: `text` is the line
+/// from its beginning, with its message at `body`, and breaks off `at`.
+pub(super) fn cut_in(text: &[u8], body: usize, at: usize) -> Option<usize> {
+    let tears = (1..=text.len() / TEAR).map(|n| n * TEAR).rev();
+    tears.skip_while(|&tear| tear > at + CHANCE).find(|&tear| {
+        let own = text.get(body..tear).is_some_and(coll::is_begun);
+        own && at <= tear + CHANCE
+    })
+}
+
+/// True for two labels of one launcher: they differ in numbers, and in blanks beside these.
+pub(super) fn is_alike(a: &[u8], b: &[u8]) -> bool {
+    let shape = |text: &'_ [u8]| -> Vec<u8> {
+        let mut shape = Vec::with_capacity(text.len());
+        for &b in text {
+            match b {
+                b'0'..=b'9' if shape.last() == Some(&b'0') => {}
+                b'0'..=b'9' => {
+                    while shape.last() == Some(&b' ') {
+                        shape.pop();
+                    }
+                    shape.push(b'0');
+                }
+                _ => shape.push(b),
+            }
+        }
+        shape
+    };
+    !a.is_empty() && shape(a) == shape(b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_of_one_launcher_differ_in_numbers() {
+        assert!(is_alike(b"[1,0]<stdout>:", b"[1,12]<stdout>:"));
+        assert!(is_alike(b" 9: ", b"10: "));
+        assert!(is_alike(b"worker-0: ", b"worker-11: "));
+        assert!(!is_alike(b"[1,0]<stdout>:", b"[1,0]<stderr>:"));
+        assert!(!is_alike(b"", b""));
+    }
+
+    #[test]
+    fn a_line_is_torn_at_multiples_of_128() {
+        let text = [b'x'; 300];
+        assert_eq!(cut_before_next(&text[..128], Level::Info, b""), Some(128));
+        assert_eq!(cut_before_next(&text[..256], Level::Info, b""), Some(256));
+        assert_eq!(cut_before_next(&text[..127], Level::Warn, b""), Some(127));
+        assert_eq!(cut_before_next(&text[..127], Level::Info, b""), None);
+        let labelled = [&text[..128], b"[1,12]<stdout>:"].concat();
+        let label = b"[1,3]<stdout>:";
+        assert_eq!(cut_before_next(&labelled, Level::Info, label), Some(128));
+        assert_eq!(cut_before_next(&labelled, Level::Info, b"3: "), None);
+    }
+}

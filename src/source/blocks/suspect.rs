@@ -1,0 +1,116 @@
+//! Whether a log was written in blocks.
+
+use super::joiner::Joiner;
+use super::line::{header_in, is_whole, line_at, line_end, line_start, opened, piece, whose};
+use crate::grammar::coll;
+use memchr::{memchr_iter, memmem};
+
+/// How many of a log's first bytes are looked at.
+pub(super) const EVIDENCE: usize = 1 << 20;
+/// How many lines must be seen to be cut at a buffer's end, and to go on elsewhere.
+const ENOUGH: u64 = 2;
+/// How often it is tried to find a write's end that no buffer's length says: a log that is not in
+/// blocks has many such places, one that is has one for each process.
+const TRIES: u32 = 64;
+/// Of more writes than these the mean says whether they are buffers or lines.
+const FEW: usize = 64;
+/// The mean of buffers' lengths, with those that were flushed early, is above this one.
+const SHORT: usize = 1024;
+/// The first look is at all of so many bytes, then at the first [`GLANCE`] of each so many.
+const STRETCH: usize = 64 << 10;
+/// See [`STRETCH`].
+const GLANCE: usize = 16 << 10;
+/// How many places of a glance may be sound.
+const SOUND: u32 = 8;
+/// How many lines of a glance may be others' or other text.
+const OTHERS: u32 = 32;
+
+/// Whether the log that begins with `bytes` was written in blocks by its processes. Only the
+/// first [`EVIDENCE`] bytes are looked at.
+pub(in super::super) fn is_blocks(bytes: &[u8]) -> bool {
+    let bytes = &bytes[..bytes.len().min(EVIDENCE)];
+    if !is_suspect(bytes) {
+        return false;
+    }
+    let mut joiner = Joiner::new(TRIES);
+    let (mut at, mut writes, mut out) = (0, 0, Vec::new());
+    let is_log_of_lines = |at, writes| writes > FEW && at < writes * SHORT;
+    while at < bytes.len() && joiner.evidence < ENOUGH && !is_log_of_lines(at, writes) {
+        at += joiner.next(&bytes[at..], true, &mut out);
+        writes += 1;
+        out.clear();
+    }
+    joiner.evidence >= ENOUGH
+}
+
+/// A cheap look at the places where one process's lines end and others' or other text follow:
+/// true where a line is cut there. Lines of a log that is not in blocks are whole there.
+pub(super) fn is_suspect(bytes: &[u8]) -> bool {
+    let Some(mut from) = first_header(bytes) else {
+        return false;
+    };
+    let mut most = STRETCH;
+    while from < bytes.len() {
+        let glance = &bytes[from..bytes.len().min(from + most)];
+        if is_cut(glance) || is_cut_by_bar(glance) {
+            return true;
+        }
+        from = line_end(bytes, bytes.len().min(from + STRETCH));
+        most = GLANCE;
+    }
+    false
+}
+
+/// Where the first line that opens with a header begins, or the header itself.
+fn first_header(bytes: &[u8]) -> Option<usize> {
+    let mut from = 0;
+    loop {
+        let at = from + memmem::find(&bytes[from..], b"NCCL ")?;
+        let start = line_start(bytes, at);
+        let end = line_end(bytes, at);
+        if let Some(header) = header_in(&bytes[start..end], 0) {
+            return Some(start + piece(&bytes[start..], &header));
+        }
+        from = end;
+    }
+}
+
+/// Whether a process's line is cut in front of another's, or of other text.
+fn is_cut(bytes: &[u8]) -> bool {
+    // The process that the lines before are of, where in a line its name is, and the last one.
+    let (mut of, mut column, mut last): (&[u8], usize, &[u8]) = (b"", 0, b"");
+    let (mut at, mut sound, mut others) = (0, 0, 0);
+    while at < bytes.len() && sound < SOUND && others < OTHERS {
+        let line = line_at(bytes, at);
+        at += line.len();
+        if !of.is_empty() && line.get(column..).is_some_and(|line| line.starts_with(of)) {
+            last = line;
+            continue;
+        }
+        if !last.is_empty() {
+            let header = opened(last);
+            if header.is_none_or(|header| is_whole(last, &header).is_none()) {
+                return true;
+            }
+            sound += 1;
+        }
+        others += 1;
+        match opened(line) {
+            Some(header) => (of, column, last) = (whose(line, &header), header.start, line),
+            None if coll::is_tail(line) => return true,
+            None => last = b"",
+        }
+    }
+    false
+}
+
+/// Whether a progress bar, which is drawn without a line's end, begins in a process's line.
+fn is_cut_by_bar(bytes: &[u8]) -> bool {
+    memchr_iter(b'\r', bytes)
+        .filter(|&bar| bytes.get(bar + 1).is_some_and(|&b| b != b'\n'))
+        .take(SOUND as usize)
+        .any(|bar| {
+            let text = &bytes[line_start(bytes, bar)..bar];
+            opened(text).is_some_and(|header| is_whole(text, &header).is_none())
+        })
+}
