@@ -13,6 +13,7 @@ use nccl_pipe::formats::log;
 use nccl_pipe::grammar::trainer::Recogniser;
 use nccl_pipe::groups::By;
 use nccl_pipe::origin::Merged;
+use nccl_pipe::placement::Across;
 use nccl_pipe::render::{Cell, Grid};
 use nccl_pipe::report::Report;
 use nccl_pipe::source::{self, Input, Origin};
@@ -220,7 +221,14 @@ fn surveys(c: &mut Criterion) {
     let survey = |jobs| {
         let input = Input::open(&bench.origins()[0], source::Options::default()).expect("the log");
         let mut merged = Merged::default();
-        survey::survey(&input, &options(jobs).log, &mut merged, |_| {}).expect("a survey")
+        survey::survey(
+            &input,
+            &options(jobs),
+            false,
+            (&mut merged, &mut Across::of(1)),
+            |_| {},
+        )
+        .expect("a survey")
     };
     let mut group = c.benchmark_group("survey");
     group.sample_size(20).throughput(bench.throughput());
@@ -229,7 +237,7 @@ fn surveys(c: &mut Criterion) {
         let steps = timeline::resolve(&found.log.marks, &[], &timeline::Options::default()).steps;
         assert_eq!(steps.len(), bench.made.truth.steps.len());
         for (step, truth) in steps.iter().zip(&bench.made.truth.steps) {
-            let sum = found.sums.sum(step.mark);
+            let sum = found.sum(step.mark);
             assert_eq!((sum.calls, sum.bytes), (truth.sum.calls, truth.sum.bytes));
         }
         group.bench_function(jobs.to_string(), |b| b.iter(|| survey(jobs)));

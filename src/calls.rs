@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::fold;
 use crate::formats::{self, Format, log, rows};
 use crate::origin::{Interner, Member, Merged};
+use crate::placement::Methods;
 use crate::propose;
 use crate::report::{Report, counted};
 use crate::scan::{Had, Visit};
@@ -31,6 +32,15 @@ pub struct Options {
     pub timeline: timeline::Options,
     /// The steps that count; all calls if none.
     pub window: Option<Window>,
+}
+
+impl Options {
+    /// True for a gap whose calls count.
+    fn wants(&self, timeline: &Timeline, gap: usize) -> bool {
+        let step = || timeline.step_of(gap).map(|s| s.step);
+        let inside = |window: &Window| step().is_some_and(|s| window.contains(s));
+        self.window.as_ref().is_none_or(inside)
+    }
 }
 
 /// Who made a call, as far as it is known.
@@ -121,13 +131,15 @@ pub fn count(
     report: &mut Report,
     progress: &dyn Progress,
 ) -> Result<Calls> {
-    let mut all = Collector::new(options, tally);
+    let mut all = Collector::new(options, tally, origins.len());
     all.inputs(origins, report, progress)?;
+    all.rest();
     if let Some(window) = &options.window {
         let missing = |text| propose::anew(text, &all.present, origins, options.source);
         all.present.check(window).map_err(missing)?;
     }
     progress.finish();
+    report.placed(all.methods);
     Ok(all.finish())
 }
 
@@ -227,13 +239,15 @@ struct Collector<'o> {
     /// Who made a row's calls, by the hash of who that is.
     rows_by: FxHashMap<u64, u32>,
     present: Present,
+    /// How calls were placed.
+    methods: Methods,
 }
 
 impl<'o> Collector<'o> {
-    fn new(options: &'o Options, tally: &'o tally::Options) -> Self {
+    fn new(options: &'o Options, tally: &'o tally::Options, inputs: usize) -> Self {
         Collector {
             options,
-            tally: Tally::new(tally.clone()),
+            tally: Tally::new(tally.clone(), inputs, options.log.jobs),
             tally_options: tally,
             merged: Merged::default(),
             logged: Gathering::default(),
@@ -242,6 +256,7 @@ impl<'o> Collector<'o> {
             who: Interner::default(),
             rows_by: FxHashMap::default(),
             present: Present::default(),
+            methods: Methods::default(),
         }
     }
 
@@ -288,14 +303,14 @@ impl<'o> Collector<'o> {
         match ahead {
             Ahead::Together(log, had) => {
                 self.tally.clear();
-                let tally = &mut self.tally;
+                let (tally, steps) = (&mut self.tally, &self.options.timeline);
                 let (log, again) = log.merge_all(
                     origins.iter().map(Origin::name),
                     &had,
                     &mut self.merged,
                     |bytes| progress.advance(bytes),
                     |part| {
-                        tally.merge(part.visit, part.gap, part.to, part.joined);
+                        tally.merge(part, steps);
                         Ok(())
                     },
                 )?;
@@ -337,6 +352,7 @@ impl<'o> Collector<'o> {
     fn log(&mut self, input: &Input, report: &mut Report, progress: &dyn Progress) -> Result<()> {
         self.tally.clear();
         let (tally, options) = (&mut self.tally, self.tally_options);
+        let steps = &self.options.timeline;
         let log = log::read(
             input,
             &self.options.log,
@@ -344,7 +360,7 @@ impl<'o> Collector<'o> {
             || Partial::new(options),
             |bytes| progress.advance(bytes),
             |part| {
-                tally.merge(part.visit, part.gap, part.to, part.joined);
+                tally.merge(part, steps);
                 Ok(())
             },
         )?;
@@ -360,14 +376,14 @@ impl<'o> Collector<'o> {
         progress: &dyn Progress,
     ) -> Result<log::Log> {
         self.tally.clear();
-        let tally = &mut self.tally;
+        let (tally, steps) = (&mut self.tally, &self.options.timeline);
         log.merge(
             name,
             self.options.log.strict,
             &mut self.merged,
             |bytes| progress.advance(bytes),
             |part| {
-                tally.merge(part.visit, part.gap, part.to, part.joined);
+                tally.merge(part, steps);
                 Ok(())
             },
         )
@@ -389,18 +405,34 @@ impl<'o> Collector<'o> {
         if !self.tally_options.steps {
             return Timeline::default();
         }
-        let timeline = timeline::resolve(&log.marks, &log.begins, &self.options.timeline);
+        let timeline = log.timeline(&self.options.timeline);
         self.present.add(&timeline);
         timeline
     }
 
     /// Adds the calls of the tally by the steps of their gaps.
     fn count(&mut self, timeline: &Timeline) {
+        if self.tally_options.steps {
+            let wanted = |gap: usize| self.options.wants(timeline, gap);
+            let methods = self.tally.place(timeline, &self.merged, wanted);
+            self.methods.add(methods);
+        }
+        self.counted(timeline);
+    }
+
+    /// All inputs are read: adds the calls that were held until now.
+    fn rest(&mut self) {
+        let wanted = |timeline: &Timeline, gap: usize| self.options.wants(timeline, gap);
+        if let Some((timeline, methods)) = self.tally.rest(&self.merged, wanted) {
+            self.methods.add(methods);
+            self.counted(&timeline);
+        }
+    }
+
+    /// Adds what the tally has counted.
+    fn counted(&mut self, timeline: &Timeline) {
         let step_of = |gap: usize| timeline.step_of(gap).map(|s| s.step);
-        let wanted = |gap: usize| match &self.options.window {
-            Some(window) => step_of(gap).is_some_and(|s| window.contains(s)),
-            None => true,
-        };
+        let wanted = |gap: usize| self.options.wants(timeline, gap);
         let logged = &mut self.logged;
         logged.next_input();
         let chunks = self.tally.gaps(wanted, |gap, key, value| {
@@ -830,10 +862,11 @@ mod tests {
         tally: &tally::Options,
         report: &mut Report,
     ) -> Result<Calls> {
-        let mut all = Collector::new(options, tally);
+        let mut all = Collector::new(options, tally, origins.len());
         each(origins, options.source, report, |input, report| {
             all.input(&input, report, &Nobody)
         })?;
+        all.rest();
         Ok(all.finish())
     }
 

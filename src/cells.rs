@@ -216,11 +216,15 @@ impl Cells {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::formats::log::Part;
     use crate::grammar::coll::Coll;
-    use crate::origin::Renumbered;
+    use crate::grammar::trainer::Mark;
+    use crate::origin::{Member, Merged, Renumbered};
     use crate::records::Basis;
-    use crate::scan::{Call, Visit};
+    use crate::scan::{Call, MarkAt, Visit};
     use crate::tally::{Options, Partial, Sizing, Tally};
+    use crate::timeline::{self, Timeline};
+    use crate::twice::Print;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
@@ -235,6 +239,33 @@ mod tests {
             comm: 0,
             nranks: None,
             stream: 0,
+        }
+    }
+
+    /// A process with three communicators of which nothing is known.
+    fn merged() -> Merged {
+        let mut merged = Merged::default();
+        let process = merged.origins.process(b"a", Some(1), true);
+        let place = merged.origins.place(process, None);
+        for comm in 0..3 {
+            let member = Member {
+                place,
+                comm,
+                nranks: None,
+                identity: 0,
+            };
+            merged.origins.member(member, 0, Print::default);
+        }
+        merged
+    }
+
+    fn mark() -> MarkAt {
+        MarkAt {
+            start: 0,
+            cut: 0,
+            line: 0,
+            next_line: 0,
+            mark: Mark::Between,
         }
     }
 
@@ -264,11 +295,13 @@ mod tests {
             let mut naive: BTreeMap<_, Value> = BTreeMap::new();
             let mut gathering = Gathering::default();
             for _ in 0..inputs {
-                let mut tally = Tally::new(options.clone());
+                let mut tally = Tally::new(options.clone(), 1, 2);
+                let steps = timeline::Options::default();
+                let (merged, mut passed) = (merged(), Vec::new());
                 let mut gap = 0;
                 for calls in &chunks {
                     let mut partial = Partial::new(&options);
-                    let to = Renumbered { members: vec![2, 0, 1], ..Renumbered::default() };
+                    let to = Renumbered { members: vec![2, 0, 1], processes: vec![0], ..Renumbered::default() };
                     let first = gap;
                     for &(member, count, marks) in calls {
                         let coll = coll(ops[member as usize], count);
@@ -280,11 +313,23 @@ mod tests {
                         }
                         for _ in 0..marks {
                             partial.mark();
+                            passed.push(mark());
                             gap += 1;
                         }
                     }
-                    tally.merge(partial, first, &to, &[]);
+                    let part = Part {
+                        visit: partial,
+                        to: &to,
+                        joined: &[],
+                        gap: first,
+                        line: 0,
+                        merged: &merged,
+                        marks: &passed,
+                    };
+                    tally.merge(part, &steps);
                 }
+                let gaps = (0..=passed.len() as u32).map(timeline::Gap::Step).collect();
+                tally.place(&Timeline { gaps, ..Timeline::default() }, &merged, wanted);
                 gathering.next_input();
                 let mut more = Vec::new();
                 let found = tally.gaps(wanted, |gap, key, value| more.push((gap, key, value)));

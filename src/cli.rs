@@ -82,6 +82,14 @@ pub struct StepArgs {
     steps: Option<Window>,
     #[command(flatten)]
     lines: StepLineArgs,
+    /// The rank whose calls stand on the right side of the step lines, as it prints them (default:
+    /// found out)
+    #[arg(long, value_name = "RANK", conflicts_with = "by_position")]
+    printer: Option<u32>,
+    /// Count the calls between two step lines to the step of the second, whichever rank made them
+    /// and in whatever step it was
+    #[arg(long)]
+    by_position: bool,
     /// Take the AWK chain's window (steps 45..50, lines after the marker) instead of the right one
     #[arg(long, value_enum, value_name = "WHOSE")]
     pub compat: Option<Compat>,
@@ -375,6 +383,9 @@ impl Run {
             timeline: timeline::Options {
                 marker,
                 asked: steps.is_asked(),
+                // The AWK chain knows no ranks.
+                by_position: steps.by_position || steps.compat.is_some(),
+                printer: steps.printer,
                 ..timeline::Options::default()
             },
             window: steps.window(compat),

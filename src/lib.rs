@@ -140,11 +140,14 @@
 //! | what is proposed where no step line is known | [`propose`] |
 //! | a shape of NCCL's calls | [`grammar::coll`] or [`grammar::header`], and the same in [`synth`] |
 //! | a shape of NCCL's other lines | its family's file in [`grammar::message`] |
-//! | a word by which a job ends | [`grammar::ending`] |
+//! | a word by which a job or a process ends | [`grammar::ending`] |
+//! | who of several that ended failed first | `stages/check/failed.rs` |
+//! | what shows that ranks stopped | `stages/check/stopped.rs` |
 //! | what a WARN means | its row in `stages/check/known/table.rs` |
 //! | what stands around a line (JSON, HTML, CSV, colours) | a layer in [`grammar::wrap`] |
 //! | a kind of damage | `scan/line.rs` to see it, [`join`] to mend it, [`synth`] to make it |
-//! | a fault of a made job | [`synth::fault`] |
+//! | a fault of a made job | [`synth::fault`]; what its ranks then do, `synth/ahead` |
+//! | how the ranks of a made job split a model | `synth/strategies.rs` |
 //! | a way of packing | `source/packed.rs` |
 //! | an input format | a file in [`formats`] that gives [`table::Row`]s, and its mark in [`formats::recognise`] |
 //! | a column | [`table`], where it goes last |
@@ -196,7 +199,9 @@
 //! Members of a communicator make the same collectives in the same order. So of each member's
 //! calls only a running hash is kept, and what it was behind every 256 calls: 8 bytes for 256 calls.
 //! Equal hashes are equal calls, and the log is done. Else the first block that differs is read
-//! again, with the lines. Who is to blame, of ranks that stopped: the one that is behind somebody
+//! again, with the lines. That ranks are at different calls where a log ends is no fault: jobs are killed,
+//! and logs copied while they run. It is one where a line reports a failure, or where ranks are further
+//! behind and silent for longer than any was before. Who is to blame, of ranks that stopped: the one that is behind somebody
 //! and ahead of nobody. A rank that left out a Send is told from one that stopped by its own
 //! rhythm: the distances between its calls to that peer come again and again, and where one is
 //! missing two of them are one. In real hung jobs (`testdata/captured/ddp-*`) ranks go on after
@@ -316,6 +321,7 @@ pub mod groups;
 pub mod join;
 pub mod man;
 pub mod origin;
+pub mod placement;
 pub mod progress;
 pub mod propose;
 pub mod records;

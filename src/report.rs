@@ -2,6 +2,7 @@
 //! damaged places, and what a log cannot tell.
 
 use crate::account::Account;
+use crate::placement::Methods;
 use crate::progress::Bar;
 use crate::source::{BLOCK, Listing};
 use crate::twice::Again;
@@ -25,6 +26,8 @@ pub struct Report {
     twice: usize,
     unfinished: usize,
     silent: bool,
+    /// How calls were placed in steps.
+    methods: Methods,
 }
 
 /// The first of some names, and how many there are.
@@ -71,6 +74,7 @@ impl Report {
             twice: 0,
             unfinished: 0,
             silent: false,
+            methods: Methods::default(),
         }
     }
 
@@ -259,9 +263,17 @@ impl Report {
         }
     }
 
+    /// Calls were placed in steps: how is said at the end.
+    pub fn placed(&mut self, methods: Methods) {
+        self.methods.add(methods);
+    }
+
     /// Says what was not read, and the account of all lines, if asked for or if anything was
     /// damaged.
     pub fn finish(&self) {
+        if let Some(words) = self.methods.said() {
+            self.note(&words);
+        }
         if let Some(passed) = self.passed() {
             self.note(&format!("files that are no logs are passed over: {passed}"));
         }

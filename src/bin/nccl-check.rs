@@ -18,10 +18,16 @@ use std::process::ExitCode;
 ///
 /// Held against each other: the ranks' calls by their number in each communicator (op_mismatch,
 /// count_mismatch, datatype_mismatch, redop_mismatch, root_mismatch, p2p_missing_counterpart,
-/// rank_behind, rank_silent), and the hosts' networks, GPUDirect, NVLS, channels, versions, cards and
+/// p2p_wrong_peer, deadlock, rank_behind, rank_ahead, rank_silent), and the hosts' networks, GPUDirect, NVLS, channels, versions, cards and
 /// settings. Ranks are not judged where lines may be missing: shared or damaged files, ranks without
 /// a log. WARN lines and PyTorch's watchdog are reported by their first cause: as an error where the
 /// job ended by it, and as a note where they come after the job's own end.
+///
+/// The process that failed first is named by Python's exceptions and by what torchrun, srun, slurmstepd,
+/// mpirun, bash and the kernel report (rank_exception, rank_killed, rank_crashed, rank_exited,
+/// host_out_of_memory), or because it alone prints nothing after the failure (dead_process).
+/// That ranks are at different calls where a log ends is a finding only where a line reports a
+/// failure, or where they are further behind and silent for longer than any was before.
 ///
 /// Rows (--format csv, jsonl, table) have severity (error, warning, note), finding (a stable word), says,
 /// host, pid, rank, comm_id, seq and step as in the call table, sure (high, medium, low), why, advice,
@@ -38,6 +44,9 @@ struct Cli {
     /// found, verdict, why
     #[arg(long, value_name = "LIST")]
     expect: Vec<Expectations>,
+    /// The job runs while its log is read: that the log ends shows nothing
+    #[arg(long)]
+    running: bool,
     /// Rows are the questions: number, question, answerable (yes, partly, no), by, missing
     #[arg(long, conflicts_with = "expect")]
     coverage: bool,
@@ -88,7 +97,12 @@ fn main() -> ExitCode {
         }
         let steps = std::mem::take(&mut cli.lines).into();
         let mut run = Run::new("nccl-check", &cli.input, &steps, cli::AWK_WINDOW)?;
-        let checked = check::check(&run.origins, &run.options, &mut run.report, &run.bar)?;
+        let checked = check::check(
+            &run.origins,
+            (&run.options, cli.running),
+            &mut run.report,
+            &run.bar,
+        )?;
         let expected = Expectations::joined(&cli.expect);
         let expected = expected.map(|expect| answers(&expect, &checked.facts));
         write(&cli, &checked, expected.as_deref())?;

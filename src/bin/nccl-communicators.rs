@@ -25,8 +25,8 @@ use std::process::ExitCode;
 /// name is what the program that made it called it (commName in ncclConfig_t). NCCL prints it nowhere;
 /// a profiler plugin does (NCCL's example or Inspector), on a line of its own.
 ///
-/// label (tensor, pipeline, data, expert, context, world, unknown) is inferred: from who is a member
-/// and from the calls. confidence is high only where both agree and nothing else fits; evidence says
+/// label (tensor, pipeline, data, expert, context, embedding, world, unknown) is inferred: from who is
+/// a member and from the calls. confidence is high only where both agree and nothing else fits; evidence says
 /// what it rests on.
 ///
 /// A communicator of a log without INIT lines, or without commId (NCCL before 2.18), is a row for

@@ -8,7 +8,7 @@ use nccl_pipe::error::Error;
 use nccl_pipe::exit::Exit;
 use nccl_pipe::synth::fault::Fault;
 use nccl_pipe::synth::options::{
-    Damage, HostStyle, Layout, Nccl, Net, Options, Prefix, Timestamps, Trainer,
+    Damage, End, HostStyle, Layout, Nccl, Net, Options, Prefix, Strategy, Timestamps, Trainer,
 };
 use nccl_pipe::synth::{FolderSink, Sink, StreamSink, generate, size};
 use std::fs::File;
@@ -43,9 +43,12 @@ struct Cli {
     /// Hosts
     #[arg(long, value_name = "N", default_value_t = 1)]
     nodes: usize,
-    /// Tensor-parallel size
-    #[arg(long, value_name = "N", default_value_t = 2)]
-    tp: usize,
+    /// How the model is split among the ranks; megatron has the sizes that follow
+    #[arg(long, value_name = "NAME", default_value = "megatron", value_parser = named!(Strategy))]
+    strategy: Strategy,
+    /// Tensor-parallel size [default: 2 with megatron]
+    #[arg(long, value_name = "N")]
+    tp: Option<usize>,
     /// Pipeline-parallel size
     #[arg(long, value_name = "N", default_value_t = 1)]
     pp: usize,
@@ -137,10 +140,22 @@ struct Cli {
     /// a pipeline is missing); die, stall (a rank makes no more calls). The other ranks make theirs
     /// until they wait, and the job hangs as a real one would; PyTorch's watchdog says so. A
     /// host unlike others: sockets, gpudirect, nvls, channels, version, setting; a rank slow to
-    /// start: slow-init. KEY is step, rank, host (from 0), comm (world, tensor, pipeline, data,
-    /// expert) or watchdog (on, off); what is not given is drawn from the seed.
+    /// start: slow-init. Only with --lead: op, extra (a call twice), lone (a collective of one rank),
+    /// group, peer, crossed (two communicators in the other order), retry, rest (of a step),
+    /// more-steps, fewer-steps, skip-step, lone-save. KEY is step, rank, host (from 0), comm (world, tensor, pipeline, data,
+    /// expert, context, shard) or watchdog (on, off); what is not given is drawn from the seed.
     #[arg(long, value_name = "KIND[,KEY=VALUE...]", value_parser = str::parse::<Fault>)]
     fault: Option<Fault>,
+    /// Hosts run up to N steps ahead of their GPUs, each at its own pace (0 to 3)
+    ///
+    /// The ranks are simulated by events: a host waits where it reads a value, a collective for all
+    /// its members. A job with a fault goes on until nothing can. The truth holds the step of
+    /// each call. Without it the ranks of a step are mixed at random.
+    #[arg(long, value_name = "N")]
+    lead: Option<u64>,
+    /// How the job ends (with --lead): killed and cancelled at any moment, cut inside a line
+    #[arg(long, value_name = "HOW", default_value = "whole", value_parser = named!(End))]
+    end: End,
     /// Where to write; a folder with --layout per-rank [default: stdout]
     #[arg(short, long, value_name = "PATH")]
     output: Option<PathBuf>,
@@ -174,7 +189,10 @@ impl Cli {
             seed: self.seed,
             ranks: self.ranks,
             nodes: self.nodes,
-            tp: self.tp,
+            strategy: self.strategy,
+            tp: self
+                .tp
+                .unwrap_or(1 + usize::from(self.strategy == Strategy::Megatron)),
             pp: self.pp,
             ep: self.ep,
             cp: self.cp,
@@ -203,6 +221,8 @@ impl Cli {
             size: self.size,
             damage: self.damage,
             fault: self.fault,
+            lead: self.lead,
+            end: self.end,
         };
         (self.output, self.truth, options)
     }

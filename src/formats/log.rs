@@ -9,6 +9,7 @@ use crate::join::{Joined, Joiner};
 use crate::origin::{Merged, Renumbered};
 use crate::scan::{self, Had, MarkAt, Piece, Scanned, Visit};
 use crate::source::{Broken, Chunk, Input, Texts};
+use crate::timeline::{self, ByPosition, Timeline};
 use crate::twice::{Again, Count, End};
 use std::iter;
 
@@ -56,6 +57,8 @@ pub struct Part<'a, V> {
     pub line: u64,
     /// Everyone met so far.
     pub merged: &'a Merged,
+    /// The input's marks so far.
+    pub marks: &'a [MarkAt],
 }
 
 impl<'a, V> Part<'a, V> {
@@ -75,14 +78,30 @@ impl<'a, V> Part<'a, V> {
             gap: self.gap,
             line: self.line,
             merged: self.merged,
+            marks: self.marks,
         }
     }
 }
 
 impl Log {
+    /// The log's steps.
+    pub fn timeline(&self, options: &timeline::Options) -> Timeline {
+        let mut timeline = timeline::resolve(&self.marks, &self.begins, options);
+        let of_account = match &self.account {
+            account if account.block_writers > 0 => Some(ByPosition::Buffered),
+            // A call that is lost moves all numbers after it.
+            account if account.overwritten > 1 || account.damaged > account.calls / 100 => {
+                Some(ByPosition::Lost)
+            }
+            _ => None,
+        };
+        timeline.by_position = timeline.by_position.or(of_account);
+        timeline
+    }
+
     /// Adds what a chunk holds; it follows what was added before.
     pub fn add<'a, V>(
-        &mut self,
+        &'a mut self,
         scanned: Scanned<V>,
         merged: &'a mut Merged,
         to: &'a mut Renumbered,
@@ -141,6 +160,7 @@ impl Log {
             gap,
             line,
             merged,
+            marks: &self.marks,
         }
     }
 

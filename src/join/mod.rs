@@ -3,7 +3,7 @@
 //! NCCL 2.29.2+ writes a line in pieces of 128 bytes ([`crate::scan::TEAR`]), so that where several
 //! processes share a pipe or a file another process's bytes may be between a line's beginning and
 //! its end. Nothing is overwritten: each beginning has one end, behind it, and before the next
-//! line of the same process. [`begun`] keeps what waits and rules out what cannot be; [`fit`] says
+//! line of the same process. `begun.rs` keeps what waits and rules out what cannot be; `fit.rs` says
 //! whether a beginning and an end make one line, and whether the process uses the communicator
 //! that the end names. What several processes may have written is nobody's: it is damaged.
 

@@ -147,7 +147,7 @@ fn the_steps_of_real_jobs_are_proposed() {
             let merged = &mut Merged::default();
             let log = log::read(&input, &options, merged, || Nothing, |_| {}, |_| Ok(())).unwrap();
             let options = timeline::Options::default();
-            let found = timeline::resolve(&log.marks, &log.begins, &options);
+            let found = log.timeline(&options);
             let steps = found.steps.iter().map(|step| step.step);
             // A bar is drawn before its first step too.
             steps.filter(|step| *step >= base).collect::<Vec<u64>>()

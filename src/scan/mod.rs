@@ -92,6 +92,13 @@ pub trait Visit {
     fn slot(&mut self);
 }
 
+/// Keeps nothing: the marks and the account are all that is wanted.
+impl Visit for () {
+    fn call(&mut self, _call: &Call<'_>) {}
+
+    fn slot(&mut self) {}
+}
+
 /// A step line, or another line that ends a stretch of the log.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MarkAt {

@@ -8,7 +8,6 @@
 
 use crate::comm_id::CommId;
 use crate::origin::Merged;
-use crate::report::Report;
 use crate::scan::Call;
 use crate::timeline::Timeline;
 use rustc_hash::FxHashMap;
@@ -188,22 +187,6 @@ fn apart(ranks: &[&[(usize, u64)]], edges: &mut BTreeMap<usize, u64>) -> u64 {
         }
     }
     calls
-}
-
-impl Astray {
-    /// Says it, if any call is astray.
-    pub fn said(&self, name: &str, calls: u64, report: &Report) {
-        let least = self.calls;
-        let lines = self.at.values().filter(|n| **n > 0).count();
-        if least > 0 {
-            let are = if least == 1 { "is" } else { "are" };
-            report.note(&format!(
-                "{name}: at least {least} of {calls} calls {are} in a neighbouring step: ranks were \
-                 at different calls at {lines} of {} step lines",
-                self.at.len()
-            ));
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,24 +1,26 @@
 //! nccl-steps: the lines of chosen steps, byte for byte, or one row a step.
 
-use super::skew::Astray;
 use super::survey::{Sum, Survey, survey};
 use crate::calls::{self, Options, Progress};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::origin::Merged;
+use crate::placement::{Across, Methods};
 use crate::propose;
 use crate::render::{Cell, Grid};
 use crate::report::Report;
 use crate::source::{Input, Origin};
-use crate::timeline::{self, Gap, Marker, Present, Timeline};
-use std::io::{Read, Write};
+use crate::timeline::{Gap, Marker, Present, Timeline, Window};
+use std::io::Write;
+use std::sync::Arc;
+
+mod passed;
 
 /// A log whose steps are known.
 struct Surveyed {
     input: Input,
     survey: Survey,
-    timeline: Timeline,
-    /// Calls on the wrong side of step lines, where the log tells.
-    astray: Option<Astray>,
+    /// Its own step lines' steps.
+    timeline: Arc<Timeline>,
 }
 
 /// What a call table lacks, of which a program reads steps.
@@ -28,41 +30,46 @@ pub(super) const NO_STEP_LINES: &str = "a call table has no step lines";
 fn all(
     origins: &[Origin],
     options: &Options,
-    rows: bool,
+    lines: bool,
     report: &mut Report,
     progress: &dyn Progress,
 ) -> Result<Vec<Surveyed>> {
     let mut merged = Merged::default();
+    let mut across = Across::of(origins.len());
+    let mut methods = Methods::default();
     let mut logs = Vec::new();
     calls::each(origins, options.source, report, |input, report| {
         calls::demand_log(&input, NO_STEP_LINES)?;
         let input = input.rewindable()?;
-        let survey = survey(&input, &options.log, &mut merged, |b| progress.advance(b))?;
+        let survey = survey(&input, options, lines, (&mut merged, &mut across), |b| {
+            progress.advance(b);
+        })?;
         let name = input.name();
         report.input(&name, &survey.log.account);
         if survey.log.account.lines == 0 {
             calls::no_calls(&name, 0, report);
         }
-        let timeline = timeline::resolve(&survey.log.marks, &survey.log.begins, &options.timeline);
+        let timeline = Arc::clone(&survey.timeline);
+        methods.add(survey.placement.methods);
         calls::said(&name, &timeline, report);
-        if rows {
+        if !lines {
             calls::stamps(&name, &timeline, report);
-        }
-        let astray = survey.astray(&merged, &timeline);
-        if let Some(astray) = &astray
-            && (rows || options.window.is_some())
-        {
-            astray.said(&name, survey.log.account.calls, report);
         }
         logs.push(Surveyed {
             input,
             survey,
             timeline,
-            astray,
         });
         Ok(())
     })?;
     progress.finish();
+    if let Some(placed) = across.place(&merged, options.log.jobs) {
+        methods.add(placed.methods);
+        for log in &mut logs {
+            log.survey.settle(&placed);
+        }
+    }
+    report.placed(methods);
     let mut present = Present::default();
     logs.iter().for_each(|log| present.add(&log.timeline));
     let inputs = || logs.iter().map(|log| Ok(&log.input));
@@ -84,18 +91,26 @@ pub fn lines(
     progress: &dyn Progress,
     out: &mut dyn Write,
 ) -> Result<()> {
-    for log in all(origins, options, false, report, progress)? {
-        let mut ranges: Vec<(u64, u64)> = Vec::new();
-        for (gap, kind) in log.timeline.gaps.iter().enumerate() {
-            if let Gap::Step(_) = kind
-                && let Some(step) = log.timeline.step_of(gap)
-                && options.window.is_none_or(|w| w.contains(step.step))
-            {
-                ranges.push(range(&log, gap, options.timeline.marker));
-            }
-        }
+    let logs = all(origins, options, true, report, progress)?;
+    for log in &logs {
+        let wanted = |gap: usize| {
+            let step = log.survey.timeline.step_of(gap);
+            step.is_some_and(|step| options.window.is_none_or(|w| w.contains(step.step)))
+        };
+        // Another input's lines say nothing of the lines here.
+        let own = 0..log.timeline.gaps.len();
+        let gaps = own.filter(|&gap| !log.survey.is_settled && wanted(gap));
+        let mut ranges: Vec<(u64, u64)> = gaps
+            .map(|gap| range(log, gap, options.timeline.marker))
+            .collect();
         ranges.extend(&log.survey.log.init_lines);
-        copy(&log.input, &joined(ranges), out)?;
+        let moved = |&(at, line, gap): &(u64, u32, u32)| {
+            let (line, call) = (wanted(line as usize), wanted(gap as usize));
+            (line != call).then_some((at, call))
+        };
+        let mut moved: Vec<(u64, bool)> = log.survey.moved.iter().filter_map(moved).collect();
+        moved.sort_unstable();
+        passed::copy(&log.input, &joined(ranges), &moved, out)?;
     }
     Ok(())
 }
@@ -130,59 +145,8 @@ fn joined(mut ranges: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     out
 }
 
-/// Bytes copied at a time.
-const COPY: u64 = 1 << 20;
-
-fn copy(input: &Input, ranges: &[(u64, u64)], out: &mut dyn Write) -> Result<()> {
-    // The kernel finds no more where the log was truncated a moment ago.
-    let written = |result: std::io::Result<()>| match result {
-        Err(e) if e.raw_os_error() == Some(libc::EFAULT) => Err(input.changed()),
-        result => result.map_err(Error::Output),
-    };
-    let mut reader: Option<Box<dyn Read + Send>> = None;
-    let mut block = Vec::new();
-    let mut at = 0;
-    for &(from, to) in ranges {
-        let mut next = from;
-        while next < to {
-            let end = to.min(next.saturating_add(COPY));
-            if let Some(part) = input.part(next, end)? {
-                if part.is_empty() {
-                    break;
-                }
-                written(out.write_all(part))?;
-                next += part.len() as u64;
-                continue;
-            }
-            let failed = |source| Error::Input {
-                path: input.name().into(),
-                cause: source,
-            };
-            let reader = match &mut reader {
-                Some(reader) => reader,
-                none => none.insert(input.reader()?),
-            };
-            // What is before the range is read and left.
-            let wanted = if at < next { next - at } else { end - at };
-            let mut limited = reader.take(wanted.min(COPY));
-            block.clear();
-            let n = limited.read_to_end(&mut block).map_err(failed)?;
-            if n == 0 {
-                break;
-            }
-            if at >= next {
-                written(out.write_all(&block))?;
-                next += n as u64;
-            }
-            at += n as u64;
-        }
-    }
-    Ok(())
-}
-
-/// The columns of `--list`; `steps` is how many steps a row stands for, `astray` how many calls
-/// stand on the wrong side of its line, at least.
-const COLUMNS: [&str; 10] = [
+/// The columns of `--list`; `steps` is how many steps a row stands for.
+const COLUMNS: [&str; 9] = [
     "segment",
     "step",
     "first_line",
@@ -192,7 +156,6 @@ const COLUMNS: [&str; 10] = [
     "time_s",
     "tflops_per_gpu",
     "steps",
-    "astray",
 ];
 
 /// One row a step, and one for each stretch between steps and behind the last that has calls, so
@@ -206,7 +169,7 @@ pub fn list(
     report: &mut Report,
     progress: &dyn Progress,
 ) -> Result<Grid> {
-    let logs = all(origins, options, true, report, progress)?;
+    let logs = all(origins, options, false, report, progress)?;
     let several = logs.len() > 1;
     let mut columns: Vec<String> = COLUMNS.map(str::to_owned).to_vec();
     if several {
@@ -229,13 +192,15 @@ pub fn list(
 /// Neighbouring gaps of the same kind.
 struct Stretch {
     kind: Gap,
-    lines: (u64, u64),
+    /// The first and the last line, if these are its own.
+    lines: Option<(u64, u64)>,
     sum: Sum,
-    /// The last of them.
-    last: usize,
 }
 
 fn stretches(log: &Surveyed, options: &Options) -> Vec<Stretch> {
+    if log.survey.is_settled {
+        return without_lines(log, options);
+    }
     let marks = &log.survey.log.marks;
     let lines = log.survey.log.account.lines;
     let mut out: Vec<Stretch> = Vec::new();
@@ -251,7 +216,7 @@ fn stretches(log: &Surveyed, options: &Options) -> Vec<Stretch> {
             Some(mark) if starts => mark.line,
             Some(mark) => mark.line + 1,
         };
-        let sum = log.survey.sums.sum(gap);
+        let sum = log.survey.sum(gap);
         // An evaluation may be in the middle of the steps of one line.
         let split = matches!(kind, Gap::Step(_))
             && out.len() >= 2
@@ -263,15 +228,13 @@ fn stretches(log: &Surveyed, options: &Options) -> Vec<Stretch> {
         }
         match out.last_mut() {
             Some(before) if before.kind == kind => {
-                before.lines.1 = last;
-                before.last = gap;
+                before.lines = before.lines.map(|(first, _)| (first, last));
                 before.sum.merge(sum);
             }
             _ => out.push(Stretch {
                 kind,
-                lines: (first, last),
+                lines: Some((first, last)),
                 sum,
-                last: gap,
             }),
         }
     }
@@ -285,17 +248,40 @@ fn stretches(log: &Surveyed, options: &Options) -> Vec<Stretch> {
     out
 }
 
+/// The stretches of an input whose steps are known by other inputs' lines.
+fn without_lines(log: &Surveyed, options: &Options) -> Vec<Stretch> {
+    let timeline = &log.survey.timeline;
+    let mut out: Vec<Stretch> = Vec::new();
+    for (gap, &kind) in timeline.gaps.iter().enumerate() {
+        let sum = log.survey.sum(gap);
+        let step = timeline.step_of(gap);
+        let wanted = |w: &Window| step.is_some_and(|s| w.contains(s.step));
+        if sum.calls == 0 || !options.window.as_ref().is_none_or(wanted) {
+            continue;
+        }
+        match out.last_mut() {
+            Some(before) if before.kind == kind => before.sum.merge(sum),
+            _ => out.push(Stretch {
+                kind,
+                lines: None,
+                sum,
+            }),
+        }
+    }
+    // What has no step comes last.
+    let unknown = out.iter().take_while(|s| s.kind == Gap::Unknown).count();
+    out.rotate_left(unknown);
+    out
+}
+
 impl Stretch {
     fn row(&self, log: &Surveyed) -> Vec<Cell<'static>> {
         let step = match self.kind {
-            Gap::Step(i) => log.timeline.steps.get(i as usize),
+            Gap::Step(i) => log.survey.timeline.steps.get(i as usize),
             _ => None,
         };
-        let astray = log
-            .astray
-            .as_ref()
-            .and_then(|a| a.at.get(&self.last))
-            .copied();
+        // What a line says is its own file's.
+        let own = step.filter(|_| self.lines.is_some());
         let name = match self.kind {
             Gap::Step(_) => step.map(|s| s.step).into(),
             Gap::Between => "between".into(),
@@ -306,14 +292,13 @@ impl Stretch {
         vec![
             step.map(|s| u64::from(s.segment)).into(),
             name,
-            (self.lines.0 + 1).into(),
-            self.lines.1.into(),
+            self.lines.map(|lines| lines.0 + 1).into(),
+            self.lines.map(|lines| lines.1).into(),
             self.sum.calls.into(),
             self.sum.bytes.into(),
-            step.and_then(|s| s.time_s).into(),
-            step.and_then(|s| s.tflops).into(),
+            own.and_then(|s| s.time_s).into(),
+            own.and_then(|s| s.tflops).into(),
             step.map(|s| s.steps).into(),
-            astray.into(),
         ]
     }
 }

@@ -4,14 +4,18 @@
 use super::rhythm::{self, Odd};
 use super::skew::{Astray, Counts, Skew};
 use crate::account::Account;
+use crate::calls::Options;
 use crate::error::Result;
 use crate::formats::log::{self, Log};
 use crate::join::Joined;
 use crate::origin::{Merged, Renumbered};
+use crate::placement::{Across, Placed, Placement, Placer, Recorder, Streams, Taken};
 use crate::records::Datatype;
 use crate::scan::{Call, Visit};
 use crate::source::Input;
 use crate::timeline::Timeline;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Calls and their bytes (API basis; those of unknown datatypes are left out).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -72,14 +76,44 @@ impl Visit for Partial {
 pub struct Survey {
     /// Its marks and its account.
     pub log: Log,
-    /// Its calls by gap.
-    pub sums: Sums,
+    /// Its steps.
+    pub timeline: Arc<Timeline>,
+    /// The gap that each call was made in.
+    pub placement: Placement,
+    /// The calls of each gap that has any.
+    sums: BTreeMap<usize, Sum>,
+    /// Calls whose line is in another gap than theirs, if lines were asked for: where the line
+    /// is, its gap, the call's gap.
+    pub moved: Vec<(u64, u32, u32)>,
+    /// The input's number among those that may be placed when all are read.
+    held: Option<u32>,
+    /// The steps are those of other inputs' lines: gaps are not this one's.
+    pub is_settled: bool,
 }
 
 impl Survey {
-    /// See [`Sums::astray`].
-    pub fn astray(&self, merged: &Merged, timeline: &Timeline) -> Option<Astray> {
-        self.sums.astray(&self.log.account, merged, timeline)
+    /// All inputs are read: takes the steps that others' lines tell of this one's calls.
+    pub fn settle(&mut self, placed: &Placed) {
+        let Some(input) = self.held.filter(|&input| placed.has(input)) else {
+            return;
+        };
+        self.placement = placed.placement(input);
+        self.timeline = Arc::clone(&placed.timeline);
+        self.is_settled = true;
+        self.sums.clear();
+        let (sums, moved) = (&mut self.sums, &mut self.moved);
+        placed.each(input, |gap, kind, count, at| {
+            let kind = &placed.streams.kinds()[kind as usize];
+            sums.entry(gap as usize)
+                .or_default()
+                .add(kind.datatype, count);
+            moved.extend(at.map(|at| (at, 0, gap)));
+        });
+    }
+
+    /// The calls that were made in a gap.
+    pub fn sum(&self, gap: usize) -> Sum {
+        self.sums.get(&gap).copied().unwrap_or_default()
     }
 }
 
@@ -93,14 +127,6 @@ pub struct Sums {
 }
 
 impl Sums {
-    /// The calls of a gap.
-    pub fn sum(&self, gap: usize) -> Sum {
-        match self.by_gap.binary_search_by_key(&gap, |(g, _)| *g) {
-            Ok(at) => self.by_gap[at].1,
-            Err(_) => Sum::default(),
-        }
-    }
-
     fn put(&mut self, gap: usize, sum: Sum) {
         let at = self.by_gap.partition_point(|(g, _)| *g < gap);
         match self.by_gap.get_mut(at) {
@@ -171,20 +197,59 @@ impl Sums {
     }
 }
 
-/// Walks `input` once.
+/// Walks `input` once. Where `lines` are wanted, keeps which of them are not in their call's gap. What
+/// it and the other inputs tell of each other goes to `across`.
 ///
 /// # Errors
 /// As [`log::read`].
 pub fn survey(
     input: &Input,
-    options: &log::Options,
-    merged: &mut Merged,
+    options: &Options,
+    lines: bool,
+    (merged, across): (&mut Merged, &mut Across),
     progress: impl Fn(u64),
 ) -> Result<Survey> {
-    let mut sums = Sums::default();
-    let log = log::read(input, options, merged, Partial::default, progress, |part| {
-        sums.add(part.visit, part.gap, part.to, part.merged, part.joined);
-        Ok(())
-    })?;
-    Ok(Survey { log, sums })
+    let mut moved = Vec::new();
+    let mut sums: BTreeMap<usize, Sum> = BTreeMap::new();
+    let mut take = |calls: &Streams, cuts: &[Vec<(u32, u32)>]| {
+        for (gap, kinds, counts) in calls.each(cuts) {
+            let sum = sums.entry(gap as usize).or_default();
+            for (&kind, &count) in kinds.iter().zip(counts) {
+                sum.add(calls.kinds()[kind as usize].datatype, count);
+            }
+        }
+        calls.moved(cuts, |at, line, gap| moved.push((at, line, gap)));
+    };
+    let mut placer = Placer::of(options.log.jobs);
+    let log = log::read(
+        input,
+        &options.log,
+        merged,
+        || {
+            if lines {
+                Recorder::with_lines()
+            } else {
+                Recorder::default()
+            }
+        },
+        progress,
+        |part| {
+            let (calls, part) = part.taken();
+            placer.add(calls, &part, &options.timeline, &mut take);
+            Ok(())
+        },
+    )?;
+    let timeline = log.timeline(&options.timeline);
+    let (mut placement, calls) = placer.end(&timeline, merged, &mut take);
+    let Taken { held, methods, .. } = across.take(calls, &placement, &timeline);
+    placement.methods = methods;
+    Ok(Survey {
+        held,
+        is_settled: false,
+        log,
+        timeline: timeline.into(),
+        placement: placement.trimmed(),
+        sums,
+        moved,
+    })
 }

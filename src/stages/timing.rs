@@ -2,9 +2,9 @@
 
 use super::spread::Spread;
 use super::steps::NO_STEP_LINES;
-use super::survey::survey;
 use crate::calls::{self, Options, Progress};
 use crate::error::Result;
+use crate::formats::log;
 use crate::origin::Merged;
 use crate::propose;
 use crate::render::{Cell, Grid};
@@ -28,9 +28,16 @@ pub fn steps(
     let mut steps = Vec::new();
     calls::each(origins, options.source, report, |input, report| {
         calls::demand_log(&input, NO_STEP_LINES)?;
-        let survey = survey(&input, &options.log, &mut merged, |b| progress.advance(b))?;
-        report.input(&input.name(), &survey.log.account);
-        if survey.log.account.lines == 0 {
+        let log = log::read(
+            &input,
+            &options.log,
+            &mut merged,
+            || (),
+            |bytes| progress.advance(bytes),
+            |_| Ok(()),
+        )?;
+        report.input(&input.name(), &log.account);
+        if log.account.lines == 0 {
             calls::no_calls(&input.name(), 0, report);
         }
         // The values of a line are its own step's, also where the line lags behind the calls.
@@ -38,7 +45,7 @@ pub fn steps(
             as_printed: true,
             ..options.timeline.clone()
         };
-        let timeline = timeline::resolve(&survey.log.marks, &survey.log.begins, &as_printed);
+        let timeline = log.timeline(&as_printed);
         calls::stamps(&input.name(), &timeline, report);
         if timeline.interval() > 1 {
             report.note(&format!(

@@ -1,7 +1,7 @@
 //! Which options contradict each other, said before a byte is written.
 
 use crate::error::{Error, Result};
-use crate::synth::options::{Damage, Layout, Nccl, Options, Prefix, Trainer};
+use crate::synth::options::{Damage, End, Layout, Nccl, Options, Prefix, Strategy, Trainer};
 
 /// An overwritten file is simulated in memory, byte for byte.
 pub const OVERWRITTEN_LIMIT: u64 = 64 << 20;
@@ -50,6 +50,7 @@ impl Options {
         self.check_steps()?;
         self.check_tuning()?;
         self.check_damage()?;
+        self.check_lead()?;
         self.check_fault()
     }
 
@@ -63,6 +64,31 @@ impl Options {
         };
         if self.tuning && (self.trace || self.damage.iter().any(at_calls)) {
             return refuse("--tuning goes with neither --trace nor damaged calls".into());
+        }
+        Ok(())
+    }
+
+    fn check_lead(&self) -> Result<()> {
+        let Some(lead) = self.lead else {
+            if self.end == End::Whole {
+                return Ok(());
+            }
+            return refuse(format!("--end {} needs --lead", self.end.name()));
+        };
+        if lead > 3 {
+            return refuse(format!("--lead must be 0 to 3, not {lead}"));
+        }
+        let whole = |kind: &Damage| matches!(kind, Damage::Truncated | Damage::Crlf);
+        if self.size.is_some() || self.damage.iter().any(|(kind, _)| !whole(kind)) {
+            return refuse(
+                "--lead goes with neither --size nor --damage but truncated and crlf".into(),
+            );
+        }
+        if self.end != End::Whole && (self.fault.is_some() || self.layout == Layout::Blocks) {
+            return refuse(format!(
+                "--end {} goes with neither --fault nor --layout blocks",
+                self.end.name()
+            ));
         }
         Ok(())
     }
@@ -89,6 +115,17 @@ impl Options {
         ] {
             if value == 0 || value > most {
                 return refuse(format!("--{name} must be 1 to {most}, not {value}"));
+            }
+        }
+        if self.strategy != Strategy::Megatron {
+            let name = self.strategy.name();
+            if tp * pp * ep * cp > 1 {
+                return refuse(format!(
+                    "--strategy {name} has no --tp, --pp, --ep and --cp of its own"
+                ));
+            }
+            if self.strategy == Strategy::Hsdp && !ranks.is_multiple_of(self.shard()) {
+                return refuse(format!("--strategy {name} needs an even number of --ranks"));
             }
         }
         if self.split && (!self.nccl.since(Nccl::V2_21) || self.nccl.is_rccl()) {

@@ -42,6 +42,16 @@ impl Clock {
         }
     }
 
+    /// Microseconds since the start.
+    pub fn us(&self) -> u64 {
+        self.us
+    }
+
+    /// It becomes that late, if it is not later already.
+    pub fn reach(&mut self, us: u64) {
+        self.advance(us.saturating_sub(self.us));
+    }
+
     fn unix(&self) -> i64 {
         START_S.saturating_add_unsigned(self.second)
     }

@@ -14,8 +14,8 @@ impl Mixer<'_> {
     pub fn held(&mut self, programs: &[Vec<Call>], rank: usize, between: &str) -> Result<bool> {
         self.cursors[rank].stop = programs[rank].len();
         let mut spliced = false;
-        while self.ready(programs, rank) {
-            let Some(built) = self.build(programs, rank) else {
+        while self.ready(&programs[rank], rank) {
+            let Some(built) = self.build(&programs[rank], rank) else {
                 self.writer.line(rank, &self.line)?;
                 continue;
             };
@@ -38,7 +38,7 @@ impl Mixer<'_> {
     }
 
     pub(super) fn emit(&mut self, programs: &[Vec<Call>], rank: usize) -> Result<()> {
-        let built = self.build(programs, rank);
+        let built = self.build(&programs[rank], rank);
         // A line behind a bar without newline has met its share of damage.
         let safe = built.is_none() || self.writer.mid_line;
         let fate = if safe {
@@ -96,7 +96,7 @@ impl Mixer<'_> {
 
     /// The next line of another rank, behind what stands on the physical line already.
     fn behind(&mut self, programs: &[Vec<Call>], rank: usize) -> Result<()> {
-        let built = self.build(programs, rank);
+        let built = self.build(&programs[rank], rank);
         self.writer.mid_line = false;
         self.whole(rank, built)
     }
@@ -117,7 +117,7 @@ impl Mixer<'_> {
                 break;
             };
             busy.push(other);
-            let built = self.build(programs, other);
+            let built = self.build(&programs[other], other);
             let long = tails.len() < 3 && self.line.len() > TEAR && self.rng.chance(0.25);
             match built {
                 // Something must end the physical line: a third rank's line. And an end says

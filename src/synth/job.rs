@@ -1,7 +1,8 @@
 //! The job that never ran: its processes, where they sit, and the communicators they share.
 
-use crate::synth::options::{HostStyle, Options};
+use crate::synth::options::{HostStyle, Options, Strategy};
 use crate::synth::rng::hash;
+use crate::synth::strategies;
 
 /// What a communicator is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -18,6 +19,8 @@ pub enum Kind {
     Ep,
     /// The ranks among which a sequence is spread.
     Cp,
+    /// The ranks among which a copy of the model is sharded, where there are several copies.
+    Shard,
 }
 
 impl Kind {
@@ -30,6 +33,7 @@ impl Kind {
             Kind::Pp => "pp",
             Kind::Ep => "ep",
             Kind::Cp => "cp",
+            Kind::Shard => "shard",
         }
     }
 }
@@ -91,6 +95,8 @@ pub struct Proc {
     pub ep: Option<usize>,
     /// See `dp`.
     pub cp: Option<usize>,
+    /// See `dp`.
+    pub shard: Option<usize>,
     /// The pair with the stage before.
     pub before: Option<usize>,
     /// The pair with the stage behind.
@@ -158,6 +164,7 @@ impl Job {
                 dp: None,
                 ep: None,
                 cp: None,
+                shard: None,
                 before: None,
                 behind: None,
                 stage: rank / (tp * copies),
@@ -168,6 +175,10 @@ impl Job {
             procs: procs.collect(),
             comms: Vec::new(),
         };
+        if options.strategy != Strategy::Megatron {
+            strategies::groups(&mut job, options);
+            return job;
+        }
         // Copies of the model: the ranks of a context side by side.
         let at = |t: usize, copy: usize, p: usize| t + tp * (copy + copies * p);
         job.add(seed, Kind::World, (0..ranks).collect(), |proc, slot| {
@@ -214,7 +225,8 @@ impl Job {
         job
     }
 
-    fn add(
+    /// Makes a communicator; `note` keeps the slot it has in each member's process.
+    pub(super) fn add(
         &mut self,
         seed: u64,
         kind: Kind,

@@ -9,6 +9,7 @@
 //! Same options, same bytes. Memory does not grow with the log but for one small record a step
 //! line, and for `overwritten`, which is simulated in memory.
 
+mod ahead;
 pub mod call;
 pub mod cells;
 pub mod check;
@@ -23,6 +24,7 @@ mod megatron;
 pub mod net;
 pub mod options;
 pub mod out;
+mod placed;
 pub mod prefix;
 pub mod pynum;
 pub mod rng;
@@ -33,6 +35,7 @@ pub mod shapes;
 pub mod size;
 mod split;
 mod starting;
+mod strategies;
 pub mod stretch;
 #[cfg(test)]
 mod tests;

@@ -191,6 +191,40 @@ named! {
 }
 
 named! {
+    /// How the model and its data are split among the ranks.
+    Strategy, "strategy" {
+        /// By tensors, stages, experts and contexts, as the sizes given say.
+        Megatron = "megatron",
+        /// Every rank has the whole model.
+        Ddp = "ddp",
+        /// The model is sharded among all ranks.
+        Fsdp = "fsdp",
+        /// It is sharded among the ranks of a host, and each host has a copy.
+        Hsdp = "hsdp",
+        /// Gradients are sharded among all ranks.
+        Zero2 = "zero2",
+        /// Parameters too.
+        Zero3 = "zero3",
+        /// No training: the tensors of a model that answers requests are split among all ranks.
+        Server = "server",
+    }
+}
+
+named! {
+    /// How a job ends that has no fault.
+    End, "end" {
+        /// After its last step.
+        Whole = "whole",
+        /// All processes are killed at some moment.
+        Killed = "killed",
+        /// They are killed, and Slurm says so.
+        Cancelled = "cancelled",
+        /// The log is copied while the job runs: it ends inside a line.
+        Cut = "cut",
+    }
+}
+
+named! {
     /// What can happen to a line on its way to the disk.
     Damage, "damage" {
         /// Cut behind 128 bytes, the tail later on a line of its own (NCCL 2.29).
@@ -254,6 +288,8 @@ pub struct Options {
     pub ranks: usize,
     /// Hosts. Default 1.
     pub nodes: usize,
+    /// How the model is split. Default megatron; only this one has the sizes that follow.
+    pub strategy: Strategy,
     /// Tensor-parallel size. Default 2.
     pub tp: usize,
     /// Pipeline-parallel size. Default 1.
@@ -312,6 +348,11 @@ pub struct Options {
     pub damage: Vec<(Damage, f64)>,
     /// What is wrong with the job. Default nothing.
     pub fault: Option<Fault>,
+    /// Hosts run so many steps ahead of their GPUs. Default: ranks are mixed at random, step by
+    /// step.
+    pub lead: Option<u64>,
+    /// How it ends, with [`Options::lead`]. Default whole.
+    pub end: End,
 }
 
 impl Default for Options {
@@ -320,6 +361,7 @@ impl Default for Options {
             seed: 1,
             ranks: 8,
             nodes: 1,
+            strategy: Strategy::Megatron,
             tp: 2,
             pp: 1,
             ep: 1,
@@ -349,6 +391,8 @@ impl Default for Options {
             size: None,
             damage: Vec::new(),
             fault: None,
+            lead: None,
+            end: End::Whole,
         }
     }
 }

@@ -15,9 +15,9 @@ use crate::synth::writer::{Writer, file_name};
 /// Programs of all ranks, by stretch.
 pub(super) struct Programs {
     pub(super) train: Vec<Vec<Call>>,
-    eval: Vec<Vec<Call>>,
-    checkpoint: Vec<Vec<Call>>,
-    tail: Vec<Vec<Call>>,
+    pub(super) eval: Vec<Vec<Call>>,
+    pub(super) checkpoint: Vec<Vec<Call>>,
+    pub(super) tail: Vec<Vec<Call>>,
 }
 
 pub(super) struct Run<'a> {
@@ -26,14 +26,14 @@ pub(super) struct Run<'a> {
     pub(super) programs: Programs,
     pub(super) printer: Printer<'a>,
     /// The wrong call.
-    plan: Option<Plan>,
+    pub(super) plan: Option<Plan>,
     /// Steps done since the last step line, with their times.
     pub(super) since: Vec<StepFacts>,
     /// MaxText: the step whose line waits.
     queued: Option<StepFacts>,
     evaluated: bool,
     /// NCCL_DEBUG_FILE holds nothing of the trainer's.
-    silent: bool,
+    pub(super) silent: bool,
 }
 
 /// Writes the log and says what is in it.
@@ -60,7 +60,7 @@ pub(super) fn run(options: &Options, sink: &mut dyn Sink) -> Result<Truth> {
         1 + size / (calls as u64 * 150)
     });
     let plan = Plan::of(options, &mixer.job)?;
-    mixer.watch = plan.as_ref().map(Watch::new);
+    mixer.watch = plan.as_ref().map(|plan| Watch::new(Some(plan)));
     let run = Run {
         options,
         plan,
@@ -75,11 +75,26 @@ pub(super) fn run(options: &Options, sink: &mut dyn Sink) -> Result<Truth> {
     run.go()
 }
 
+/// Trainers print means over the interval.
+pub(super) fn mean(since: &[StepFacts], step: u64) -> StepFacts {
+    let n = since.len().max(1) as f64;
+    StepFacts {
+        step,
+        seconds: since.iter().map(|f| f.seconds).sum::<f64>() / n,
+        tflops: since.iter().map(|f| f.tflops).sum::<f64>() / n,
+        evaluated: false,
+    }
+}
+
 impl Run<'_> {
     fn go(mut self) -> Result<Truth> {
         self.describe();
-        self.begin()?;
         let options = self.options;
+        if let Some(lead) = options.lead {
+            self.ahead(lead)?;
+            return self.mixer.finish();
+        }
+        self.begin()?;
         let last = options.first() + options.steps - 1;
         let mut step = options.first();
         loop {
@@ -97,6 +112,7 @@ impl Run<'_> {
             }
             if options.restart_at == Some(step) && self.mixer.job.segment == 0 {
                 self.restart(step)?;
+                self.begin()?;
                 step = options.resume_step(step);
                 continue;
             }
@@ -149,7 +165,7 @@ impl Run<'_> {
     }
 
     /// Processes start and make their communicators.
-    fn begin(&mut self) -> Result<()> {
+    pub(super) fn begin(&mut self) -> Result<()> {
         let m = &mut self.mixer;
         m.truth.begin(self.options, &m.job);
         let names: Vec<String> = m.job.procs.iter().map(file_name).collect();
@@ -167,7 +183,7 @@ impl Run<'_> {
     }
 
     /// A line of the trainer's or the launcher's that is no step line.
-    fn say(&mut self, rank: usize, text: &str) -> Result<()> {
+    pub(super) fn say(&mut self, rank: usize, text: &str) -> Result<()> {
         if !self.silent {
             self.print(rank, text, true)?;
             self.mixer.truth.records.foreign += 1;
@@ -213,7 +229,7 @@ impl Run<'_> {
                 self.print_late(&facts, step, hold)?;
             }
         } else if self.printer.prints(step) {
-            let mut mean = self.mean(step);
+            let mut mean = mean(&self.since, step);
             mean.evaluated = self.evaluated;
             let lines = self.printer.step(&mean, &self.mixer.clock);
             self.print_step(&lines, step, hold)?;
@@ -226,17 +242,6 @@ impl Run<'_> {
             self.since.clear();
         }
         Ok(())
-    }
-
-    /// Trainers print means over the interval.
-    fn mean(&self, step: u64) -> StepFacts {
-        let n = self.since.len().max(1) as f64;
-        StepFacts {
-            step,
-            seconds: self.since.iter().map(|f| f.seconds).sum::<f64>() / n,
-            tflops: self.since.iter().map(|f| f.tflops).sum::<f64>() / n,
-            evaluated: false,
-        }
     }
 
     /// MaxText: the line of one step stands behind the calls of the next, `made`.
@@ -258,7 +263,12 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn print_step(&mut self, printed: &Printed, step: u64, hold: Option<usize>) -> Result<()> {
+    pub(super) fn print_step(
+        &mut self,
+        printed: &Printed,
+        step: u64,
+        hold: Option<usize>,
+    ) -> Result<()> {
         if self.silent {
             return Ok(());
         }
@@ -325,6 +335,11 @@ impl Run<'_> {
         }
         self.since.clear();
         self.queued = None;
+        self.restarts()
+    }
+
+    /// What a launcher says, and the time until all processes are there again.
+    pub(super) fn restarts(&mut self) -> Result<()> {
         let host = self.mixer.job.procs[0].host.clone();
         self.say(
             0,
@@ -332,6 +347,6 @@ impl Run<'_> {
         )?;
         self.mixer.clock.advance(60_000_000);
         self.mixer.restart();
-        self.begin()
+        Ok(())
     }
 }

@@ -6,7 +6,7 @@
 use crate::synth::call::{Call, Count, Dtype, Op, TOKEN_COUNTS, token_count};
 use crate::synth::cells::Cells;
 use crate::synth::job::{Job, Kind, Proc};
-use crate::synth::options::{Nccl, Options};
+use crate::synth::options::{Nccl, Options, Strategy};
 
 /// The stretches of a job that have calls of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,14 +21,15 @@ pub enum Stretch {
     Tail,
 }
 
-struct Program<'a> {
-    job: &'a Job,
-    proc: &'a Proc,
+/// The calls of one rank, as they are put together.
+pub(super) struct Program<'a> {
+    pub(super) job: &'a Job,
+    pub(super) proc: &'a Proc,
     cells: &'a mut Cells,
     calls: Vec<Call>,
-    half: Dtype,
+    pub(super) half: Dtype,
     nccl: Nccl,
-    backward: bool,
+    pub(super) backward: bool,
     every: u64,
     place: u64,
 }
@@ -60,7 +61,11 @@ pub fn program(
     };
     let (pp, stage) = (options.pp, proc.stage);
     let layers = options.layers * (stage + 1) / pp - options.layers * stage / pp;
+    let strategy = options.strategy;
+    let megatron = strategy == Strategy::Megatron;
     match stretch {
+        Stretch::Train if !megatron => p.step_of(strategy, layers),
+        Stretch::Eval if !megatron => p.look_at(strategy, layers),
         Stretch::Train => p.train(layers, if pp > 1 { 2 } else { 1 }, options.copies() as u64),
         Stretch::Eval => {
             p.forward(layers.min(2));
@@ -85,12 +90,12 @@ pub fn program(
 }
 
 impl Program<'_> {
-    fn coll(&mut self, op: Op, slot: usize, count: u64, dtype: Dtype, redop: u32) {
+    pub(super) fn coll(&mut self, op: Op, slot: usize, count: u64, dtype: Dtype, redop: u32) {
         self.push(op, slot, Count::Fixed(count), dtype, redop, 0, 0, false);
     }
 
     #[expect(clippy::too_many_arguments, reason = "a call has that many fields")]
-    fn push(
+    pub(super) fn push(
         &mut self,
         op: Op,
         slot: usize,

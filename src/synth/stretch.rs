@@ -40,7 +40,7 @@ pub(super) enum Came {
 pub(super) struct Cursor {
     /// The step it is in.
     pub(super) step: u64,
-    call: usize,
+    pub(super) call: usize,
     /// Group start, COLL, CALL twin, group end.
     part: u8,
     /// What the COLL line said; its CALL twin repeats it.
@@ -58,6 +58,21 @@ impl Cursor {
             ..Self::default()
         }
     }
+}
+
+/// True where the rank itself sends or receives over the network: only such calls are counted,
+/// so that members of a communicator with several ranks a host count differently.
+fn by_network(job: &Job, rank: usize, call: &Call) -> bool {
+    let member = &job.procs[rank].members[call.slot];
+    let ranks = &job.comms[member.comm].ranks;
+    let n = ranks.len();
+    let node = |i: usize| ranks.get(i).map(|&rank| job.procs[rank].node);
+    let mut others = match call.op {
+        Op::Send | Op::Recv => vec![call.root],
+        _ => vec![(member.rank + 1) % n, (member.rank + n - 1) % n],
+    };
+    others.retain(|&other| node(other) != node(member.rank));
+    !others.is_empty()
 }
 
 /// Mixes the ranks.
@@ -140,7 +155,7 @@ impl<'a> Mixer<'a> {
             let at = self.rng.below(self.active.len());
             let rank = self.active[at];
             for _ in 0..=self.rng.below(4) {
-                if !self.ready(programs, rank) {
+                if !self.ready(&programs[rank], rank) {
                     self.active.swap_remove(at);
                     break;
                 }
@@ -163,13 +178,10 @@ impl<'a> Mixer<'a> {
     }
 
     /// Moves over calls this step does not make; false at the end of the program.
-    pub(super) fn ready(&mut self, programs: &[Vec<Call>], rank: usize) -> bool {
+    pub(super) fn ready(&mut self, program: &[Call], rank: usize) -> bool {
         let cursor = &mut self.cursors[rank];
         while cursor.call < cursor.stop {
-            if cursor
-                .step
-                .is_multiple_of(programs[rank][cursor.call].every)
-            {
+            if cursor.step.is_multiple_of(program[cursor.call].every) {
                 return true;
             }
             cursor.call += 1;
@@ -189,7 +201,7 @@ impl<'a> Mixer<'a> {
         for i in 0..self.active.len() {
             let rank = self.active[(start + i) % self.active.len()];
             let there = node.is_none_or(|node| self.job.procs[rank].node == node);
-            if there && !not.contains(&rank) && self.ready(programs, rank) {
+            if there && !not.contains(&rank) && self.ready(&programs[rank], rank) {
                 return Some(rank);
             }
         }
@@ -197,10 +209,10 @@ impl<'a> Mixer<'a> {
     }
 
     /// Builds a rank's next line in `self.line`; none for a CALL line.
-    pub(super) fn build(&mut self, programs: &[Vec<Call>], rank: usize) -> Option<Built> {
+    pub(super) fn build(&mut self, program: &[Call], rank: usize) -> Option<Built> {
         let cursor = &mut self.cursors[rank];
-        let call = &programs[rank][cursor.call];
-        let (proc, fronts) = (&mut self.job.procs[rank], &self.fronts[rank]);
+        let call = &program[cursor.call];
+        let (proc, fronts) = (&self.job.procs[rank], &self.fronts[rank]);
         self.line.clear();
         self.prefixes.write(&mut self.line, rank, &self.clock);
         self.clock.nccl(&mut self.line, self.options.timestamps);
@@ -214,12 +226,15 @@ impl<'a> Mixer<'a> {
             return None;
         }
         if cursor.part <= 1 {
-            let member = &mut proc.members[call.slot];
+            let member = &proc.members[call.slot];
             let (comm, op_count) = (member.comm, member.op_count);
             // proxy.cc counts, and on one node nothing goes through a proxy (nccl#2021).
-            let still = nccl.since(Nccl::V2_27) && self.job.comms[comm].nodes == 1;
+            let mut still = nccl.since(Nccl::V2_27) && self.job.comms[comm].nodes == 1;
+            if self.options.lead.is_some() && nccl.since(Nccl::V2_27) {
+                still = !by_network(&self.job, rank, call);
+            }
             if !call.more && !still {
-                member.op_count += 1;
+                self.job.procs[rank].members[call.slot].op_count += 1;
             }
             let (count, cell) = call.resolve(self.options, cursor.step);
             let buffer = 0x7f00_0000_0000 + ((self.rng.bits() & 0x7ff_ffff) << 9);
@@ -323,6 +338,21 @@ impl<'a> Mixer<'a> {
             self.truth.tune(row);
         }
         Ok(())
+    }
+
+    /// The log ends inside the line of a call.
+    pub(super) fn cut(&mut self) -> Result<()> {
+        let rank = self.rng.below(self.options.ranks);
+        let proc = &self.job.procs[rank];
+        self.line.clear();
+        self.prefixes.write(&mut self.line, rank, &self.clock);
+        self.clock.nccl(&mut self.line, self.options.timestamps);
+        self.line.extend_from_slice(self.fronts[rank].info(false));
+        let text = format!("AllReduce: opCount 0 sendbuff {:#x} recvbuff ", proc.stream);
+        self.line.extend_from_slice(text.as_bytes());
+        let cut = 1 + self.rng.below(self.line.len() - 1);
+        let piece = self.line.get(..cut).unwrap_or_default();
+        self.writer.cut(rank, piece)
     }
 
     /// Everything is written: the last of the truth.

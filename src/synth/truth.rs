@@ -5,12 +5,15 @@ use crate::synth::cells::Cells;
 use crate::synth::fault::{self, FaultRow};
 use crate::synth::job::Job;
 use crate::synth::net::{self, ConnectionRow, TuningRow};
-use crate::synth::options::{Damage, Options};
+use crate::synth::options::{Damage, Layout, Options};
+use crate::synth::placed::Placed;
 use crate::synth::rows::{
     Between, BucketRow, CellRow, CommRow, Hits, Joinable, Lost, MemberRow, OpRow, Records, Step,
     Sum,
 };
+use crate::synth::schedule::Stretch;
 use crate::synth::split::Split;
+use crate::synth::writer::file_name;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -64,6 +67,12 @@ pub struct Truth {
     pub lost: Lost,
     /// Counted in everything but `intact_calls`.
     pub joinable: Joinable,
+    /// Under `--lead`: by file (`stream` where there is one stream), the step each whole call was
+    /// made in, in the order of the lines; null for calls of no step.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub call_steps: BTreeMap<String, Vec<Option<u64>>>,
+    #[serde(skip)]
+    placed: Option<Placed>,
     #[serde(skip)]
     tuned: BTreeMap<TuningRow, u64>,
     #[serde(skip)]
@@ -112,6 +121,25 @@ impl Truth {
             });
         }
         self.fault = fault::fact(options, job, &self.communicators);
+        if let Some(placed) = &mut self.placed {
+            let files = match options.layout {
+                Layout::PerRank => job.procs.iter().map(file_name).collect(),
+                Layout::Stream | Layout::Blocks => vec!["stream".to_owned()],
+            };
+            placed.begin(job.segment, files);
+        }
+    }
+
+    /// Calls are counted in the step they are made in, wherever their lines are.
+    pub(super) fn place_calls(&mut self) {
+        self.placed = Some(Placed::default());
+    }
+
+    /// The next call is one of a rank's, made in a stretch of the job.
+    pub(super) fn call_is_of(&mut self, rank: usize, stretch: Stretch, step: u64) {
+        if let Some(placed) = &mut self.placed {
+            placed.next(rank, stretch, step);
+        }
     }
 
     /// A TUNING line.
@@ -124,7 +152,10 @@ impl Truth {
     pub fn keep(&mut self, cells: &mut Cells, cell: usize, comm: usize) {
         let bytes = cells.bytes(cell);
         cells.hit(cell);
-        self.open.add(1, bytes);
+        match &mut self.placed {
+            Some(placed) => placed.keep(bytes),
+            None => self.open.add(1, bytes),
+        }
         self.communicators[self.comm_base + comm].sum.add(1, bytes);
     }
 
@@ -200,6 +231,13 @@ impl Truth {
     /// Everything is written.
     pub fn finish(&mut self, cells: &Cells) {
         self.after = std::mem::take(&mut self.open);
+        if let Some(mut placed) = self.placed.take() {
+            (self.between_stretches, self.after) = placed.finish(&mut self.steps);
+            for row in &self.between_stretches {
+                self.between.add(row.sum.calls, row.sum.bytes);
+            }
+            self.call_steps = placed.steps;
+        }
         self.tuning = std::mem::take(&mut self.tuned).into_iter().collect();
         let joinable = self.joinable.torn + self.joinable.spliced + self.joinable.orphan;
         self.intact_calls = self.calls - self.lost.calls - joinable;

@@ -28,6 +28,8 @@ pub struct Writer<'a> {
     first_stream: usize,
     /// Newlines written to each process's own file.
     own_lines: Vec<u64>,
+    /// The last line has no end.
+    cut: bool,
     /// Newlines written.
     pub lines: u64,
     /// Bytes written.
@@ -53,6 +55,7 @@ impl<'a> Writer<'a> {
             buf: Vec::with_capacity(2 * BLOCK),
             first_stream: 0,
             own_lines: Vec::new(),
+            cut: false,
             lines: 0,
             size: 0,
             mid_line: false,
@@ -157,6 +160,12 @@ impl<'a> Writer<'a> {
         Ok(at)
     }
 
+    /// A piece of a line, the last thing written.
+    pub(super) fn cut(&mut self, rank: usize, bytes: &[u8]) -> Result<()> {
+        self.cut = true;
+        self.put(rank, bytes).map(|_| ())
+    }
+
     /// The file that processes overwrite, where there is one.
     pub fn shared(&mut self) -> Option<&mut SharedFile> {
         self.shared.as_mut()
@@ -165,7 +174,7 @@ impl<'a> Writer<'a> {
     /// Everything out; hands back the overwritten file for counting.
     pub fn finish(mut self) -> Result<(u64, u64, Option<SharedFile>)> {
         self.flush()?;
-        if self.mid_line && self.shared.is_none() && !self.per_rank {
+        if self.mid_line && !self.cut && self.shared.is_none() && !self.per_rank {
             self.end(0)?;
         }
         if let Some(shared) = &self.shared {

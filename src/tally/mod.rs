@@ -1,13 +1,18 @@
 //! Calls counted by what tells them apart: the one fold that nccl-ops, nccl-hist and nccl-agg
 //! share. Memory grows with the number of distinct things, never with the number of calls.
 
+use crate::fold;
+use crate::formats::log::Part;
 use crate::grammar::coll::Coll;
-use crate::origin::Renumbered;
+use crate::origin::Merged;
+use crate::placement::{Across, Methods, Placement, Placer, Recorder, Streams};
 use crate::records::{Basis, Datatype, Kind};
 use crate::scan::{Call, Visit};
+use crate::timeline::{self, Timeline};
 use counts::Counts;
 use packed::Packed;
 pub(crate) use pieces::Pieces;
+use std::sync::Arc;
 
 mod bag;
 mod counts;
@@ -167,6 +172,8 @@ pub struct Partial<'o> {
     counts: Counts,
     /// Keys have no more than a member, an operation and a size.
     short: bool,
+    /// Where steps are told apart: the calls themselves, to be counted once they are placed.
+    calls: Recorder,
     /// Number of the gap in the chunk.
     gap: u32,
     /// The finished gaps' counts, one gap's behind the other's.
@@ -175,8 +182,6 @@ pub struct Partial<'o> {
     ends: Vec<(u32, usize)>,
     /// Counts that need more than 64 bits, by gap.
     wide: Vec<(u32, u32, Value)>,
-    /// The gap of each slot.
-    slots: Vec<u32>,
 }
 
 impl<'o> Partial<'o> {
@@ -187,11 +192,11 @@ impl<'o> Partial<'o> {
             ops: Ops::default(),
             counts: Counts::new(),
             short: !options.exact && !options.datatypes && options.sizing != Sizing::Count,
+            calls: Recorder::default(),
             gap: 0,
             cells: Packed::default(),
             ends: Vec::new(),
             wide: Vec::new(),
-            slots: Vec::new(),
         }
     }
 
@@ -209,6 +214,9 @@ impl<'o> Partial<'o> {
 impl Visit for Partial<'_> {
     #[inline(always)]
     fn call(&mut self, call: &Call<'_>) {
+        if self.options.steps {
+            return self.calls.call(call);
+        }
         let (op, kind) = self.ops.intern(call.coll.op);
         let (key, bytes) = self.options.key(op, kind, call.member, &call.coll);
         self.counts.add(key, bytes, self.short);
@@ -216,13 +224,14 @@ impl Visit for Partial<'_> {
 
     fn mark(&mut self) {
         if self.options.steps {
-            self.close();
+            self.calls.mark();
         }
-        self.gap += 1;
     }
 
     fn slot(&mut self) {
-        self.slots.push(self.gap);
+        if self.options.steps {
+            self.calls.slot();
+        }
     }
 }
 
@@ -292,16 +301,24 @@ pub struct Tally {
     /// Where steps are told apart: the gaps of each chunk, by their numbers in the input. Most
     /// gaps of a window are never looked at again.
     pieces: Vec<Pieces<usize>>,
+    /// Calls that are not placed yet.
+    placer: Placer,
+    /// Calls of inputs without step lines.
+    across: Across,
+    jobs: usize,
 }
 
 impl Tally {
-    /// Nothing counted yet.
-    pub fn new(options: Options) -> Tally {
+    /// Nothing counted yet of so many `inputs`; the work is shared out to `jobs` threads.
+    pub fn new(options: Options, inputs: usize, jobs: usize) -> Tally {
         Tally {
             options,
             ops: Ops::default(),
             calls: Bag::default(),
             pieces: Vec::new(),
+            placer: Placer::of(jobs),
+            across: Across::of(inputs),
+            jobs,
         }
     }
 
@@ -309,6 +326,7 @@ impl Tally {
     pub fn clear(&mut self) {
         self.calls.clear();
         self.pieces.clear();
+        self.placer = Placer::of(self.jobs);
     }
 
     /// Gives the input's calls to `sink`, those of the gaps that are wanted.
@@ -340,47 +358,186 @@ impl Tally {
         std::mem::take(&mut self.pieces)
     }
 
-    /// Adds a chunk whose first gap is `gap` of the input, with the calls that were joined.
-    pub fn merge(
-        &mut self,
-        partial: Partial<'_>,
-        gap: usize,
-        to: &Renumbered,
-        joined: &[crate::join::Joined],
-    ) {
-        let mut partial = partial;
+    /// Adds a chunk. Where steps are told apart its calls are counted when they are placed.
+    pub fn merge(&mut self, part: Part<'_, Partial<'_>>, steps: &timeline::Options) {
+        let (mut partial, part) = part.taken();
+        if self.options.steps {
+            let Tally {
+                options,
+                ops,
+                calls: wide,
+                pieces,
+                placer,
+                jobs,
+                ..
+            } = self;
+            return placer.add(partial.calls, &part, steps, |calls, cuts| {
+                let stretches = calls.each(cuts).collect();
+                replay(options, ops, (calls, stretches), (pieces, wide), *jobs);
+            });
+        }
         partial.close();
         let ops: Vec<u32> = partial.ops.names().map(|n| self.ops.intern(n).0).collect();
         let merged = |key: &Key| Key {
-            member: to.members.get(key.member as usize).copied().unwrap_or(0),
+            member: part
+                .to
+                .members
+                .get(key.member as usize)
+                .copied()
+                .unwrap_or(0),
             op: ops[key.op as usize],
             ..*key
         };
         let keys: Vec<Key> = partial.counts.keys().iter().map(merged).collect();
-        let steps = self.options.steps;
-        let at = |local: u32| if steps { gap + local as usize } else { 0 };
-        for (local, key, value) in partial.wide {
-            self.calls.push(at(local), keys[key as usize], value);
+        for (_, key, value) in partial.wide {
+            self.calls.push(0, keys[key as usize], value);
         }
-        if steps {
-            let ends = partial.ends.iter().map(|&(local, end)| (at(local), end));
-            let ends: Vec<_> = ends.collect();
-            self.pieces.push(Pieces::new(keys, partial.cells, &ends));
-        } else {
-            for (key, sums) in partial.cells.all() {
-                self.calls.push(0, keys[key as usize], sums.into());
-            }
+        for (key, sums) in partial.cells.all() {
+            self.calls.push(0, keys[key as usize], sums.into());
         }
-        for call in joined {
+        for call in part.joined {
             let coll = call.coll();
             let (op, kind) = self.ops.intern(coll.op);
             let (key, bytes) = self.options.key(op, kind, call.member, &coll);
-            let slot = partial.slots.get(call.slot as usize).copied();
             let mut value = Value::default();
             value.add(1, bytes);
-            self.calls.push(at(slot.unwrap_or(partial.gap)), key, value);
+            self.calls.push(0, key, value);
         }
     }
+
+    /// The input ended: counts the calls that are not counted yet by the gaps they were made in, of
+    /// those gaps that are wanted. Those of an input without steps are held, where another may have
+    /// the steps, until [`Tally::rest`].
+    pub fn place(
+        &mut self,
+        timeline: &Timeline,
+        merged: &Merged,
+        wanted: impl Fn(usize) -> bool,
+    ) -> Methods {
+        let Tally {
+            options,
+            ops,
+            calls: wide,
+            pieces,
+            placer,
+            across,
+            jobs,
+        } = self;
+        let placer = std::mem::take(placer);
+        let mut count = |calls: &Streams, cuts: &[Vec<(u32, u32)>]| {
+            let stretches = calls.each(cuts).filter(|s| wanted(s.0 as usize));
+            let calls = (calls, stretches.collect());
+            replay(options, ops, calls, (&mut *pieces, &mut *wide), *jobs);
+        };
+        let (placement, calls) = if across.holds(timeline) && placer.is_whole() {
+            (Placement::default(), placer.held())
+        } else {
+            placer.end(timeline, merged, &mut count)
+        };
+        let taken = across.take(calls, &placement, timeline);
+        if let Some(calls) = taken.too_many {
+            count(&calls, &calls.nowhere());
+        }
+        taken.methods
+    }
+
+    /// All inputs ended: counts the calls that are held, by the gaps of the timeline that it gives.
+    pub fn rest(
+        &mut self,
+        merged: &Merged,
+        wanted: impl Fn(&Timeline, usize) -> bool,
+    ) -> Option<(Arc<Timeline>, Methods)> {
+        self.clear();
+        let Tally {
+            options,
+            ops,
+            calls: wide,
+            pieces,
+            across,
+            jobs,
+            ..
+        } = self;
+        let placed = across.place(merged, *jobs)?;
+        let (calls, timeline) = (&placed.streams, placed.timeline);
+        let stretches = calls.each(&placed.cuts);
+        let stretches = stretches.filter(|s| wanted(&timeline, s.0 as usize));
+        let calls = (calls, stretches.collect());
+        replay(options, ops, calls, (pieces, wide), *jobs);
+        Some((timeline, placed.methods))
+    }
+}
+
+/// A process's calls in a gap: the gap, their kinds' numbers, their elements.
+type Stretch<'a> = (u32, &'a [u32], &'a [u64]);
+
+/// Calls that a thread counts at a time.
+const SHARE: usize = 1 << 16;
+
+/// Counts placed calls, gap by gap, on all cores.
+fn replay(
+    options: &Options,
+    ops: &mut Ops,
+    (calls, mut stretches): (&Streams, Vec<Stretch<'_>>),
+    (pieces, wide): (&mut Vec<Pieces<usize>>, &mut Bag<usize, Key>),
+    jobs: usize,
+) {
+    let numbers: Vec<u32> = calls.ops.names().map(|n| ops.intern(n).0).collect();
+    stretches.sort_by_key(|(gap, ..)| *gap);
+    let mut shares = Vec::new();
+    let (mut from, mut sum) = (0, 0);
+    for (at, (gap, kinds, _)) in stretches.iter().enumerate() {
+        let ends = stretches.get(at + 1).is_none_or(|next| next.0 != *gap);
+        sum += kinds.len();
+        if ends && sum >= SHARE {
+            shares.push(&stretches[from..=at]);
+            (from, sum) = (at + 1, 0);
+        }
+    }
+    shares.push(&stretches[from..]);
+    let ops = &*ops;
+    let count = |share: &&[Stretch<'_>]| {
+        let mut partial = Partial::new(options);
+        for (at, (gap, kinds, counts)) in share.iter().enumerate() {
+            partial.gap = *gap;
+            for (&kind, &count) in kinds.iter().zip(*counts) {
+                let kind = &calls.kinds()[kind as usize];
+                let op = numbers.get(kind.op as usize).copied().unwrap_or(0);
+                let coll = Coll {
+                    op: b"",
+                    op_count: 0,
+                    count,
+                    datatype: kind.datatype,
+                    redop: kind.redop,
+                    root: kind.root,
+                    comm: 0,
+                    nranks: kind.nranks,
+                    stream: 0,
+                };
+                let (key, bytes) = options.key(op, ops.kind(op), kind.member, &coll);
+                partial.counts.add(key, bytes, partial.short);
+            }
+            if share.get(at + 1).is_none_or(|next| next.0 != *gap) {
+                partial.close();
+            }
+        }
+        partial
+    };
+    let sink = |partial: Partial<'_>| {
+        let ends: Vec<_> = partial
+            .ends
+            .iter()
+            .map(|&(gap, end)| (gap as usize, end))
+            .collect();
+        let keys = partial.counts.keys().to_vec();
+        let cells = partial.cells;
+        for (gap, key, value) in partial.wide {
+            wide.push(gap as usize, keys[key as usize], value);
+        }
+        pieces.push(Pieces::new(keys, cells, &ends));
+        Ok(())
+    };
+    // The sink does not fail.
+    let _ = fold::ordered(jobs, shares.iter(), count, sink);
 }
 
 #[cfg(test)]

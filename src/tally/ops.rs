@@ -61,8 +61,13 @@ impl Ops {
     }
 
     /// All names, by number.
-    pub(super) fn names(&self) -> impl Iterator<Item = &[u8]> {
+    pub(crate) fn names(&self) -> impl Iterator<Item = &[u8]> {
         self.names.iter().map(|(_, name, _)| &**name)
+    }
+
+    /// The kind of a number.
+    pub(super) fn kind(&self, op: u32) -> Kind {
+        self.names.get(op as usize).map_or(Kind::Other, |n| n.2)
     }
 
     /// How many there are.

@@ -43,6 +43,42 @@ pub struct Options {
     pub as_printed: bool,
     /// The user said what step lines look like: no line is refused.
     pub asked: bool,
+    /// Take the calls between two step lines for the step's, whichever rank made them, and do not
+    /// look which step each rank made them in (`--by-position`).
+    pub by_position: bool,
+    /// The rank that prints the step lines, if the user said it (`--printer`).
+    pub printer: Option<u32>,
+}
+
+/// Why calls are placed by the positions of their lines alone ([`crate::placement`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ByPosition {
+    /// The user asked for it.
+    Asked,
+    /// Standard output was block-buffered: a process's lines come late, and together.
+    Buffered,
+    /// Calls are lost in damaged lines: those after them have other numbers than they should.
+    Lost,
+    /// The trainer prints its line after further calls of the next step.
+    Late,
+    /// Several ranks print each line, each at its own time.
+    Printers,
+    /// More calls lie between two lines than are held.
+    Many,
+}
+
+impl ByPosition {
+    /// In words.
+    pub fn words(self) -> &'static str {
+        match self {
+            ByPosition::Asked => "--by-position",
+            ByPosition::Buffered => "standard output was block-buffered",
+            ByPosition::Lost => "calls are lost in damaged lines",
+            ByPosition::Late => "the trainer prints its line after calls of the next step",
+            ByPosition::Printers => "several ranks print each line",
+            ByPosition::Many => "too many calls lie between two step lines",
+        }
+    }
 }
 
 /// What a gap is.
@@ -98,9 +134,23 @@ pub struct Timeline {
     /// Progress bars that begin again and again beside the log's other lines were not taken for
     /// steps: how often they do.
     pub bursts: Option<u64>,
+    /// Why calls are placed by position alone, where they are.
+    pub by_position: Option<ByPosition>,
 }
 
 impl Timeline {
+    /// Adds the steps and gaps of another input after its own; the marks of their lines are not known
+    /// any more.
+    pub(crate) fn follow(&mut self, other: &Timeline) {
+        let before = self.steps.len() as u32;
+        self.trainer = self.trainer.or(other.trainer);
+        self.steps.extend(other.steps.iter().cloned());
+        self.gaps.extend(other.gaps.iter().map(|&gap| match gap {
+            Gap::Step(step) => Gap::Step(before + step),
+            gap => gap,
+        }));
+    }
+
     /// The gap's step, if it is one's.
     pub fn step_of(&self, gap: usize) -> Option<&Step> {
         match self.gaps.get(gap) {
@@ -282,6 +332,17 @@ impl Building {
             &self.cuts,
             options.marker,
         );
+        t.by_position = match t.trainer {
+            _ if options.by_position => Some(ByPosition::Asked),
+            Some(trainer) if trainer.prints_late() => Some(ByPosition::Late),
+            // One rank may print two lines a step, as DeepSpeed's does.
+            Some(trainer)
+                if trainer.printed_by_every_rank() && t.duplicates > t.steps.len() as u64 / 2 =>
+            {
+                Some(ByPosition::Printers)
+            }
+            _ => None,
+        };
         t
     }
 

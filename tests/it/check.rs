@@ -105,7 +105,7 @@ fn a_call_left_out_before_the_rank_went_on_elsewhere_is_named() {
     let csv = findings(&job.log);
     let first = &csv.rows[0];
     let truth = &job.truth["fault"];
-    assert_eq!(csv.get(first, "finding"), "rank_behind");
+    assert_eq!(csv.get(first, "finding"), "deadlock");
     assert_eq!(csv.get(first, "pid"), truth["pid"].to_string());
     assert_eq!(
         csv.get(first, "comm_id"),
@@ -115,7 +115,8 @@ fn a_call_left_out_before_the_rank_went_on_elsewhere_is_named() {
     assert_eq!(csv.get(first, "rank"), truth["comm_rank"].to_string());
     let says = csv.get(first, "says");
     assert!(
-        says.contains("has not made call 14 there, which 1 rank waits for"),
+        says.contains("has not made call 14, ")
+            && says.contains(" waits for, and waits itself in "),
         "{says}"
     );
 }
@@ -270,7 +271,7 @@ const REAL: [(&str, &str, &str, &str, &str); 10] = [
         "p2p_missing_counterpart",
         "0",
         "",
-        "a Send of rank 0 (vm:2674) is missing",
+        "a Send of rank 0 (vm:2674, rank 1 of the job) is missing",
     ),
     (
         "tp-count",

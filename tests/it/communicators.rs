@@ -200,7 +200,7 @@ fn the_groups_of_real_jobs_are_named() {
         ("data high 2 2", 4),
         ("pipeline high 2 4", 4),
         ("tensor high 2 1", 4),
-        ("unknown  2 4", 4),
+        ("embedding low 2 4", 4),
         ("unknown  4 ", 2),
         ("world high 8 1", 2),
     ];

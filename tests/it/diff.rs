@@ -102,8 +102,8 @@ fn other_calls_are_told_by_what_they_are_the_most_bytes_first() {
         calls[..6],
         [
             "job|step lines|nemo2|megatron|differs",
-            "bytes|all|58826807.384615384|35677699.28205128|less",
-            "calls|all|28.307692307692307|60.07692307692308|more",
+            "bytes|all|58826807.384615384|35731472.41025641|less",
+            "calls|all|28.307692307692307|60.1025641025641|more",
             "bytes|AllReduce 1MB-16MB bf16 data|58826752|0|only-a",
             "calls|AllReduce 1MB-16MB bf16 data|20|0|only-a",
             "bytes|AllGather 64KB-1MB bf16 data|0|12636160|only-b",
@@ -197,7 +197,7 @@ fn one_call_more_a_step_is_seen_where_ranks_run_ahead_of_the_step_lines() {
     assert_eq!(
         changes(arg(&a), arg(&b), &[]),
         [
-            "bytes|all|35677699.28205128|37774851.28205128|more",
+            "bytes|all|35731472.41025641|37774851.28205128|more",
             "bytes|ReduceScatter 1MB-16MB bf16 data|8388608|10485760|more",
             "calls|ReduceScatter 1MB-16MB bf16 data|4|5|more",
         ]

@@ -5,7 +5,10 @@ use crate::support::{
 };
 
 /// Findings that accuse a rank.
-const RANKS: [&str; 8] = [
+const RANKS: [&str; 11] = [
+    "deadlock",
+    "p2p_wrong_peer",
+    "rank_ahead",
     "op_mismatch",
     "count_mismatch",
     "datatype_mismatch",

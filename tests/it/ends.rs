@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// A run of each program that writes a lot, or as much as it has to say.
 const WRITERS: [&str; 16] = [
     "nccl-steps long.log",
-    "nccl-steps long.log --list",
+    "nccl-steps -q long.log --list",
     "nccl-timing long.log --per-step",
     "nccl-comms long.log",
     "nccl-comms long.log --format jsonl",

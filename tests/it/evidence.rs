@@ -139,6 +139,12 @@ fn composed(all: &mut BTreeSet<String>) {
     // One rank of four makes no call.
     let mut silent = init(0xa3);
     silent.extend((0..40).flat_map(|_| four[..3].iter().map(call)));
+    silent.push(
+        "[rank0]:[E203 04:05:06.1 ProcessGroupNCCL.cpp:607] [Rank 0] Watchdog caught collective \
+         operation timeout: WorkNCCL(SeqNum=1, OpType=ALLREDUCE, NumelIn=8, NumelOut=8, \
+         Timeout(ms)=600000) ran for 600001 milliseconds before timing out."
+            .to_owned(),
+    );
     all.extend(told(&log(&work, "silent.log", &silent)));
     // A file of two runs; then steps of which one is slow, and one odd or the rest without calls.
     let mut runs = init(0xa4);

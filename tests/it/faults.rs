@@ -172,9 +172,12 @@ impl Faulty {
             }
         }
         let unmatched = self.unmatched();
+        let hangs = self.fault("hangs").as_bool().unwrap();
         match kind {
             // What others had to send to it, or it to them, may be missing too.
             "die" | "stall" | "skip" => {}
+            // Of a pair whose ranks hang one may have come farther.
+            _ if o.contains("--lead") && hangs => {}
             "recv" => assert_eq!(unmatched, [comm], "{o}"),
             _ => assert!(unmatched.is_empty(), "{o}: {unmatched:?}"),
         }
@@ -215,7 +218,15 @@ impl Faulty {
         let last = self.truth["steps"].as_array().unwrap().last();
         let last = last.map_or(0, |step| step["step"].as_u64().unwrap());
         if hangs && self.fault("kind") != "skip" {
-            assert_eq!(last + 1, self.number("step"), "{o}");
+            let step = self.number("step");
+            // A rank that was ahead takes with it what it had handed over; and if the last call of
+            // a step is wrong, the rank that prints may be served and go on.
+            let lasts = if o.contains("--lead") {
+                last..=last + 4
+            } else {
+                last + 1..=last + 1
+            };
+            assert!(lasts.contains(&step), "{o}");
         }
         // A rank that is gone says nothing; one that only stands still does.
         let speaks = text.contains(&format!("[rank{}]:[E", self.number("rank")));
@@ -244,6 +255,25 @@ fn a_wrong_call_is_the_only_one_in_every_shape_of_a_job() {
             if *kind == "recv" && !shape.contains("--pp") {
                 continue;
             }
+            Faulty::new(&format!("{shape} --fault {kind}")).holds();
+        }
+    }
+}
+
+#[test]
+fn a_wrong_call_is_the_only_one_where_ranks_run_ahead() {
+    for shape in [
+        "--ranks 8 --steps 6 --lead 3",
+        "--ranks 16 --nodes 2 --tp 4 --pp 2 --steps 5 --split --lead 2",
+        "--ranks 8 --strategy hsdp --steps 6 --trainer megatron --lead 1 --layout per-rank",
+        "--ranks 8 --strategy zero2 --steps 6 --trainer deepspeed --lead 0 --nccl 2.22",
+    ] {
+        let kinds = CALLS.iter().filter(|kind| match **kind {
+            "recv" => shape.contains("--pp"),
+            "root" => !shape.contains("hsdp"),
+            _ => true,
+        });
+        for kind in kinds.chain(&["op"]) {
             Faulty::new(&format!("{shape} --fault {kind}")).holds();
         }
     }

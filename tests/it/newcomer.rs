@@ -156,20 +156,20 @@ fn a_group_column_that_is_empty_says_what_would_fill_it() {
 }
 
 #[test]
-fn calls_in_a_neighbouring_step_are_said_where_steps_are_asked_for() {
+fn how_calls_were_placed_is_said_where_steps_are_asked_for() {
     let log = ahead();
     let said = |program: &str, args: &[&str]| {
         let out = feed(program, args, log.as_str()).ends(0);
-        out.stderr.contains("in a neighbouring step")
+        out.stderr.contains("note: steps of ")
     };
-    for args in [&["--steps", "0..2"][..], &["--list"]] {
+    for args in [&["--steps", "0..2"][..], &["--list"], &[], &["--keep-init"]] {
         assert!(said("nccl-steps", args), "{args:?}");
         assert!(!said("nccl-steps", &[args, &["-q"]].concat()), "{args:?}");
     }
-    assert!(!said("nccl-steps", &[]) && !said("nccl-steps", &["--keep-init"]));
     assert!(said("nccl-comms", &[]) && said("nccl-comms", &["--steps", "1", "--format", "awk"]));
     assert!(!said("nccl-comms", &["-q"]) && !said("nccl-comms", &["--format", "awk"]));
-    assert!(!said("nccl-comms", &["--unique"]));
+    assert!(!said("nccl-comms", &["--unique"]) && !said("nccl-hist", &[]));
+    assert!(said("nccl-hist", &["--steps", "0..2"]) && said("nccl-ops", &["--by", "step"]));
 }
 
 #[test]

@@ -346,7 +346,7 @@ impl Made {
         }
         let per_rank = self.options.contains("per-rank");
         let table = Csv::of(&list);
-        let mut seen = Vec::new();
+        let mut seen: Vec<(String, (u128, u128), String)> = Vec::new();
         let (mut between, mut after) = ((0, 0), (0, 0));
         for row in &table.rows {
             let get = |column| table.get(row, column);
@@ -359,11 +359,20 @@ impl Made {
                 "between" => add(&mut between),
                 "after" => add(&mut after),
                 "" | "before" => {}
-                step => seen.push((
-                    format!("{}:{step} x{}", get("segment"), get("steps")),
-                    sum,
-                    format!("{} {}", get("time_s"), get("tflops_per_gpu")),
-                )),
+                step => {
+                    let key = format!("{}:{step} x{}", get("segment"), get("steps"));
+                    let values = format!("{} {}", get("time_s"), get("tflops_per_gpu"));
+                    // Each rank's file has its row; the step line is in one.
+                    match seen.iter_mut().find(|of| per_rank && of.0 == key) {
+                        Some(of) => {
+                            add(&mut of.1);
+                            if of.2 == " " {
+                                of.2 = values;
+                            }
+                        }
+                        None => seen.push((key, sum, values)),
+                    }
+                }
             }
         }
         if seen.len() != truth.len() {
@@ -410,7 +419,7 @@ impl Made {
                 number(&step["bytes"]) + added.1,
             );
             less += calls.0.saturating_sub(sum.0);
-            if !per_rank && (missing == 0 && *sum != calls || sum.0 > calls.0) {
+            if missing == 0 && *sum != calls || !per_rank && sum.0 > calls.0 {
                 wrong.push(format!("{}: {key}: {sum:?}, not {calls:?}", self.options));
             }
             let said = format!("{} {}", shown(&step["time_s"]), shown(&step["tflops"]));

@@ -217,6 +217,12 @@ impl Trainer {
         self.facts().is_some_and(|facts| facts.every_rank)
     }
 
+    /// True for trainers whose line comes after calls of the next step: Hugging Face's bar moves on
+    /// when the losses were gathered, and another program's bar when it likes.
+    pub fn prints_late(self) -> bool {
+        matches!(self, Trainer::Hf)
+    }
+
     /// Whether line N is printed only after step N+1 was dispatched.
     pub fn lags_one_step(self) -> bool {
         self.facts().is_some_and(|facts| facts.lags)

@@ -1,5 +1,6 @@
 //! Stretches of streams, read again: what the calls are and where they stand.
 
+use super::silence::Silence;
 use super::streams::{Caller, Way, caller, way};
 use crate::calls::Options;
 use crate::error::Result;
@@ -48,7 +49,8 @@ pub(crate) type Wanted = FxHashMap<(Caller, Way), Vec<Range<u64>>>;
 type Name = (Process, u64, Option<Identity>, Way);
 
 /// Reads the calls of the streams in `wanted` again. `open` opens an input by its number; `inputs`
-/// are those to read, in order: all that the streams' processes have lines in.
+/// are those to read, in order: all that the streams' processes have lines in. `silence` hears of
+/// every call.
 ///
 /// # Errors
 /// An input cannot be read.
@@ -58,6 +60,7 @@ pub(crate) fn again(
     inputs: impl Iterator<Item = u32>,
     open: impl Fn(u32) -> Result<Input>,
     options: &Options,
+    silence: &mut Silence,
 ) -> Result<FxHashMap<(Caller, Way), Vec<Detail>>> {
     let name = |(caller, way): &(Caller, Way)| -> Name {
         let process = processes[caller.process as usize].clone();
@@ -103,6 +106,7 @@ pub(crate) fn again(
                             ..Detail::of(coll, (number, at), *nth)
                         });
                         *nth += 1;
+                        silence.call(process, number);
                     }
                 };
                 let mut joined: Vec<&Joined> = part.joined.iter().collect();

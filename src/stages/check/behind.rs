@@ -10,6 +10,7 @@ use super::compare::{Apart, Ranked, Unpaired};
 use super::finding::{About, Finding, Severity, Sure};
 use super::mismatch::spot;
 use super::names::{self, Names};
+use super::stopped::{Stop, Stops};
 use super::words::{counted, verb};
 use crate::stages::communicators::State;
 use std::cmp::Reverse;
@@ -51,22 +52,48 @@ pub(crate) struct Behind {
     pub(crate) findings: Vec<Finding>,
     /// The processes that the others wait for, and on how many communicators and pairs.
     pub(crate) laggards: BTreeMap<u32, usize>,
+    /// The jobs that nothing shows to have stopped: that ranks are behind there is no finding.
+    pub(crate) going_on: BTreeSet<u32>,
 }
 
-/// The findings on ranks that are behind on `apart`, and on pairs.
+/// The findings on ranks that are behind on `apart`, and on pairs; `waits` are processes that say
+/// themselves that they wait.
 pub(crate) fn behind(
     apart: &[&Apart],
     unpaired: &[Unpaired],
     last: &LastCalls<'_>,
     names: Names<'_>,
-    end: End,
+    (end, stops): (End, Stops<'_>),
+    waits: &BTreeSet<u32>,
 ) -> Behind {
     let standings = standings(apart, unpaired, names);
-    let laggards: BTreeMap<u32, usize> = standings
+    let mut laggards: BTreeMap<u32, usize> = standings
         .iter()
-        .filter(|(_, s)| !s.ahead && !s.behind.is_empty())
+        .filter(|(process, s)| !s.ahead && !s.behind.is_empty() && !waits.contains(process))
         .map(|(&process, s)| (process, s.behind.len()))
         .collect();
+    let ahead: Vec<u32> = standings
+        .iter()
+        .filter(|(_, s)| s.ahead && s.behind.is_empty())
+        .map(|(&process, _)| process)
+        .collect();
+    let jobs: BTreeSet<u32> = standings.keys().map(|&p| stops.job(p)).collect();
+    let stop = |&job: &u32| {
+        let own = laggards.keys().filter(|&&p| stops.job(p) == job);
+        let own: Vec<u32> = own.copied().collect();
+        // One alone is ahead only where no other waits and is waited for.
+        let mut others = standings.iter().filter(|(p, _)| stops.job(**p) == job);
+        let alone = !others.any(|(_, s)| s.ahead && !s.behind.is_empty());
+        let ahead = ahead.iter().filter(|&&p| alone && stops.job(p) == job);
+        let ahead: Vec<u32> = ahead.copied().collect();
+        Some((job, stops.stop(job, (&own, &ahead), apart)?))
+    };
+    let stopped: BTreeMap<u32, Stop> = jobs.iter().filter_map(stop).collect();
+    let going_on: BTreeSet<u32> = jobs
+        .into_iter()
+        .filter(|job| !stopped.contains_key(job))
+        .collect();
+    laggards.retain(|&process, _| !going_on.contains(&stops.job(process)));
     let waiting = standings.values().filter(|s| s.ahead).count();
     let mut findings = Vec::new();
     // Of one host's ranks one is told of in full.
@@ -85,20 +112,31 @@ pub(crate) fn behind(
         let pid = |process: u32| names.found.processes[process as usize].pid;
         processes.sort_by_key(|&process| (Reverse(by(&process)), pid(process), process));
     }
-    for processes in hosts.values() {
-        let told = Told {
-            standings: &standings,
-            last,
-            names,
-            end,
-            waiting,
-        };
-        findings.extend(told.finding(processes));
+    let told = Told {
+        standings: &standings,
+        last,
+        names,
+        end,
+        stopped: &stopped,
+        stops,
+        waiting,
+        laggards: laggards.len(),
+        is_steps: stops.steps(
+            &laggards.keys().copied().collect::<Vec<_>>(),
+            &ahead,
+            apart.iter().copied(),
+        ) > 1,
+    };
+    // Where few are ahead of many, those called too much.
+    match told.ahead(&ahead, &laggards, apart) {
+        Some(finding) => findings.push(finding),
+        None => findings.extend(hosts.values().filter_map(|those| told.finding(those))),
     }
-    if laggards.is_empty() && !apart.is_empty() {
-        findings.extend(circle(apart, last, names));
+    Behind {
+        findings,
+        laggards,
+        going_on,
     }
-    Behind { findings, laggards }
 }
 
 fn standings(apart: &[&Apart], unpaired: &[Unpaired], names: Names<'_>) -> BTreeMap<u32, Standing> {
@@ -147,7 +185,13 @@ struct Told<'a> {
     last: &'a LastCalls<'a>,
     names: Names<'a>,
     end: End,
+    stopped: &'a BTreeMap<u32, Stop>,
+    stops: Stops<'a>,
     waiting: usize,
+    /// Ranks that wait for nobody.
+    laggards: usize,
+    /// One ran whole steps more or less than the others.
+    is_steps: bool,
 }
 
 impl Told<'_> {
@@ -182,9 +226,10 @@ impl Told<'_> {
         };
         let place = match rank {
             Some(rank) => format!(
-                "rank {rank} of communicator {} ({})",
+                "rank {rank} of communicator {} ({}{})",
                 which(communicator),
-                names::process(process)
+                names::process(process),
+                self.names.of_job(member.side, rank),
             ),
             None => names::process(process),
         };
@@ -211,6 +256,13 @@ impl Told<'_> {
             (None, None) => format!(
                 "{place}{many} made no call at all, others up to {by} on the same communicators",
             ),
+        };
+        let says = match self.is_steps {
+            true => format!(
+                "{says}; the calls it lacks repeat the step before: it ran fewer steps than the others \
+                 (uneven data)"
+            ),
+            false => says,
         };
         let (severity, sure, why) = self.how_sure(member);
         // Of one that made none there is no line: one that went on shows that there were calls.
@@ -244,53 +296,95 @@ impl Told<'_> {
         })
     }
 
+    /// The finding on ranks that made calls that most others did not.
+    fn ahead(
+        &self,
+        ahead: &[u32],
+        laggards: &BTreeMap<u32, usize>,
+        apart: &[&Apart],
+    ) -> Option<Finding> {
+        let process = |member: &Ranked| self.names.found.sides[member.side].process;
+        let group = apart.iter().find(|group| {
+            let those = group.members.iter();
+            those.clone().any(|m| ahead.contains(&process(m)))
+        })?;
+        if !(self.end.failed || self.is_steps) || laggards.len() <= ahead.len() {
+            return None;
+        }
+        let steps = match self.is_steps {
+            true => {
+                "; these repeat the step before: it ran on where the others ended (uneven data)"
+            }
+            false => "",
+        };
+        let least = group.members.iter().map(|m| m.before).min()?;
+        let (few, many): (Vec<Ranked>, Vec<Ranked>) =
+            group.members.iter().partition(|m| m.before > least);
+        let first = few.iter().max_by_key(|m| m.before)?;
+        if few.len() >= many.len() {
+            return None;
+        }
+        let last = self.last.get(&process(first));
+        let made = last.map_or_else(String::new, |(_, _, call)| {
+            format!("; its last call is {}", names::call(call))
+        });
+        let communicator = group.communicator;
+        Some(Finding {
+            id: "rank_ahead",
+            severity: Severity::Error,
+            says: format!(
+                "{} made {} on communicator {} that {} did not make{steps}{made}",
+                self.names.ranks(&few),
+                counted(first.before - least, "call"),
+                self.names.communicator(communicator),
+                self.names.ranks(&many),
+            ),
+            about: self.names.about(first, communicator, least),
+            sure: Sure::Medium,
+            why: match self.end.failed {
+                true => "few ranks are ahead of many, and the log reports that the job failed",
+                false => "few ranks are ahead of many, which are all at the same call",
+            }
+            .to_owned(),
+            advice: "look in the code for a collective that only some ranks make (rank 0 alone, a \
+                     condition on local data), and for uneven data: a rank with one batch more"
+                .to_owned(),
+            evidence: last.map(|(_, _, call)| spot(call)).into_iter().collect(),
+        })
+    }
+
     fn how_sure(&self, member: &Ranked) -> (Severity, Sure, String) {
         let alone = "it is ahead of no rank on any communicator";
-        if self.end.failed {
-            let why = format!("{alone}, and the log says that the job failed");
-            (Severity::Error, Sure::High, why)
+        let process = self.names.found.sides[member.side].process;
+        let stop = self.stopped.get(&self.stops.job(process));
+        if self.end.failed && stop == Some(&Stop::Failed) {
+            let why = format!("{alone}, and the log reports that the job failed");
+            let sure = match self.laggards {
+                1 => Sure::High,
+                _ => Sure::Medium,
+            };
+            (Severity::Error, sure, why)
+        } else if stop == Some(&Stop::Silent) {
+            let why = format!(
+                "{alone}; no line reports a failure, but it is further behind, and silent for longer, \
+                 than any rank was before"
+            );
+            (Severity::Error, Sure::Medium, why)
+        } else if stop == Some(&Stop::Steps) {
+            let why = format!(
+                "{alone}; all others are at the same call, and whole steps ahead; but no line reports a \
+                 failure"
+            );
+            (Severity::Error, Sure::Medium, why)
         } else if self.names.found.sides[member.side].state == State::Destroyed {
             let why = format!("{alone}, and it ended the communicator");
             (Severity::Error, Sure::High, why)
         } else {
             let why = format!(
-                "{alone}; but nothing else says that the job failed: the log may have been copied \
-                 while the job ran"
+                "{alone}, and all others are at the same call; but no line reports a failure, and the log \
+                 may have been copied while the job ran"
             );
             (Severity::Warning, Sure::Low, why)
         }
     }
-}
-
-/// Ranks wait for each other in a circle.
-fn circle(apart: &[&Apart], last: &LastCalls<'_>, names: Names<'_>) -> Option<Finding> {
-    let first = apart.first()?;
-    let least = first.members.iter().map(|m| m.before).min()?;
-    let (behind, ahead): (Vec<Ranked>, Vec<Ranked>) =
-        first.members.iter().partition(|m| m.before == least);
-    // Where they stand now, each on whatever communicator.
-    let call = |member: &Ranked| {
-        let process = names.found.sides[member.side].process;
-        last.get(&process).map(|(_, _, call)| spot(call))
-    };
-    let two = |those: &[Ranked]| those.iter().filter_map(call).take(2).collect::<Vec<_>>();
-    Some(Finding {
-        id: "rank_behind",
-        severity: Severity::Warning,
-        says: format!(
-            "the log ends with ranks at different calls on {}, and each is ahead of another: on {} {} \
-             made {} and others more",
-            counted(apart.len() as u64, "communicator"),
-            names.communicator(first.communicator),
-            names.ranks(&behind),
-            counted(least, "call"),
-        ),
-        about: About::default(),
-        sure: Sure::Low,
-        why: "ranks that wait for each other's calls in another order, or a log copied while the job \
-              ran"
-            .to_owned(),
-        advice: "compare the order in which these ranks use their communicators".to_owned(),
-        evidence: [two(&behind), two(&ahead)].concat(),
-    })
 }

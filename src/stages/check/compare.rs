@@ -42,6 +42,8 @@ pub(crate) enum Why {
     Edge,
     /// Members that made more calls than others ended it in order, which no rank does that waits.
     Ended,
+    /// Members made different numbers of calls, but nothing shows that they stopped.
+    Running,
     /// Most members are one call behind, in one that its root leaves first.
     Rooted,
 }
@@ -85,6 +87,10 @@ impl Why {
             Why::Ended => {
                 "some members' lines end early: the others made more calls, and ended it in order"
             }
+            Why::Running => {
+                "its members are at different calls where the log ends, and nothing shows that the job \
+                 stopped there: it ran, or was ended"
+            }
             Why::Rooted => {
                 "most members are one call behind the others, in a call that its root leaves before \
                  them: they may wait in it"
@@ -125,6 +131,24 @@ pub(crate) struct Apart {
     pub(crate) members: Vec<Ranked>,
     /// The block of calls in which they begin to differ.
     pub(crate) block: u64,
+    /// Other members have no lines in the log.
+    pub(crate) is_partial: bool,
+    /// The log may begin in the middle of the job.
+    pub(crate) is_late: bool,
+}
+
+impl Apart {
+    /// Why a difference is not quite sure.
+    pub(crate) fn doubt(&self) -> Option<&'static str> {
+        match (self.is_partial, self.is_late) {
+            (true, _) => Some("; but not all members' lines are in the log"),
+            (_, true) => Some(
+                "; but the log may begin in the middle of the job: by what they call the ranks are \
+                 in step",
+            ),
+            _ => None,
+        }
+    }
 }
 
 /// Sends that are not what the other side receives.
@@ -153,6 +177,8 @@ pub(crate) struct Compared {
     pub(crate) same: u64,
     /// Those whose members did not.
     pub(crate) apart: Vec<Apart>,
+    /// All communicators that can be judged, and their members.
+    pub(crate) judged: Vec<(usize, Vec<Ranked>)>,
     /// Pairs that do not fit.
     pub(crate) unpaired: Vec<Unpaired>,
     /// Communicators that are not judged.
@@ -161,14 +187,25 @@ pub(crate) struct Compared {
     pub(crate) few: Option<Apart>,
 }
 
+/// Where a log begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Begins {
+    /// With the job's first calls, as far as it tells.
+    First,
+    /// Perhaps behind them.
+    Unsure,
+    /// Behind them, by NCCL's own count.
+    Late,
+}
+
 /// Compares all communicators' members; `open` is what counting leaves of those without a name,
-/// `accounts` are the inputs'; `late` where the log does not begin with the job.
+/// `accounts` are the inputs'; `late` is where the log begins.
 pub(crate) fn compare(
     found: &Found,
     open: &Open,
     streams: &Streams,
     accounts: &[Account],
-    late: bool,
+    late: Begins,
 ) -> Compared {
     let callers = callers_of(found, streams);
     let quiet = is_quiet(found, streams);
@@ -189,22 +226,33 @@ pub(crate) fn compare(
         if !used || communicator.nranks == Some(1) {
             continue;
         }
-        let members = match group.members(communicator) {
-            Ok(members) => members,
+        let (members, is_partial) = match group.members(communicator) {
+            Ok(members) => (members, false),
             Err(why) => {
                 compared.unjudged.entry(why).or_default().push(at);
-                continue;
+                match group.present(communicator, why) {
+                    Some(members) => (members, true),
+                    None => continue,
+                }
             }
         };
         let block = group.block(&members);
-        let unpaired = group.unpaired(at, &members);
+        if is_partial && block.is_none() {
+            compared.judged.push((at, members));
+            continue;
+        }
+        let unpaired = match is_partial {
+            true => Vec::new(),
+            false => group.unpaired(at, &members),
+        };
         if block.is_none() && unpaired.is_empty() {
             compared.same += 1;
+            compared.judged.push((at, members));
             continue;
         }
         let addresses = members.iter().filter_map(|m| m.caller);
         let mut addresses = addresses.map(|caller| streams.callers.get(caller).comm);
-        let why = match (group.hidden(&members), quiet, late) {
+        let why = match (group.hidden(&members), quiet, late == Begins::Late) {
             (Some(why), ..) => Some(why),
             _ if addresses.any(|comm| strays.contains(&comm)) => Some(Why::TwoNames),
             (_, true, _) => Some(Why::Quiet),
@@ -212,14 +260,19 @@ pub(crate) fn compare(
             _ => None,
         };
         if let Some(why) = why {
-            compared.unjudged.entry(why).or_default().push(at);
+            if !is_partial {
+                compared.unjudged.entry(why).or_default().push(at);
+            }
             continue;
         }
+        compared.judged.push((at, members.clone()));
         compared.unpaired.extend(unpaired);
         compared.apart.extend(block.map(|block| Apart {
             communicator: at,
             members,
             block,
+            is_partial,
+            is_late: late != Begins::First,
         }));
     }
     compared.few = open.few.as_ref().and_then(|sides| group.few(sides));
@@ -339,6 +392,17 @@ impl Group<'_> {
         }
     }
 
+    /// The members that are there, where others' lines are missing.
+    fn present(&self, communicator: &Communicator, why: Why) -> Option<Vec<Ranked>> {
+        if why != Why::Missing || !matches!(communicator.key, Named::Id(..)) {
+            return None;
+        }
+        let mut members = self.ranked(&communicator.sides).ok()?;
+        members.retain(|member| member.caller.is_some());
+        let ranks: BTreeSet<u32> = members.iter().filter_map(|m| m.rank).collect();
+        (members.len() > 2 && ranks.len() == members.len()).then_some(members)
+    }
+
     /// Sides with their streams.
     fn ranked(&self, sides: &[usize]) -> Result<Vec<Ranked>, Why> {
         let mut members = Vec::with_capacity(sides.len());
@@ -376,6 +440,8 @@ impl Group<'_> {
             communicator,
             members,
             block,
+            is_partial: true,
+            is_late: false,
         })
     }
 

@@ -8,17 +8,24 @@
 use super::finding::Evidence;
 use super::warnings::TEXT;
 use super::words::text;
-use crate::grammar::ending::{Ending, How, ending};
+use crate::grammar::ending::{Ending, How, Part, What, Who, ending, whose};
 use crate::grammar::message::Message;
 use crate::grammar::message::init::Stage;
 use crate::grammar::message::net::Net;
 use crate::grammar::message::version::Component;
 use crate::scan::Said;
 use crate::stages::net::all::First;
-use std::collections::BTreeMap;
+use memchr::memmem;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How many stretches of lines of one kind are kept.
 const STRETCHES: usize = 1 << 16;
+
+/// The most bytes in front of the rank that a line begins with.
+const LABEL: usize = 80;
+
+/// How many lines that tell of failures are kept, and how many of ranks that spoke.
+const KEPT: usize = 1 << 14;
 
 /// What a line tells of its job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,8 +34,66 @@ enum Kind {
     Begins,
     /// A communicator is made: the job goes on.
     GoesOn,
-    /// The job is done, or failed.
-    Ends(Ending),
+    /// The job is done.
+    Done,
+    /// It failed.
+    Failed(How),
+}
+
+/// A line of a failure, its names its own.
+#[derive(Debug, Clone)]
+struct Told {
+    line: Line,
+    what: Says,
+}
+
+/// What such a line says.
+#[derive(Debug, Clone)]
+enum Says {
+    Traceback(Option<u32>),
+    First,
+    Host(Box<[u8]>),
+    Rank(u32, Option<u32>),
+    Failed(What, Name, Box<[u8]>),
+}
+
+/// Whose a line is.
+#[derive(Debug, Clone, Default)]
+struct Name {
+    rank: Option<u32>,
+    local_rank: Option<u32>,
+    pid: Option<u64>,
+    host: Option<Box<[u8]>>,
+}
+
+impl From<Who<'_>> for Name {
+    fn from(who: Who<'_>) -> Name {
+        Name {
+            rank: who.rank,
+            local_rank: who.local_rank,
+            pid: who.pid,
+            host: who.host.map(Into::into),
+        }
+    }
+}
+
+/// The end of a process or of a job, as a line reports it.
+#[derive(Debug, Clone)]
+pub(super) struct Failure {
+    /// The line.
+    pub(super) line: Line,
+    /// What ended it.
+    pub(super) what: What,
+    /// An exception with its text, a scheduler's words.
+    pub(super) says: Box<[u8]>,
+    /// The rank in the job.
+    pub(super) rank: Option<u32>,
+    /// The process.
+    pub(super) pid: Option<u64>,
+    /// The host.
+    pub(super) host: Option<Box<[u8]>>,
+    /// A launcher lists it among those that it ended, or that failed later.
+    pub(super) listed: bool,
 }
 
 /// A line that tells of an end.
@@ -70,6 +135,11 @@ impl Stretch {
     }
 }
 
+/// True where PyTorch names NCCL's version at the end of an error: `NCCL error: ..., NCCL version 2.28.9`.
+fn is_quoted(line: &[u8]) -> bool {
+    memmem::find(line, b", NCCL version ").is_some()
+}
+
 /// The ends of a chunk's jobs, or of all inputs', in line order.
 #[derive(Debug, Default)]
 pub(super) struct Ends {
@@ -78,33 +148,89 @@ pub(super) struct Ends {
     full: bool,
     /// By input, the lines that end a training step.
     steps: Vec<(u32, Vec<u64>)>,
+    /// The first message of each process, and its place in bytes of the input.
+    begins: BTreeMap<u32, (First, u64)>,
+    /// By input, the first lines of processes that took over from others.
+    again: Vec<(u32, Vec<u64>)>,
+    /// Lines that tell of failures.
+    told: Vec<Told>,
+    /// Lines that begin with a rank, `[rank3]:`.
+    spoke: Vec<(First, u32)>,
 }
 
 impl Ends {
     /// Takes a message of NCCL's.
     pub(super) fn message(&mut self, said: &Said<'_>) {
+        let at = First {
+            input: 0,
+            line: said.line,
+        };
+        self.begins.entry(said.process).or_insert((at, said.at));
         let kind = match &said.message {
             Message::Init(init) if init.stage == Stage::InitStart => Kind::Begins,
             Message::Init(init) if init.stage == Stage::InitComplete => Kind::GoesOn,
             Message::Net(Net::Nics(nics)) if nics.by == b"Bootstrap" => Kind::Begins,
-            Message::Version(version) if version.of == Component::Nccl => Kind::Begins,
+            Message::Version(version) if version.of == Component::Nccl => {
+                if is_quoted(said.text) {
+                    return self.foreign(said.text, said.line);
+                }
+                Kind::Begins
+            }
             _ => return,
-        };
-        let at = First {
-            input: 0,
-            line: said.line,
         };
         self.push(kind, at, b"");
     }
 
     /// Takes a line that is not NCCL's; `number` is its line in the chunk, from 0.
     pub(super) fn foreign(&mut self, line: &[u8], number: u64) {
-        if let Some(end) = ending(line) {
-            let at = First {
-                input: 0,
-                line: number,
-            };
-            self.push(Kind::Ends(end), at, line);
+        let at = First {
+            input: 0,
+            line: number,
+        };
+        self.spoke(line, at);
+        match ending(line) {
+            None => {}
+            Some(Ending::Done) => self.push(Kind::Done, at, line),
+            Some(end) => self.told(end, at, line),
+        }
+    }
+
+    /// A line of a rank's own, not of NCCL's.
+    pub(super) fn spoke(&mut self, line: &[u8], at: First) {
+        // A launcher's label or a collector's fields may be in front.
+        let own = memmem::find(&line[..line.len().min(LABEL)], b"[rank");
+        let begins = |at: usize| at == 0 || b" \t\"'`>;|".contains(&line[at - 1]);
+        if own.is_some_and(begins)
+            && let Some(rank) = whose(line).rank
+            && self.spoke.len() < KEPT
+        {
+            self.spoke.push((at, rank));
+        }
+    }
+
+    fn told(&mut self, end: Ending<'_>, at: First, text: &[u8]) {
+        let what = match end {
+            Ending::Done => return,
+            Ending::Traceback(who) => Says::Traceback(who.rank),
+            Ending::Part(Part::First) => Says::First,
+            Ending::Part(Part::Host(host)) => Says::Host(host.into()),
+            Ending::Part(Part::Rank(who)) => match who.rank {
+                Some(rank) => Says::Rank(rank, who.local_rank),
+                None => return,
+            },
+            Ending::Failed(failure) => {
+                // Only with its traceback is an exception more than words.
+                if !matches!(failure.what, What::Exception | What::Repeated) {
+                    self.push(Kind::Failed(failure.what.how()), at, text);
+                }
+                let says = &failure.says[..failure.says.len().min(TEXT)];
+                Says::Failed(failure.what, failure.who.into(), says.into())
+            }
+        };
+        if self.told.len() < KEPT {
+            let text = text[..text.len().min(TEXT)].into();
+            let line = Line { at, text };
+            self.told.push(Told { line, what });
         }
     }
 
@@ -135,8 +261,29 @@ impl Ends {
         }
     }
 
-    /// Adds those of a chunk that follows; `placed` says where its lines stand.
-    pub(super) fn add(&mut self, part: Ends, placed: impl Fn(First) -> First) {
+    /// Adds those of a chunk that follows; `placed` says where its lines stand, `merged` which
+    /// process one of the chunk's is.
+    pub(super) fn add(
+        &mut self,
+        part: Ends,
+        placed: impl Fn(First) -> First,
+        merged: impl Fn(u32) -> u32,
+    ) {
+        for mut told in part.told {
+            told.line.at = placed(told.line.at);
+            if self.told.len() < KEPT {
+                self.told.push(told);
+            }
+        }
+        let room = KEPT.saturating_sub(self.spoke.len());
+        let spoke = part.spoke.into_iter().take(room);
+        self.spoke
+            .extend(spoke.map(|(at, rank)| (placed(at), rank)));
+        for (process, (at, byte)) in part.begins {
+            let begin = (placed(at), byte);
+            let first = self.begins.entry(merged(process)).or_insert(begin);
+            *first = begin.min(*first);
+        }
         for mut stretch in part.stretches {
             stretch.first.at = placed(stretch.first.at);
             stretch.last.at = placed(stretch.last.at);
@@ -145,13 +292,102 @@ impl Ends {
         self.full |= part.full;
     }
 
+    /// The first message of each process.
+    pub(super) fn begins(&self) -> BTreeMap<u32, First> {
+        let begins = self.begins.iter();
+        begins.map(|(&process, (at, _))| (process, *at)).collect()
+    }
+
+    /// Where processes of an input took over from others, in bytes.
+    pub(super) fn again(&mut self, input: u32, bytes: impl Iterator<Item = u64>) {
+        let begins = self.begins.values();
+        let mut begins: Vec<(u64, u64)> = begins
+            .filter(|(at, _)| at.input == input)
+            .map(|(at, byte)| (*byte, at.line))
+            .collect();
+        begins.sort_unstable();
+        let line = |at: u64| {
+            let next = begins.partition_point(|(byte, _)| *byte < at);
+            begins.get(next).map(|(_, line)| *line)
+        };
+        let mut lines: Vec<u64> = bytes.filter_map(line).collect();
+        lines.sort_unstable();
+        self.again.push((input, lines));
+    }
+
+    /// The ends that lines report, in line order: exceptions with their traceback, and what
+    /// launchers, the scheduler and the system report.
+    pub(super) fn failures(&self) -> Vec<Failure> {
+        let mut all = Vec::new();
+        // The ranks that are printing a traceback; what a launcher's report says so far.
+        let mut open: BTreeSet<(u32, Option<u32>)> = BTreeSet::new();
+        let (mut name, mut first, mut input) = (Name::default(), false, None);
+        for Told { line, what } in &self.told {
+            if input != Some(line.at.input) {
+                (name, first, input) = (Name::default(), false, Some(line.at.input));
+            }
+            match what {
+                Says::Traceback(rank) => {
+                    open.insert((line.at.input, *rank));
+                }
+                Says::First => first = true,
+                Says::Host(host) => name.host = Some(host.clone()),
+                Says::Rank(rank, local) => {
+                    (name.rank, name.local_rank) = (Some(*rank), *local);
+                }
+                Says::Failed(what, who, says) => {
+                    let raised = matches!(what, What::Exception | What::Repeated);
+                    if raised && !open.remove(&(line.at.input, who.rank)) {
+                        continue;
+                    }
+                    let of_report =
+                        matches!(what, What::Exit(_) | What::Signal(_)) && name.rank.is_some();
+                    let report = match of_report {
+                        true => std::mem::take(&mut name),
+                        false => Name::default(),
+                    };
+                    all.push(Failure {
+                        line: line.clone(),
+                        what: *what,
+                        says: says.clone(),
+                        rank: who.rank.or(report.rank),
+                        pid: who.pid,
+                        host: who.host.clone().or(report.host),
+                        listed: of_report && !first,
+                    });
+                    first &= !of_report;
+                }
+            }
+        }
+        all
+    }
+
+    /// The ranks with a line of their own at or behind a line, before the job begins anew.
+    pub(super) fn spoke_behind(&self, at: First) -> BTreeSet<u32> {
+        let again = self.again_behind(at);
+        let those = self.spoke.iter().filter(|(line, _)| {
+            line.input == at.input && *line >= at && again.is_none_or(|again| *line < again)
+        });
+        those.map(|(_, rank)| *rank).collect()
+    }
+
+    /// Where the job is started again behind a line, in the same input.
+    pub(super) fn again_behind(&self, at: First) -> Option<First> {
+        let (input, lines) = self.again.iter().find(|(input, _)| *input == at.input)?;
+        let next = lines.partition_point(|&line| line <= at.line);
+        lines.get(next).map(|&line| First {
+            input: *input,
+            line,
+        })
+    }
+
     /// Where the training steps of an input end, its lines in order.
     pub(super) fn steps(&mut self, input: u32, lines: Vec<u64>) {
         self.steps.push((input, lines));
     }
 
     /// The first step line of the input behind `at`.
-    fn next_step(&self, at: First) -> Option<u64> {
+    pub(super) fn next_step(&self, at: First) -> Option<u64> {
         let (_, lines) = self.steps.iter().find(|(input, _)| *input == at.input)?;
         lines
             .get(lines.partition_point(|&line| line <= at.line))
@@ -171,7 +407,7 @@ impl Ends {
         let around = self.stretches.get(next).filter(|s| s.first.at < at);
         let before = next.checked_sub(1).and_then(|i| self.stretches.get(i));
         let stretch = around.or(before)?;
-        let is_end = stretch.kind == Kind::Ends(Ending::Done);
+        let is_end = stretch.kind == Kind::Done;
         if !is_end || stretch.input() != at.input {
             return None;
         }
@@ -190,7 +426,7 @@ impl Ends {
     pub(super) fn done_behind(&self, at: First) -> Option<&Line> {
         let mut next = self.stretches[self.behind(at)..].iter();
         let next = next.find(|s| s.kind != Kind::GoesOn)?;
-        let is_end = next.kind == Kind::Ends(Ending::Done) && next.input() == at.input;
+        let is_end = next.kind == Kind::Done && next.input() == at.input;
         is_end.then_some(&next.first).filter(|line| line.at > at)
     }
 
@@ -208,7 +444,7 @@ impl Ends {
         for stretch in others {
             last.insert(stretch.input(), stretch);
         }
-        let failed = |s: &&&Stretch| matches!(s.kind, Kind::Ends(Ending::Failed(how)) if is(how));
+        let failed = |s: &&&Stretch| matches!(s.kind, Kind::Failed(how) if is(how));
         last.values().find(failed).map(|stretch| &stretch.first)
     }
 
@@ -223,9 +459,9 @@ impl Ends {
                 return None;
             }
             match stretch.kind {
-                Kind::Ends(Ending::Failed(how)) if is(how) => return Some(line),
-                Kind::Ends(Ending::Failed(_)) | Kind::Begins => {}
-                Kind::GoesOn | Kind::Ends(Ending::Done) => return None,
+                Kind::Failed(how) if is(how) => return Some(line),
+                Kind::Failed(_) | Kind::Begins => {}
+                Kind::GoesOn | Kind::Done => return None,
             }
         }
         None
@@ -236,8 +472,8 @@ impl Ends {
 mod tests {
     use super::*;
 
-    const DONE: Kind = Kind::Ends(Ending::Done);
-    const FAILED: Kind = Kind::Ends(Ending::Failed(How::Itself));
+    const DONE: Kind = Kind::Done;
+    const FAILED: Kind = Kind::Failed(How::Itself);
 
     fn at(line: u64) -> First {
         First { input: 0, line }
@@ -306,7 +542,7 @@ mod tests {
         for cut in 1..lines.len() {
             let mut all = Ends::default();
             for part in [&lines[..cut], &lines[cut..]] {
-                all.add(ends(part, &[]), |at| at);
+                all.add(ends(part, &[]), |at| at, |process| process);
             }
             let seen = |all: &Ends| -> Vec<(u64, u64)> {
                 let lines = all.stretches.iter();

@@ -256,7 +256,11 @@ fn answer(of: &Expectation, facts: &Facts) -> Answer {
     Answer {
         expectation: of.text.clone(),
         why: match (verdict, &found) {
-            (Verdict::Unanswerable, _) | (_, None) => why.to_owned(),
+            (Verdict::Unanswerable, _) | (_, None) => match &facts.unjudged {
+                // What was set already is no advice.
+                Some(why) if of.name == "mismatch" => why.clone(),
+                _ => why.to_owned(),
+            },
             (_, Some(found)) => format!("the log says {found}"),
         },
         found,
@@ -447,6 +451,22 @@ fn numeric(name: &str, op: Op, number: f64, facts: &Facts) -> Judged {
 mod tests {
     use super::*;
     use crate::stages::spread::Spread;
+
+    #[test]
+    fn why_mismatches_are_not_known_is_what_the_log_shows() {
+        let why = |facts: &Facts| {
+            answers(&"mismatch=0".parse().unwrap(), facts)[0]
+                .why
+                .clone()
+        };
+        assert!(why(&Facts::default()).contains("NCCL_DEBUG_SUBSYS=INIT,COLL"));
+        let unjudged = Some("of 1 communicator: Ray left lines out".to_owned());
+        let facts = Facts {
+            unjudged: unjudged.clone(),
+            ..Facts::default()
+        };
+        assert_eq!(Some(why(&facts)), unjudged);
+    }
 
     fn facts() -> Facts {
         let words = |list: &[&str]| Some(list.iter().map(|w| (*w).to_owned()).collect());

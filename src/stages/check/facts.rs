@@ -31,6 +31,8 @@ pub struct Facts {
     pub ranks: Option<u64>,
     /// Calls that do not fit those of other ranks.
     pub mismatch: Option<u64>,
+    /// Why calls of communicators were not compared, where any were not.
+    pub unjudged: Option<String>,
     /// WARN lines that count.
     pub warn: Option<u64>,
     /// Seconds of a step.

@@ -9,7 +9,7 @@ use super::words::{counted, verb};
 use crate::records::is_known;
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Stretches of streams that were read again.
 pub(crate) type Details = FxHashMap<(Caller, Way), Vec<Detail>>;
@@ -86,17 +86,46 @@ pub(crate) fn parting(
         *way == Way::Collective || !members.any(|member| caller(member) == *of)
     };
     let counted = details.keys().all(alone);
-    let numbers = |seq: u64| {
+    let differ = |seq: u64| {
         let calls = || all.iter().filter_map(|calls| calls.at(seq));
         let first = calls().next().map(|call| call.op_count);
-        counted && calls().any(|call| Some(call.op_count) != first)
+        calls().any(|call| Some(call.op_count) != first)
     };
+    // Nor does NCCL count calls for which a rank has no work on the network: where a host has
+    // several ranks, the number says nothing to the others.
+    let is_number = |seq: u64| {
+        let before = all
+            .iter()
+            .flat_map(|calls| calls.list)
+            .filter(|c| c.seq < seq);
+        let before: BTreeSet<u64> = before.map(|call| call.seq).collect();
+        let rises = |calls: &Calls<'_>| {
+            let pairs = calls.list.windows(2).filter(|w| w[1].seq < seq);
+            let mut next = pairs.filter(|w| w[1].seq == w[0].seq + 1);
+            next.all(|w| w[1].op_count == w[0].op_count + 1)
+        };
+        !before.into_iter().any(differ) && all.iter().all(rises)
+    };
+    let numbers = |seq: u64| counted && differ(seq) && is_number(seq);
     let behind = |seq: u64| {
         if seq.checked_sub(1).is_some_and(numbers) {
             Parting::Unknown(Why::Numbers)
         } else {
             Parting::Behind
         }
+    };
+    // A log that begins in the middle has ranks at different calls: where they were not in step, one
+    // that is of another kind than the last shows it.
+    let in_step = |seq: u64| {
+        let Some(calls) = all.iter().min_by_key(|calls| calls.list.len()) else {
+            return false;
+        };
+        let before = calls.list.windows(2).filter(|w| w[1].seq < seq);
+        before.filter(|w| mark(&w[0]) != mark(&w[1])).count() >= 2
+    };
+    let behind = |seq: u64| match apart.is_late && !in_step(seq) {
+        true => Parting::Unknown(Why::Late),
+        false => behind(seq),
     };
     for seq in from..to {
         let mut groups: BTreeMap<Mark<'_>, Vec<usize>> = BTreeMap::new();
@@ -109,6 +138,9 @@ pub(crate) fn parting(
             // Both ranks have made as many calls before it.
             if numbers(seq) {
                 return Parting::Unknown(Why::Numbers);
+            }
+            if apart.is_late && !in_step(seq) {
+                return Parting::Unknown(Why::Late);
             }
             let unknown = groups.keys().any(|(op, ..)| !is_known(op));
             if unknown || is_torn(seq, &all) {
@@ -161,18 +193,20 @@ fn different(
         _ => format!("the {seq} calls before it are the same {of_all}"),
     };
     let mut decided = !tied;
-    if tied && let Some(usual) = usual(seq, &groups, all) {
-        groups.swap(0, usual);
-        decided = true;
-        why += "; what the others call has followed the same calls before";
-    } else if tied && let Some((of_kin, votes)) = of_kin(seq, &groups, all, kin) {
+    let mut sure = if tied { Sure::Medium } else { Sure::High };
+    if tied && let Some((of_kin, votes)) = of_kin(seq, &groups, all, kin) {
         groups.swap(0, of_kin);
         decided = true;
+        sure = Sure::High;
         why += &format!(
             "; {} of the same kind {} there what the others call",
             counted(votes, "communicator"),
             verb(votes, "calls", "call")
         );
+    } else if tied && let Some(usual) = usual(seq, &groups, all) {
+        groups.swap(0, usual);
+        decided = true;
+        why += "; what the others call has followed the same calls before";
     }
     let right = &all[groups[0][0]];
     let wrong = &all[groups[1][0]];
@@ -200,8 +234,27 @@ fn different(
         let call = verb(rest.len(), "calls", "call");
         says += &format!("; {} {call} yet another thing", names.ranks(&rest));
     }
-    if let Some(how) = how(seq, right, wrong) {
-        says += &how.replace("it ", verb(groups[1].len(), "it ", "they "));
+    // Where one side goes on with a step as before and the other does not, one made a step more.
+    let many = groups[1].len();
+    match (
+        how(seq, right, wrong),
+        repeats(seq, right),
+        repeats(seq, wrong),
+    ) {
+        (Some(how), ..) => says += &how.replace("it ", verb(many, "it ", "they ")),
+        (None, false, true) => {
+            says += &format!(
+                "; {} one step more than the others, as where data is uneven",
+                verb(many, "it runs", "they run")
+            );
+        }
+        (None, true, false) => {
+            says += &format!(
+                "; {} with the step that the others go on with, as where data is uneven",
+                verb(many, "it is done", "they are done")
+            );
+        }
+        _ => {}
     }
     if !decided {
         why += "; no side has a majority, so which is wrong is not known";
@@ -215,7 +268,7 @@ fn different(
         severity: Severity::Error,
         says,
         about: names.about(&wrong.member, apart.communicator, seq),
-        sure: if decided { Sure::High } else { Sure::Medium },
+        sure,
         why,
         advice: "every rank of a communicator must make the same calls in the same order: look in \
                  the code for a branch that only some ranks take before this call"
@@ -283,24 +336,48 @@ fn only(votes: &[usize]) -> Option<usize> {
     those.next().is_none().then_some(first)
 }
 
-/// Of equally large groups the one whose call came before behind the same two calls; `None` where
-/// that does not tell.
+/// Of equally large groups the one whose call came before behind most of the same calls; `None`
+/// where that does not tell.
 fn usual(seq: u64, groups: &[Vec<usize>], all: &[Calls<'_>]) -> Option<usize> {
     let tied = groups.iter().take_while(|g| g.len() == groups[0].len());
-    let votes: Vec<usize> = tied
+    let alike: Vec<usize> = tied
         .map(|group| {
             let own = &all[group[0]];
             let first = own.list.first().map_or(seq, |call| call.seq);
+            // How many calls before the two are the same.
             let before = |at: u64| {
-                (1..=2).all(|back| {
-                    at >= first + back && own.same(at - back, own, seq.saturating_sub(back))
-                })
+                let back = 1..=AHEAD.min(at - first);
+                back.take_while(|back| own.same(at - back, own, seq.saturating_sub(*back)))
+                    .count()
             };
-            let came = (first..seq).filter(|&at| before(at) && own.same(at, own, seq));
-            came.count()
+            let came = (first..seq).filter(|&at| own.same(at, own, seq));
+            came.map(before).max().unwrap_or(0)
         })
         .collect();
-    only(&votes)
+    let most = alike.iter().max().copied().filter(|&most| most >= 2)?;
+    let mut those = (0..alike.len()).filter(|&at| alike[at] == most);
+    let first = those.next()?;
+    those.next().is_none().then_some(first)
+}
+
+/// True where a member's calls from `seq` on repeat those of a step before, as they are behind the
+/// same calls.
+fn repeats(seq: u64, calls: &Calls<'_>) -> bool {
+    let first = calls.list.first().map_or(seq, |call| call.seq);
+    let goes_on = |at: u64| {
+        let before = (1..=AHEAD / 2).all(|back| {
+            at >= first + back && calls.same(at - back, calls, seq.saturating_sub(back))
+        });
+        let mut compared = 0;
+        before
+            && (0..AHEAD / 2).all(|n| {
+                let known = calls.at(seq + n).is_some();
+                compared += u64::from(known);
+                !known || calls.same(at + n, calls, seq + n)
+            })
+            && compared > 0
+    };
+    (first..seq).any(goes_on)
 }
 
 /// How the calls of `wrong` go on, if that tells what became of the missing one.

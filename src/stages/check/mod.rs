@@ -8,11 +8,13 @@
 //! | `streams`, `compare` | the ranks' calls as hashes, and where they differ |
 //! | `again`, `evidence` | calls and lines that are read again where something is wrong |
 //! | `ranks`, `mismatch`, `behind` | ranks that call different things, or fewer |
+//! | `tail`, `replay`, `meet`, `lag` | the last calls of all ranks, let meet: who waits for whom |
 //! | `cuts` | where a log may lack lines of its job |
 //! | `taken` | communicators that no line names, told by counting |
 //! | `ranks`, `mismatch`, `kin`, `messages`, `behind`, `partly` | ranks that call different things, or fewer |
 //! | [`warnings`], [`triage`], [`known`] | WARN lines by their first cause |
-//! | `ends` | how jobs say that they ended |
+//! | `ends`, `failed` | how jobs and processes ended, and which failed first |
+//! | `silence`, `stopped` | whether ranks stopped, or only the log ends |
 //! | [`watchdog`], `waited`, `waiting` | PyTorch's watchdog, and the calls it waited for |
 //! | `unchecked` | logs with nothing to check |
 //! | [`transport`], [`hosts`], [`settings`], [`channels`], [`initialisation`] | what hosts show |
@@ -33,6 +35,7 @@ mod ends;
 pub(crate) mod evidence;
 pub mod expect;
 mod facts;
+mod failed;
 pub mod finding;
 mod gpudirect;
 pub mod hosts;
@@ -42,21 +45,28 @@ pub(crate) mod hygiene;
 pub mod initialisation;
 mod kin;
 pub mod known;
+mod lag;
 mod lines;
+mod meet;
 mod messages;
 pub(crate) mod mismatch;
 pub(crate) mod names;
 mod nvls;
+mod pairs;
 mod partly;
 pub(crate) mod ranks;
 mod remains;
+mod replay;
 mod said;
 pub mod settings;
+pub(crate) mod silence;
 mod stamp;
 pub(crate) mod steps;
+mod stopped;
 pub(crate) mod streams;
 mod summary;
 pub mod table;
+mod tail;
 mod taken;
 pub mod transport;
 pub mod triage;
@@ -81,9 +91,11 @@ use crate::stages::net::{self, fact::Kind};
 use behind::End;
 use coverage::Known;
 use expect::Facts;
-use finding::{Evidence, Finding, Severity};
+use failed::Failed;
+use finding::{Evidence, Finding, Severity, Spot};
 use ranks::Inputs;
 use std::borrow::Cow;
+use stopped::Failures;
 use triage::Ended;
 use walk::Seen;
 
@@ -116,13 +128,14 @@ impl Checked {
     }
 }
 
-/// Reads all `origins`, which must be logs, and checks them.
+/// Reads all `origins`, which must be logs, and checks them; `running` where the job was at work
+/// when the log was read.
 ///
 /// # Errors
 /// No input could be read, or is a log; damage under `--strict`.
 pub fn check(
     origins: &[Origin],
-    options: &Options,
+    (options, running): (&Options, bool),
     report: &mut Report,
     progress: &dyn Progress,
 ) -> Result<Checked> {
@@ -139,16 +152,27 @@ pub fn check(
         cut: is_cut(&seen),
     };
     let ended = ended(&seen);
+    let failed = Failed {
+        ends: seen.warnings.ends(),
+        watched: seen.warnings.watchdog(),
+        found: &seen.found,
+    };
     let mut findings = triage::findings(&seen.warnings, &seen.found.processes, ended);
+    failed.excuse(&mut findings);
+    let mut failures = failures(&seen, &findings, running);
+    failures.lines.extend(failed.lines());
+    failures.lines.retain(|&at| !failed.is_over(at));
+    findings.extend(failed.findings());
     let said = seen.lines.hung || findings.iter().any(|f| f.severity == Severity::Error);
     let end = End {
         said,
         failed: said || ended.aborted > 0,
     };
     let watched = seen.warnings.watchdog();
-    let ranks = ranks::ranks(&seen.found, &untold, &seen.streams, (watched, end), &inputs)?;
-    fold(&mut findings, &ranks.findings);
+    let told = (watched, end, &failures);
+    let ranks = ranks::ranks(&seen.found, &untold, &seen.streams, told, &inputs)?;
     findings.extend(ranks.findings);
+    fold(&mut findings);
     findings.extend(transport::findings(&seen.net));
     findings.extend(hosts::findings(&seen.net));
     findings.extend(settings::findings(&seen.net));
@@ -188,18 +212,96 @@ fn is_cut(seen: &Seen) -> bool {
     later && !facts().keys().any(|fact| fact.kind == Kind::Version)
 }
 
-/// Where the ranks' calls say what is wrong, that PyTorch waited in vain, and that connections of
-/// processes that were then taken down broke, only follows from it.
-fn fold(findings: &mut [Finding], ranks: &[Finding]) {
-    let Some(cause) = ranks.iter().find(|f| f.severity == Severity::Error) else {
-        return;
+/// Where lines report that a job failed, and where each process begins.
+fn failures(seen: &Seen, findings: &[Finding], running: bool) -> Failures {
+    let watched = seen.warnings.watchdog().iter().map(|watched| watched.at);
+    let errors = findings.iter().filter(|f| f.severity == Severity::Error);
+    let errors = errors.flat_map(|f| &f.evidence);
+    let errors = errors.filter_map(|evidence| match evidence.at {
+        Spot::Line(at) => Some(at),
+        Spot::Byte { .. } => None,
+    });
+    Failures {
+        lines: watched.chain(errors).collect(),
+        begins: seen.warnings.ends().begins(),
+        running,
+    }
+}
+
+/// What only follows from a cause that is known is a note: where the ranks' calls say what is wrong, or
+/// who failed first, that PyTorch waited in vain, and that connections of processes that were then taken
+/// down broke; where a process failed, that it is behind others, or others behind it.
+fn fold(findings: &mut Vec<Finding>) {
+    // The rank that the others wait for is the one that fell silent: that is one finding.
+    let dead = |f: &Finding| f.id == "dead_process" && f.severity == Severity::Error;
+    let whose = |f: &Finding| (f.about.host.clone(), f.about.pid);
+    if let Some(at) = findings.iter().position(dead) {
+        let who = whose(&findings[at]);
+        let is = findings[at]
+            .says
+            .rsplit(": ")
+            .next()
+            .unwrap_or_default()
+            .to_owned();
+        let behind = |f: &&mut Finding| {
+            matches!(f.id, "rank_behind" | "rank_silent")
+                && f.severity == Severity::Error
+                && whose(f) == who
+        };
+        if let Some(behind) = findings.iter_mut().find(behind) {
+            behind.says += &format!("; it alone printed nothing after the job failed: {is}");
+            findings.remove(at);
+        }
+    }
+    let calls = |f: &Finding| {
+        let is_call = f.id.ends_with("_mismatch") && f.about.seq.is_some();
+        is_call || matches!(f.id, "deadlock" | "p2p_wrong_peer")
     };
+    let lacks = |f: &Finding| {
+        matches!(
+            f.id,
+            "rank_behind" | "rank_silent" | "rank_ahead" | "p2p_missing_counterpart"
+        )
+    };
+    let error = |f: &&Finding| f.severity == Severity::Error;
+    // A process that NCCL gave an error ends by it.
+    let warned = |f: &&Finding| f.id.starts_with("warn_") && !known::follows(f.id);
+    let warned = findings.iter().filter(error).find(warned).map(|f| f.id);
+    for finding in findings.iter_mut().filter(|f| failed::is_answer(f)) {
+        if let Some(cause) = warned {
+            finding.severity = Severity::Note;
+            finding.why += &format!("; it follows from {cause}");
+        }
+    }
+    let differ = findings
+        .iter()
+        .filter(error)
+        .find(|f| calls(f))
+        .map(|f| f.id);
+    let failed = findings.iter().find(|f| failed::is_cause(f)).map(|f| f.id);
+    let behind = findings
+        .iter()
+        .filter(error)
+        .find(|f| lacks(f))
+        .map(|f| f.id);
     // What C++ says of a watchdog whose process is taken down.
     let is_end = |f: &Finding| f.id == "watchdog_exception" && f.says.contains("Broken promise");
-    let follows = |f: &Finding| f.id == "watchdog_timeout" || known::follows(f.id) || is_end(f);
-    for finding in findings.iter_mut().filter(|f| follows(f)) {
-        finding.severity = Severity::Note;
-        finding.why += &format!("; it follows from {}", cause.id);
+    for finding in findings.iter_mut() {
+        let follows = match finding.id {
+            "watchdog_timeout" => true,
+            id => known::follows(id) || is_end(finding),
+        };
+        // A rank that calls something else falls silent; one that fails leaves its calls out.
+        let cause = match finding.id {
+            "dead_process" => differ,
+            _ if lacks(finding) => failed,
+            _ if follows => differ.or(failed).or(behind),
+            _ => None,
+        };
+        if let Some(cause) = cause {
+            finding.severity = Severity::Note;
+            finding.why += &format!("; it follows from {cause}");
+        }
     }
 }
 
@@ -214,9 +316,7 @@ fn ended(seen: &Seen) -> Ended {
 }
 
 /// The order in which findings are told.
-fn worst_first(
-    finding: &Finding,
-) -> (Severity, finding::Sure, Option<finding::Spot>, &'static str) {
+fn worst_first(finding: &Finding) -> (Severity, finding::Sure, Option<Spot>, &'static str) {
     let first = finding.evidence.first().map(|Evidence { at, .. }| *at);
     (finding.severity, finding.sure, first, finding.id)
 }

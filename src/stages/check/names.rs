@@ -6,7 +6,7 @@ use super::finding::About;
 use super::words::listed;
 use crate::origin::Process;
 use crate::records::{Datatype, RedOp, has_redop, has_root};
-use crate::stages::communicators::Found;
+use crate::stages::communicators::{Found, gpu};
 
 /// Names of what was found.
 #[derive(Clone, Copy)]
@@ -20,13 +20,34 @@ impl Names<'_> {
         &self.found.processes[self.found.sides[side].process as usize]
     }
 
-    /// `rank 3 (node1:4123)`; `node1:4123` where the rank is not known.
+    /// `rank 3 (node1:4123)`; `rank 3 (node1:4123, rank 11 of the job)` where it is another there;
+    /// `node1:4123` where the rank is not known.
     pub(crate) fn rank(&self, member: &Ranked) -> String {
         let process = process(self.process(member.side));
         match member.rank {
-            Some(rank) => format!("rank {rank} ({process})"),
+            Some(rank) => format!("rank {rank} ({process}{})", self.of_job(member.side, rank)),
             None => process,
         }
+    }
+
+    /// `, rank 11 of the job`, where a side's rank in the job is another than `rank`.
+    pub(crate) fn of_job(&self, side: usize, rank: u32) -> String {
+        let job = self.in_job(side).filter(|&job| job != rank);
+        job.map_or_else(String::new, |job| format!(", rank {job} of the job"))
+    }
+
+    /// The rank in the job of a side's GPU, where a communicator of all ranks gives it.
+    fn in_job(&self, side: usize) -> Option<u32> {
+        let found = self.found;
+        let own = gpu(&found.sides[side]);
+        let mut worlds = found
+            .communicators
+            .iter()
+            .filter(|c| c.place.is_all() && c.place.sure);
+        worlds.find_map(|world| {
+            let mut sides = world.sides.iter().map(|&at| &found.sides[at]);
+            sides.find(|side| gpu(side) == own)?.rank
+        })
     }
 
     /// `rank 3 (node1:4123)`, `ranks 1, 2, 3, 4 and 7 more`.

@@ -3,14 +3,18 @@
 
 use super::again::{Wanted, again};
 use super::behind::{self, Behind, End, LastCalls};
-use super::compare::{Apart, Compared, Ranked, Unpaired, Whose, Why, compare, whose};
+use super::compare::{Apart, Begins, Compared, Ranked, Unpaired, Whose, Why, compare, whose};
 use super::evidence;
 use super::finding::{About, Evidence, Finding, Severity, Spot, Sure};
 use super::kin::{self, Kin};
+use super::meet::{self, Met};
 use super::messages;
 use super::mismatch::{self, AHEAD, Details, Parting};
 use super::names::{self, Names};
+use super::pairs;
 use super::partly;
+use super::silence::{Jobs, Silence};
+use super::stopped::{Failures, Stops};
 use super::streams::{BLOCK, Caller, Streams, Way};
 use super::taken::{self, Open};
 use super::waiting;
@@ -59,14 +63,19 @@ pub(crate) fn ranks<F: Fn(u32) -> Result<Input>>(
     found: &Found,
     open: &Open,
     streams: &Streams,
-    (watched, end): (&[Watched], End),
+    (watched, end, failures): (&[Watched], End, &Failures),
     inputs: &Inputs<'_, F>,
 ) -> Result<Ranks> {
-    let late = streams.is_late() || inputs.cut && !streams.counts;
+    let late = match (streams.is_late(), inputs.cut && !streams.counts) {
+        (true, _) => Begins::Late,
+        (false, true) => Begins::Unsure,
+        _ => Begins::First,
+    };
     let mut compared = compare(found, open, streams, inputs.accounts, late);
     let late = |w: &Watched| matches!(w.what, What::Timeout(_));
     let hung = watched.iter().any(late);
-    let differ = !compared.apart.is_empty() || !compared.unpaired.is_empty();
+    let met = meet::meet(&compared, found, streams, end.failed);
+    let differ = met.is_circle() || !compared.apart.is_empty() || !compared.unpaired.is_empty();
     if !differ && compared.few.is_none() && !hung {
         return Ok(Ranks {
             compared,
@@ -75,7 +84,20 @@ pub(crate) fn ranks<F: Fn(u32) -> Result<Input>>(
     }
     let whose = whose(found, streams);
     let kin = kin::kin(&compared.apart, &whose, found);
-    let details = read_again(&compared, &kin, found, streams, inputs)?;
+    let mut silence = Silence::new(Jobs::of(found));
+    let details = read_again(
+        (&compared, &met),
+        &kin,
+        found,
+        streams,
+        (inputs, &mut silence),
+    )?;
+    let stops = Stops {
+        found,
+        silence: &silence,
+        failures,
+        lags: &met,
+    };
     let last = last_calls(&details, streams, &whose);
     let names = Names { found };
     let mut unjudged: Vec<(Why, usize)> = Vec::new();
@@ -92,14 +114,22 @@ pub(crate) fn ranks<F: Fn(u32) -> Result<Input>>(
         !ended
     });
     let caller = |number: u32| *streams.callers.get(number);
-    let mut findings = Vec::new();
+    let mut different = Vec::new();
     let mut late: Vec<&Apart> = Vec::new();
     for apart in &compared.apart {
         let first = apart.block * BLOCK;
         let stretch = (first, first + BLOCK);
         let kin = kin.get(&apart.communicator).map_or(&[][..], |kin| kin);
         match mismatch::parting(apart, stretch, &details, kin, caller, names) {
-            Parting::Different(finding) => findings.push(*finding),
+            Parting::Different(mut finding) => {
+                if let Some(doubt) = apart.doubt() {
+                    finding.sure = finding.sure.max(Sure::Medium);
+                    finding.why += doubt;
+                }
+                different.push((apart.communicator, *finding));
+            }
+            // What those who are missing did is not known.
+            Parting::Behind | Parting::Unknown(_) if apart.is_partial => {}
             Parting::Behind if is_over(apart, found) => {
                 unjudged.push((Why::Ended, apart.communicator));
             }
@@ -110,28 +140,92 @@ pub(crate) fn ranks<F: Fn(u32) -> Result<Input>>(
             Parting::Unknown(why) => unjudged.push((why, apart.communicator)),
         }
     }
+    let mut findings = first_of(&met, different);
+    findings.extend(met.finding(&details, caller, names));
     // Where lines are lost, only NCCL's own numbers say which call is which.
     let sound = streams.counts || !inputs.accounts.iter().any(is_damaged);
     let few = compared.few.as_ref().filter(|_| sound);
     let few = few.and_then(|apart| partly::finding(apart, &details, caller, names));
     let doubts = doubts(&compared, found);
     let different = !findings.is_empty();
-    let behind = behind::behind(&late, &compared.unpaired, &last, names, end);
-    let pairs = Pairs {
+    let waits = waiting::waiting(watched, names);
+    let behind = behind::behind(
+        &late,
+        &compared.unpaired,
+        &last,
+        names,
+        (end, stops),
+        &waits,
+    );
+    let goes_on = |communicator: usize| {
+        let job = stops.job_of(communicator);
+        job.is_some_and(|job| behind.going_on.contains(&job))
+    };
+    let those = late.iter().map(|apart| apart.communicator);
+    let lacking = |pair: &&Unpaired| pair.sent != pair.received;
+    let unpaired = compared.unpaired.iter().filter(lacking);
+    let those = those.chain(unpaired.map(|pair| pair.communicator));
+    unjudged.extend(those.filter(|&at| goes_on(at)).map(|at| (Why::Running, at)));
+    // What is settled first; what follows from it is not told of.
+    let counts = |pair: &Unpaired| met.settled(pair, found, streams);
+    let settled: Vec<pairs::Odd<'_>> = compared
+        .unpaired
+        .iter()
+        .filter_map(|pair| counts(pair).map(|counts| pairs::Odd { pair, counts }))
+        .filter(|odd| odd.counts.0 != odd.counts.1)
+        .collect();
+    // The call that nobody met, by the side that made it.
+    let line = |odd: &pairs::Odd<'_>| {
+        let (pair, (sent, received)) = (odd.pair, odd.counts);
+        let (member, way) = match sent < received {
+            true => (&pair.to, Way::Recv(pair.from.peer())),
+            false => (&pair.from, Way::Send(pair.to.peer())),
+        };
+        let calls = details.get(&(caller(member.caller?), way))?;
+        let at = calls
+            .iter()
+            .rev()
+            .find(|call| call.seq <= sent.min(received));
+        at.or(calls.last()).map(mismatch::spot)
+    };
+    if !different && settled.is_empty() {
+        let all: Vec<pairs::Odd<'_>> = compared
+            .unpaired
+            .iter()
+            .filter(|pair| pair.before.0 != pair.before.1)
+            .map(|pair| pairs::Odd {
+                pair,
+                counts: pair.before,
+            })
+            .collect();
+        if all.iter().any(|odd| !goes_on(odd.pair.communicator)) || pairs::is_new(&all) {
+            findings.extend(pairs::findings(&all, false, names, line));
+        }
+    } else if !different {
+        findings.extend(pairs::findings(&settled, true, names, line));
+    }
+    // That one side is behind another is no finding where nothing shows that the job stopped.
+    compared
+        .unpaired
+        .retain(|pair| pair.sent == pair.received || !goes_on(pair.communicator));
+    let messages = Pairs {
         unpaired: &compared.unpaired,
         details: &details,
         last: &last,
         found,
     };
-    // Where ranks call different things, or a message has no other side, the rest follows from it.
-    let all = !different && behind.laggards.is_empty();
-    let missing = pairs.findings(caller, names, &behind, all);
-    if !different && missing.iter().all(|f| f.id != "p2p_missing_counterpart") {
+    let told = different || !findings.is_empty();
+    let all = !told && behind.laggards.is_empty();
+    let missing = messages.findings(caller, names, &behind, (!told, all));
+    if !told && missing.iter().all(|f| f.id != "p2p_missing_counterpart") {
         findings.extend(behind.findings);
     }
     findings.extend(missing);
-    // Each is told of once.
-    let unsure: BTreeMap<usize, Why> = unjudged.into_iter().map(|(why, at)| (at, why)).collect();
+    // Each is told of once, with what was found first.
+    let mut unsure: BTreeMap<usize, Why> = BTreeMap::new();
+    for (why, at) in unjudged {
+        unsure.entry(at).or_insert(why);
+    }
     compared
         .apart
         .retain(|a| !unsure.contains_key(&a.communicator));
@@ -170,6 +264,26 @@ pub(crate) fn ranks<F: Fn(u32) -> Result<Input>>(
     findings.extend(waiting::findings(watched, &details, &made, &whose, names));
     findings.extend(few);
     Ok(Ranks { compared, findings })
+}
+
+/// The differences before which nothing went wrong: what the ranks call afterwards follows from it.
+fn first_of(met: &Met, all: Vec<(usize, Finding)>) -> Vec<Finding> {
+    let is_first = |(communicator, finding): &(usize, Finding)| {
+        finding
+            .about
+            .seq
+            .is_none_or(|seq| met.is_first(*communicator, seq))
+    };
+    let (mut first, rest): (Vec<_>, Vec<_>) = all.into_iter().partition(is_first);
+    if first.is_empty() && !met.is_circle() {
+        first = rest;
+    } else if let (Some((_, finding)), more @ 1..) = (first.first_mut(), rest.len()) {
+        finding.why += &format!(
+            "; calls differ on {} too, which follows from it",
+            counted(more as u64, "other communicator")
+        );
+    }
+    first.into_iter().map(|(_, finding)| finding).collect()
 }
 
 /// True where the member ended the communicator in order: it waits for nobody.
@@ -341,7 +455,7 @@ impl Pairs<'_> {
         caller: impl Fn(u32) -> Caller + Copy,
         names: Names<'_>,
         behind: &Behind,
-        all: bool,
+        (shown, all): (bool, bool),
     ) -> Vec<Finding> {
         let last = |member: &Ranked| {
             let process = self.found.sides[member.side].process;
@@ -355,21 +469,28 @@ impl Pairs<'_> {
             let left_out = (!stopped && pair.sent != pair.received)
                 .then(|| messages::left_out(pair, self.details, caller, last(lacking)))
                 .flatten();
-            (all || pair.sent == pair.received || left_out.is_some())
+            let is_of_size = pair.sent == pair.received && shown;
+            (all || is_of_size || shown && left_out.is_some())
                 .then(|| messages::unpaired(pair, left_out, self.details, caller, names))
                 .flatten()
         };
-        self.unpaired.iter().filter_map(told).collect()
+        let all = self.unpaired.iter();
+        let all: Vec<_> = all.filter_map(|pair| Some((pair, told(pair)?))).collect();
+        let (of_size, mut rest): (Vec<_>, Vec<_>) = all
+            .into_iter()
+            .partition(|(pair, finding)| pair.sent == pair.received && finding.about.seq.is_some());
+        rest.extend(pairs::of_sizes(of_size, names));
+        rest.into_iter().map(|(_, finding)| finding).collect()
     }
 }
 
 /// Reads the stretches in which streams part, and every stream's last call.
 fn read_again<F: Fn(u32) -> Result<Input>>(
-    compared: &Compared,
+    (compared, met): (&Compared, &Met),
     kin: &Kin,
     found: &Found,
     streams: &Streams,
-    inputs: &Inputs<'_, F>,
+    (inputs, silence): (&Inputs<'_, F>, &mut Silence),
 ) -> Result<Details> {
     let mut wanted = Wanted::default();
     for ((caller, way), &at) in &streams.at {
@@ -377,6 +498,10 @@ fn read_again<F: Fn(u32) -> Result<Input>>(
         let key = (*streams.callers.get(*caller), *way);
         let last = calls.saturating_sub(waiting::BACK)..calls;
         wanted.entry(key).or_default().push(last);
+    }
+    for (number, seq) in met.wanted() {
+        let key = (*streams.callers.get(number), Way::Collective);
+        wanted.entry(key).or_default().push(seq..seq + 1);
     }
     let mut want = |caller: Option<Caller>, way: Way, block: u64| {
         let Some(caller) = caller else { return };
@@ -406,6 +531,7 @@ fn read_again<F: Fn(u32) -> Result<Input>>(
         those,
         &inputs.open,
         inputs.options,
+        silence,
     )
 }
 

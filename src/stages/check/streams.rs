@@ -7,11 +7,12 @@
 //! [`BLOCK`] calls: equal hashes are equal streams, and where they differ, the block in which they
 //! begin to is read again ([`super::again`]).
 
+use super::tail::{Between, Kept, Last, Tail};
 use crate::grammar::coll::Coll;
 use crate::join::Joined;
 use crate::origin::{Identity, Interner, Merged, Renumbered};
 use crate::scan::Call;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Calls between two kept hashes of a stream: what is read again where streams differ.
 pub(crate) const BLOCK: u64 = 256;
@@ -85,7 +86,7 @@ pub(crate) struct Partial {
     /// Collectives in line order: the member and the call's mark.
     calls: Vec<(u32, u64)>,
     /// Sends and receives in line order.
-    between: Vec<(u32, Way, u64)>,
+    between: Vec<Between>,
     /// How many of both there were before each slot.
     slots: Vec<(usize, usize)>,
     /// opCount of each member's first collective.
@@ -107,7 +108,12 @@ impl Partial {
         if coll.op.len() == b"Send".len() || coll.op.ends_with(b"Signal") {
             if let Some(way) = way(coll) {
                 first_of(&mut self.first_between, call);
-                self.between.push((call.member, way, mark_of(coll, way)));
+                self.between.push(Between {
+                    member: call.member,
+                    way,
+                    mark: mark_of(coll, way),
+                    behind: self.calls.len(),
+                });
             }
             return;
         }
@@ -193,13 +199,22 @@ pub(crate) struct Streams {
     /// The last input of which a line said that the job hangs: what its ranks do afterwards is no
     /// part of the hang. Of other inputs' calls it is not known whether they came before or after.
     alarmed: Option<u32>,
+    /// The last calls of every process.
+    tail: Tail,
+    /// The input in hand, and the processes with calls in it.
+    speakers: (u32, FxHashSet<u32>),
 }
 
 impl Streams {
+    /// The last calls of every process, in the order of their lines.
+    pub(crate) fn tail(&self) -> Vec<Last> {
+        self.tail.calls(self)
+    }
+
     /// Adds a chunk of `input` that follows those before, with the calls that were joined.
     pub(crate) fn add(
         &mut self,
-        part: &Partial,
+        part: Partial,
         to: &Renumbered,
         merged: &Merged,
         joined: &[Joined],
@@ -214,7 +229,7 @@ impl Streams {
             counts,
             alarm,
         } = part;
-        self.counts |= *counts > 0;
+        self.counts |= counts > 0;
         let callers: Vec<u32> = to.members.iter().map(|&m| self.caller(m, merged)).collect();
         // Of each member the stream of its collectives.
         let mut own = vec![u32::MAX; callers.len()];
@@ -224,7 +239,7 @@ impl Streams {
             self.begins(callers[member], count);
         }
         for (&caller, count) in callers.iter().zip(first_between) {
-            if let Some(count) = *count {
+            if let Some(count) = count {
                 self.begins(caller, count);
             }
         }
@@ -235,16 +250,19 @@ impl Streams {
             for &(member, mark) in &calls[done.0..to.0] {
                 all.list[own[member as usize] as usize].push(mark);
             }
-            for &(member, way, mark) in &between[done.1..to.1] {
-                let at = all.stream(callers[member as usize], way, input);
-                all.list[at as usize].push(mark);
+            for call in &between[done.1..to.1] {
+                let at = all.stream(callers[call.member as usize], call.way, input);
+                all.list[at as usize].push(call.mark);
             }
             done = to;
         };
         let mut joined: Vec<&Joined> = joined.iter().collect();
         joined.sort_by_key(|call| call.slot);
+        let mut placed = Vec::new();
+        let ends = (calls.len(), between.len());
         for call in joined {
-            if let Some(&slot) = slots.get(call.slot as usize) {
+            let slot = slots.get(call.slot as usize).copied();
+            if let Some(slot) = slot {
                 put(self, slot);
             }
             let coll = call.coll();
@@ -253,7 +271,9 @@ impl Streams {
                 let at = self.stream(caller, way, input);
                 self.begins(caller, coll.op_count);
                 self.counts |= coll.op_count > 0;
-                self.list[at as usize].push(mark_of(&coll, way));
+                let mark = mark_of(&coll, way);
+                self.list[at as usize].push(mark);
+                placed.push((at, mark, slot.unwrap_or(ends)));
             }
         }
         if let Some(alarm) = alarm.filter(|_| self.alarmed != Some(input)) {
@@ -264,7 +284,21 @@ impl Streams {
                 stream.end();
             }
         }
-        put(self, (calls.len(), between.len()));
+        put(self, ends);
+        if self.speakers.0 != input {
+            self.speakers = (input, FxHashSet::default());
+        }
+        let process = |caller: &u32| self.callers.get(*caller).process;
+        self.speakers.1.extend(callers.iter().map(process));
+        let kept = Kept {
+            input,
+            calls,
+            between,
+            joined: placed,
+            own,
+            callers,
+        };
+        self.tail.push(kept, self.speakers.1.len());
     }
 
     /// A caller has a call with this opCount: they rise.

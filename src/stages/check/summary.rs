@@ -1,10 +1,11 @@
 //! What a log says in all, for [`expect`](super::expect) and [`coverage`](super::coverage).
 
-use super::compare::Compared;
+use super::compare::{Compared, Why};
 use super::coverage::{Known, Stamps};
 use super::expect::Facts;
 use super::finding::{Finding, Severity};
 use super::walk::Seen;
+use super::words::counted;
 use crate::stages::spread::Spread;
 use crate::timeline::Step;
 
@@ -14,11 +15,26 @@ pub(crate) fn facts(seen: &Seen, compared: &Compared, findings: &[Finding]) -> F
     facts.add_net(&seen.net);
     facts.add_found(&seen.found);
     let is_mismatch = |f: &&Finding| {
-        f.id.ends_with("_mismatch") && f.about.seq.is_some() || f.id == "p2p_missing_counterpart"
+        f.id.ends_with("_mismatch") && f.about.seq.is_some()
+            || matches!(f.id, "p2p_missing_counterpart" | "p2p_wrong_peer")
     };
     let mismatch = findings.iter().filter(is_mismatch).count() as u64;
-    // Communicators that could not be compared may hide some.
-    let all = compared.unjudged.is_empty() && compared.same + mismatch > 0;
+    // Communicators that could not be compared may hide some; the calls that all members made before a
+    // log ends were.
+    let open = || {
+        compared
+            .unjudged
+            .iter()
+            .filter(|(why, _)| **why != Why::Running)
+    };
+    let running = compared.unjudged.contains_key(&Why::Running);
+    let all = open().next().is_none() && (running || compared.same + mismatch > 0);
+    let each = open().map(|(why, those)| {
+        let many = counted(those.len() as u64, "communicator");
+        format!("the calls of {many} were not compared: {}", why.text())
+    });
+    let each = each.collect::<Vec<_>>().join("; ");
+    facts.unjudged = Some(each).filter(|each| !each.is_empty());
     facts.mismatch = (all || mismatch > 0).then_some(mismatch);
     let is_warn = |f: &&Finding| f.id.starts_with("warn_") && f.severity != Severity::Note;
     let lines = seen.accounts.iter().any(|account| {

@@ -145,10 +145,19 @@ fn finding(waited: &Waited<'_>, records: &[Watched]) -> Option<Finding> {
         .map(|(&rank, _)| rank)
         .collect();
     far.retain(|rank, _| !past.contains(rank));
-    let behind = behind(&far);
+    let behind = behind(&far, waited.seq);
+    let ahead = ahead(&far);
     let (silent, of_job) = silent(waited, records);
     let mut about = About::default();
     match (behind.len(), silent.len()) {
+        (0, 0) if !ahead.is_empty() => {
+            let has = verb(ahead.len(), "has", "have");
+            says += &format!(
+                "; all have made it, but {} {has} gone on further than the others",
+                named(&ahead)
+            );
+            about.rank = ahead.first().copied().filter(|_| ahead.len() == 1);
+        }
         (0, 0) if past.is_empty() => {}
         (0, 0) => {
             says += &format!("; {} went past it", named(&past));
@@ -218,20 +227,22 @@ fn how_far(far: &BTreeMap<u32, (Far, &Watched)>) -> String {
     }
 }
 
-/// The ranks that are behind the others.
-fn behind(far: &BTreeMap<u32, (Far, &Watched)>) -> BTreeSet<u32> {
-    for of in [|far: &Far| far.enqueued, |far: &Far| far.completed] {
-        let most = far.values().map(|(far, _)| of(far)).max().unwrap_or(0);
-        let behind: BTreeSet<u32> = far
-            .iter()
-            .filter(|(_, (far, _))| of(far) < most)
-            .map(|(&rank, _)| rank)
-            .collect();
-        if !behind.is_empty() {
-            return behind;
-        }
+/// The ranks that have not made the call.
+fn behind(far: &BTreeMap<u32, (Far, &Watched)>, seq: u64) -> BTreeSet<u32> {
+    let seq = i64::try_from(seq).unwrap_or(i64::MAX);
+    let behind = far.iter().filter(|(_, (far, _))| far.enqueued < seq);
+    behind.map(|(&rank, _)| rank).collect()
+}
+
+/// The few that made more calls than most, which all made as many.
+fn ahead(far: &BTreeMap<u32, (Far, &Watched)>) -> BTreeSet<u32> {
+    let least = far.values().map(|(far, _)| far.enqueued).min().unwrap_or(0);
+    let ahead = far.iter().filter(|(_, (far, _))| far.enqueued > least);
+    let ahead: BTreeSet<u32> = ahead.map(|(&rank, _)| rank).collect();
+    match 2 * ahead.len() < far.len() {
+        true => ahead,
+        false => BTreeSet::new(),
     }
-    BTreeSet::new()
 }
 
 /// The ranks of the group, up to the highest that spoke, of which there is no line; and true where

@@ -10,7 +10,7 @@ use super::streams::Caller;
 use super::watchdog::{TimedOut, Watched, What};
 use super::words::{listed, text};
 use rustc_hash::FxHashMap;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Calls of each stream that are looked through: those before the end of a hung job.
 pub(crate) const BACK: u64 = 64;
@@ -140,6 +140,21 @@ fn finding(
             },
         ],
     })
+}
+
+/// The processes that say themselves that they wait in vain, where others of the job say nothing: who
+/// waits for a call has made it, and it is the others that keep it waiting.
+pub(crate) fn waiting(watched: &[Watched], names: Names<'_>) -> BTreeSet<u32> {
+    let processes = processes(names);
+    let late = watched
+        .iter()
+        .filter(|w| matches!(w.what, What::Timeout(_)));
+    let named = late.filter_map(|w| processes.get(&w.named()?));
+    let waiting: BTreeSet<u32> = named.copied().collect();
+    match processes.values().all(|process| waiting.contains(process)) {
+        true => BTreeSet::new(),
+        false => waiting,
+    }
 }
 
 /// The job's ranks, by the communicator that has all of them.

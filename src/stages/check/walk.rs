@@ -21,7 +21,7 @@ use crate::stages::net::{self, Net};
 use crate::stages::rhythm::Odd;
 use crate::stages::skew::Astray;
 use crate::stages::survey::{self, Sums};
-use crate::timeline::{self, Timeline};
+use crate::timeline::Timeline;
 use std::collections::BTreeSet;
 
 /// One chunk's part of everything.
@@ -212,7 +212,7 @@ pub(crate) fn walk(
 ) -> Result<Seen> {
     let tally = communicators::tally_options(false);
     let mut merged = Merged::default();
-    let mut gathered = Gathered::new(&tally);
+    let mut gathered = Gathered::new(&tally, 1, options.log.jobs);
     let mut all = net::all::All::default();
     let mut streams = Streams::default();
     let mut inputs: Vec<Walked> = Vec::new();
@@ -252,18 +252,19 @@ pub(crate) fn walk(
                 warnings.add(visit.warnings, &to.processes, number, part.line);
                 remains.add(visit.remains, number, part.line);
                 speakers.extend(to.processes.iter().copied());
-                gathered.add(part.with(visit.communicators));
-                streams.add(&visit.streams, to, merged, joined, number);
+                gathered.add(part.with(visit.communicators), &options.timeline);
+                streams.add(visit.streams, to, merged, joined, number);
                 sums.add(visit.sums, part.gap, to, merged, joined);
                 all.add(part.with(visit.net));
                 Ok(())
             },
         )?;
-        let timeline = timeline::resolve(&log.marks, &log.begins, &options.timeline);
-        gathered.end_input(&timeline, None);
+        let timeline = log.timeline(&options.timeline);
+        gathered.end_input(&timeline, &merged, None);
         let steps = log.marks.iter();
         let steps = steps.filter(|mark| matches!(mark.mark, Mark::Step(_)));
         warnings.steps(number, steps.map(|mark| mark.line).collect());
+        warnings.again(number, log.begins.iter().map(|begin| begin.at));
         inputs.push(Walked {
             name: input.name(),
             astray: sums.astray(&log.account, &merged, &timeline),

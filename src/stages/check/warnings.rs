@@ -150,6 +150,7 @@ impl Partial {
                     line: number,
                 };
                 self.watchdog.line(line, what, at);
+                self.ends.spoke(line, at);
             }
             None => self.ends.foreign(line, number),
         }
@@ -296,12 +297,17 @@ impl Warnings {
             }
         }
         self.watchdog.add(part.watchdog, placed);
-        self.ends.add(part.ends, placed);
+        self.ends.add(part.ends, placed, merged);
     }
 
     /// Adds where the training steps of the input `input` end: its lines, in order.
     pub fn steps(&mut self, input: u32, lines: Vec<u64>) {
         self.ends.steps(input, lines);
+    }
+
+    /// Adds where processes of the input `input` took over from others, in bytes of it.
+    pub(super) fn again(&mut self, input: u32, bytes: impl Iterator<Item = u64>) {
+        self.ends.again(input, bytes);
     }
 
     /// Decides what only the whole can. `aliases[p]` is the process that p really is (see

@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::fold;
 use crate::formats::log;
 use crate::origin::{Merged, Renumbered};
+use crate::placement::{Again, Placement};
 use crate::scan::{self, Scanned};
 use crate::source::{Chunk, Input};
 use crate::timeline::{Timeline, Window};
@@ -33,8 +34,6 @@ const PER_CHUNK: usize = 8;
 struct Numbered {
     chunk: Chunk,
     records: Records,
-    /// The log's number of its first gap.
-    gap: usize,
     /// Who speaks, by the chunk's members.
     speakers: Vec<Arc<Speaker>>,
 }
@@ -52,7 +51,7 @@ impl Run<'_> {
     pub(super) fn log(
         &mut self,
         input: &Input,
-        timeline: &Timeline,
+        (timeline, placement): (&Timeline, &Placement),
         aliases: &[u32],
         out: &mut (dyn Write + Send),
     ) -> Result<()> {
@@ -79,11 +78,10 @@ impl Run<'_> {
                 let Numbered {
                     chunk,
                     records,
-                    gap,
                     speakers,
                 } = &*part;
                 let (mut passed, mut others) = (false, watch.part());
-                for (member, row) in records.rows(range, chunk.bytes(), *gap, timeline) {
+                for (member, row) in records.rows(range, chunk.bytes(), timeline) {
                     let speaker = &speakers[member];
                     let row = speaker.says(row);
                     if !in_window(row.step) {
@@ -114,6 +112,7 @@ impl Run<'_> {
             aliases,
             seqs: &mut self.seqs,
             speakers: Vec::new(),
+            gaps: placement.again(),
         };
         fold::in_turn(jobs, &work, make, |done| {
             let result = match done {
@@ -146,6 +145,8 @@ struct Numbering<'r> {
     seqs: &'r mut Seqs,
     /// Those met so far, by merged member.
     speakers: Vec<Option<Arc<Speaker>>>,
+    /// The gaps that calls were made in.
+    gaps: Again<'r>,
 }
 
 impl Numbering<'_> {
@@ -154,11 +155,11 @@ impl Numbering<'_> {
         let part = log.add(scanned, self.merged, &mut to, &mut joined);
         let (gap, mut records) = (part.gap, part.visit);
         records.put_in(&joined, &to, self.merged, self.seqs);
+        records.place(gap, self.merged, &mut self.gaps);
         let speakers = records.members().iter().map(|&m| self.speaker(m)).collect();
         Numbered {
             chunk,
             records,
-            gap,
             speakers,
         }
     }

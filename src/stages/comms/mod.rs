@@ -3,18 +3,19 @@
 //! A call's step is known only when its step line comes, later in the log. So a log is walked
 //! twice: once for its steps, once for its rows (`log`).
 
-use super::survey::survey;
+use super::survey::{Survey, survey};
 use crate::calls::{self, Options as Read, Progress, Who};
 use crate::error::{Error, Result};
 use crate::formats::{self, Format, rows};
 use crate::origin::Merged;
+use crate::placement::{Across, Methods};
 use crate::propose;
 use crate::records::{Datatype, RedOp, has_redop, has_root};
 use crate::report::Report;
 use crate::source::{Input, Origin};
 use crate::table::{Row, csv_header};
 use crate::tally::{self, Key, NO_ROOT, NONE, Sizing, Value};
-use crate::timeline::{self, Present, Timeline, Window};
+use crate::timeline::{Present, Window};
 use filter::Watch;
 use records::Seqs;
 use std::io::Write;
@@ -52,11 +53,6 @@ pub enum Form {
 }
 
 impl Form {
-    /// True where the rows have the step.
-    fn has_steps(self) -> bool {
-        self != Form::Chain
-    }
-
     fn header(self) -> Vec<u8> {
         match self {
             Form::Csv => csv_header().into_bytes(),
@@ -185,6 +181,8 @@ pub fn rows(
         merged: Merged::default(),
         seqs: Seqs::default(),
         watch: Watch::default(),
+        methods: Methods::default(),
+        across: Across::of(origins.len()),
     };
     // The window is checked over all inputs before the first row goes out.
     let mut present = Present::default();
@@ -201,11 +199,26 @@ pub fn rows(
     out.write_all(&options.form.header())
         .map_err(Error::Output)?;
     run.merged = Merged::after(&run.surveyed);
+    let placed = run.across.place(&run.surveyed, read.log.jobs);
+    if let Some(placed) = &placed {
+        run.methods.add(placed.methods);
+        for plan in &mut plans {
+            if let Plan::Log(_, survey, _) = plan {
+                survey.settle(placed);
+            }
+        }
+    }
+    drop(placed);
     for plan in plans {
         match plan {
-            Plan::Log(input, timeline, aliases) => run.log(&input, &timeline, &aliases, out)?,
+            Plan::Log(input, survey, aliases) => {
+                run.log(&input, (&survey.timeline, &survey.placement), &aliases, out)?;
+            }
             Plan::Table(input, format) => run.table(&input, format, report, out)?,
         }
+    }
+    if options.form != Form::Chain || run.read.window.is_some() {
+        report.placed(run.methods);
     }
     run.watch.said(&options.filter, report);
     Ok(())
@@ -213,7 +226,7 @@ pub fn rows(
 
 /// What is known of an input before its rows are written.
 enum Plan {
-    Log(Input, Timeline, Vec<u32>),
+    Log(Input, Box<Survey>, Vec<u32>),
     Table(Input, Format),
 }
 
@@ -227,6 +240,10 @@ struct Run<'o> {
     seqs: Seqs,
     /// Whether any row passes the filter.
     watch: Watch,
+    /// How the steps of calls are known.
+    methods: Methods,
+    /// What inputs tell of each other's steps.
+    across: Across,
 }
 
 impl Run<'_> {
@@ -242,25 +259,19 @@ impl Run<'_> {
             return self.plan_table(input, format, present);
         }
         let input = input.rewindable()?;
-        let merged = &mut self.surveyed;
-        let survey = survey(&input, &self.read.log, merged, |b| progress.advance(b))?;
+        let known = (&mut self.surveyed, &mut self.across);
+        let survey = survey(&input, self.read, false, known, |b| progress.advance(b))?;
         report.input(&input.name(), &survey.log.account);
         if survey.log.account.calls == 0 {
             calls::no_calls(&input.name(), survey.log.account.lines, report);
         }
-        let timeline =
-            timeline::resolve(&survey.log.marks, &survey.log.begins, &self.read.timeline);
-        let is_windowed = self.read.window.is_some();
-        if is_windowed {
-            calls::said(&input.name(), &timeline, report);
+        let timeline = &survey.timeline;
+        if self.read.window.is_some() {
+            calls::said(&input.name(), timeline, report);
         }
-        if (is_windowed || self.options.form.has_steps())
-            && let Some(astray) = survey.astray(&self.surveyed, &timeline)
-        {
-            astray.said(&input.name(), survey.log.account.calls, report);
-        }
-        present.add(&timeline);
-        Ok(Plan::Log(input, timeline, self.surveyed.aliases()))
+        present.add(timeline);
+        self.methods.add(survey.placement.methods);
+        Ok(Plan::Log(input, Box::new(survey), self.surveyed.aliases()))
     }
 
     fn plan_table(&self, input: Input, format: Format, present: &mut Present) -> Result<Plan> {

@@ -3,6 +3,7 @@
 use crate::calls::LOG;
 use crate::join::Joined;
 use crate::origin::{Merged, Renumbered};
+use crate::placement::Again;
 use crate::records::{Datatype, Kind, RedOp, has_redop, has_root};
 use crate::scan::{Call, Visit};
 use crate::table::Row;
@@ -236,6 +237,20 @@ impl Records {
         }
     }
 
+    /// Gives each call the gap of the log that it was made in; the chunk's first one is `gap`.
+    pub(super) fn place(&mut self, gap: usize, merged: &Merged, gaps: &mut Again<'_>) {
+        let process = |&member: &u32| {
+            let place = merged.origins.members.get(member).place;
+            merged.origins.places.get(place).process
+        };
+        let processes: Vec<u32> = self.members.iter().map(process).collect();
+        for record in &mut self.list {
+            let process = processes.get(record.member as usize);
+            let placed = process.and_then(|&process| gaps.next(process));
+            record.gap = placed.unwrap_or(gap as u32 + record.gap);
+        }
+    }
+
     fn put_joined(&mut self, joined: &[Joined]) {
         let mut late = Vec::with_capacity(joined.len());
         for call in joined {
@@ -293,12 +308,11 @@ impl Records {
     }
 
     /// The rows of the calls `range`, with the chunk's number of who speaks: what the row says of
-    /// that is left to be filled in. `bytes` are the chunk's, `gap` is its first.
+    /// that is left to be filled in. `bytes` are the chunk's.
     pub(super) fn rows<'a>(
         &'a self,
         range: Range<usize>,
         bytes: &'a [u8],
-        gap: usize,
         timeline: &'a Timeline,
     ) -> impl Iterator<Item = (usize, Row<'a>)> {
         let op = |op: u32| {
@@ -310,7 +324,7 @@ impl Records {
         self.list[range].iter().map(move |r| {
             let (op, has_redop, has_root) = ops[r.op as usize];
             if step.0 != r.gap {
-                let of = timeline.step_of(gap + r.gap as usize);
+                let of = timeline.step_of(r.gap as usize);
                 step = (r.gap, of.map(|s| s.step));
             }
             let (from, until) = (r.time.0 as usize, r.time.1 as usize);

@@ -5,11 +5,14 @@
 //!
 //! | label | use | place |
 //! |---|---|---|
-//! | expert | every rank sends to every rank, itself too | any |
+//! | expert | every rank sends to every rank, itself too; high where the parts vary from call to call | any |
 //! | pipeline | Send and Recv with the next and the previous rank | outside a communicator of gradients |
 //! | context | Send to the next rank, Recv from the previous, round in a ring | inside one of gradients, or all of it |
-//! | data | sums of gradients: averages, fp32 where the gathers are halves, buckets once a step | all ranks, or ranks apart |
+//! | data | sums of gradients: averages, fp32 where the gathers are halves, buckets once a step, what shards scattered | all ranks, or ranks apart |
+//! | data | buckets and gathers (ZeRO-2), two gathers for each scatter (ZeRO-3) | all ranks, and no other dimension |
 //! | tensor | sums of activations: the same size many times a step | ranks side by side on a node |
+//! | tensor | sums of halves of a sequence and of a few tokens, no steps: inference | all ranks |
+//! | embedding | sums | the first and the last rank of a pipeline |
 //! | world | nothing but small calls | all ranks |
 
 use super::fold::Side;
@@ -45,6 +48,8 @@ pub(crate) enum Of {
     Expert,
     /// A sequence is spread over it.
     Context,
+    /// The first and the last stage of a pipeline share a layer's parameters.
+    Embedding,
     /// All ranks of the job.
     World,
 }
@@ -59,6 +64,7 @@ impl Of {
             Of::Data => "data",
             Of::Expert => "expert",
             Of::Context => "context",
+            Of::Embedding => "embedding",
             Of::World => "world",
         }
     }
@@ -105,6 +111,8 @@ struct Job<'c> {
     /// Those that sum the gradients of layers that both ends of a pipeline have: no dimension of
     /// their own.
     ends: Vec<bool>,
+    /// The GPUs of each that connects neighbours, by rank.
+    chains: Vec<Vec<Gpu>>,
 }
 
 impl<'c> Job<'c> {
@@ -139,6 +147,14 @@ impl<'c> Job<'c> {
         });
         let (beside, same) = near.unzip();
         let ends = ends(&gpus, traffic);
+        let chains = all
+            .iter()
+            .zip(traffic)
+            .map(|(c, traffic)| match traffic.class {
+                Class::Chain { ring: false } => c.sides.iter().map(|&at| gpu(&sides[at])).collect(),
+                _ => Vec::new(),
+            });
+        let chains = chains.collect();
         Job {
             all,
             traffic,
@@ -146,6 +162,7 @@ impl<'c> Job<'c> {
             same,
             gpus,
             ends,
+            chains,
         }
     }
 
@@ -198,7 +215,13 @@ impl<'c> Job<'c> {
                 let place = format!("all {} ranks", own.place.world);
                 of(Of::World, others && traffic.calls > 0, Some(place))
             }
-            _ if self.ends[at] => of(Of::Unknown, false, Some("inside a pipeline".to_owned())),
+            _ if self.ends[at] => match self.pipeline(at) {
+                Some(stages) => {
+                    let place = "the first and the last rank of a pipeline";
+                    of(Of::Embedding, stages > 2, Some(place.to_owned()))
+                }
+                None => of(Of::Unknown, false, Some("inside a pipeline".to_owned())),
+            },
             _ => of(Of::Unknown, false, None),
         }
     }
@@ -224,14 +247,27 @@ impl<'c> Job<'c> {
                 .crossing(at)
                 .any(|other| self.all[other].place.stride() > stride);
             let fits = place.is_all() || stride.is_some() && !inside;
-            let (strong, weak) = (traffic.gradients(), traffic.is_buckets || busier);
-            let is_data = strong || weak && fits;
+            // What one that crosses it scattered is summed over the copies of a model (HSDP).
+            let again = traffic.only_reduces()
+                && self
+                    .crossing(at)
+                    .any(|other| traffic.sums_again(&self.traffic[other]));
+            // Where there is nothing else to share out, all ranks train on different data.
+            let zero = place.is_all() && traffic.is_zero() && self.crossing(at).next().is_none();
+            let (strong, weak) = (traffic.gradients() || again, traffic.is_buckets || busier);
+            let is_data = strong || weak && fits || zero;
             if !is_data {
                 continue;
             }
             let label = &mut labels[at];
             label.of = Of::Data;
-            label.high = fits && (strong || busier || place.is_all() && traffic.again > 0.0);
+            let is_weak = busier || !zero && place.is_all() && traffic.again > 0.0;
+            label.high = fits && (strong || is_weak);
+            if again {
+                label
+                    .evidence
+                    .push("sums what one that crosses it scattered".to_owned());
+            }
             if busier {
                 label
                     .evidence
@@ -303,8 +339,9 @@ impl<'c> Job<'c> {
                 .iter()
                 .any(|&other| self.traffic[other].sums_again(traffic));
             let busiest = busiest && !crossing.is_empty();
-            // Where steps are not known, others show what is many.
-            let many = traffic.again >= 4.0 || traffic.again == 0.0 && busiest;
+            // Where steps are not known, others show what is many, or that a few tokens come alone.
+            let tokens = traffic.again == 0.0 && own.place.is_all() && traffic.is_tokens;
+            let many = traffic.again >= 4.0 || traffic.again == 0.0 && busiest || tokens;
             if again || !(many || beside_gradients || busiest) {
                 continue;
             }
@@ -335,8 +372,24 @@ impl<'c> Job<'c> {
                     .evidence
                     .push("far more calls than those that cross it".to_owned());
             }
+            if tokens {
+                label
+                    .evidence
+                    .push("sums of a sequence and of a few tokens".to_owned());
+            }
             label.evidence.push(self.where_it_is(at));
         }
+    }
+
+    /// The length of the pipeline of which its members are the first and the last rank.
+    fn pipeline(&self, at: usize) -> Option<usize> {
+        let own = &self.gpus[at];
+        let is_own = |all: &&Vec<Gpu>| {
+            let both = all.first().zip(all.last());
+            let both = both.filter(|_| own.len() == 2);
+            both.is_some_and(|(first, last)| own.contains(first) && own.contains(last))
+        };
+        self.chains.iter().find(is_own).map(Vec::len)
     }
 
     /// Where a communicator's ranks are.

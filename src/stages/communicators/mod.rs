@@ -32,7 +32,7 @@ use crate::timeline::{self, Present, Timeline, Window};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 pub(crate) use fold::{Partial, Side, Sides, State};
-pub(crate) use identity::{Communicator, Gpu, Key as Named, Told, gpu};
+pub(crate) use identity::{Communicator, Gpu, Key as Named, Told, Union, gpu};
 pub(crate) use kinds::Kind;
 pub(crate) use label::Of;
 pub use rows::{grid, look, members};
@@ -112,7 +112,7 @@ pub fn read(
 ) -> Result<Found> {
     let tally = tally_options(read.window.is_some());
     let mut merged = Merged::default();
-    let mut all = Gathered::new(&tally);
+    let mut all = Gathered::new(&tally, origins.len(), read.log.jobs);
     let mut present = Present::default();
     calls::each(origins, read.source, report, |input, report| {
         all.begin_input(input.name());
@@ -125,17 +125,17 @@ pub fn read(
             || Partial::new(&tally),
             |bytes| progress.advance(bytes),
             |part| {
-                all.add(part);
+                all.add(part, &read.timeline);
                 Ok(())
             },
         )?;
-        let timeline = timeline::resolve(&log.marks, &log.begins, &read.timeline);
+        let timeline = log.timeline(&read.timeline);
         let window = read.window.as_ref();
         if window.is_some() {
             calls::said(&input.name(), &timeline, report);
         }
         present.add(&timeline);
-        all.end_input(&timeline, window);
+        all.end_input(&timeline, &merged, window);
         Ok(())
     })?;
     if let Some(window) = &read.window {
@@ -143,6 +143,7 @@ pub fn read(
         present.check(window).map_err(missing)?;
     }
     progress.finish();
+    all.rest(&merged, read.window.as_ref());
     let found = all.finish(&merged);
     notes(&found.sides, &found.communicators, report);
     Ok(found)
@@ -162,9 +163,9 @@ pub(crate) struct Gathered {
 
 impl Gathered {
     /// Nothing read yet; the chunks are read with the same `tally`.
-    pub(crate) fn new(tally: &tally::Options) -> Gathered {
+    pub(crate) fn new(tally: &tally::Options, inputs: usize, jobs: usize) -> Gathered {
         Gathered {
-            tally: Tally::new(tally.clone()),
+            tally: Tally::new(tally.clone(), inputs, jobs),
             sides: Sides::default(),
             calls: Bag::default(),
             steps: 0,
@@ -179,7 +180,7 @@ impl Gathered {
     }
 
     /// Adds a chunk.
-    pub(crate) fn add(&mut self, part: Part<'_, Partial<'_>>) {
+    pub(crate) fn add(&mut self, part: Part<'_, Partial<'_>>, steps: &timeline::Options) {
         let (visit, part) = part.taken();
         let (calls, heard) = visit.parts();
         let input = self.inputs.len().saturating_sub(1);
@@ -188,24 +189,36 @@ impl Gathered {
             line: part.line,
         };
         self.sides.add(heard, part.to, from, part.merged);
-        self.tally.merge(calls, part.gap, part.to, part.joined);
+        self.tally.merge(part.with(calls), steps);
     }
 
     /// The input is read: its calls in `window` count.
-    pub(crate) fn end_input(&mut self, timeline: &Timeline, window: Option<&Window>) {
+    pub(crate) fn end_input(
+        &mut self,
+        timeline: &Timeline,
+        merged: &Merged,
+        window: Option<&Window>,
+    ) {
         let inside = |step: &&timeline::Step| window.is_none_or(|w| w.contains(step.step));
         let steps = timeline.steps.iter().filter(inside).map(|s| s.steps);
         let steps = steps.fold(0, u64::saturating_add);
         self.steps = self.steps.max(steps);
-        let wanted = |gap: usize| match window {
-            Some(window) => timeline
-                .step_of(gap)
-                .is_some_and(|s| window.contains(s.step)),
-            None => true,
-        };
+        let wanted = |gap: usize| wants(window, timeline, gap);
+        self.tally.place(timeline, merged, wanted);
         let calls = &mut self.calls;
         self.tally
             .drain(wanted, |_, key, value| calls.push((), key, value));
+    }
+
+    /// All inputs are read: the calls in `window` count that were held until now.
+    pub(crate) fn rest(&mut self, merged: &Merged, window: Option<&Window>) {
+        let wanted = |timeline: &Timeline, gap: usize| wants(window, timeline, gap);
+        if let Some((timeline, _)) = self.tally.rest(merged, wanted) {
+            let calls = &mut self.calls;
+            let wanted = |gap: usize| wants(window, &timeline, gap);
+            self.tally
+                .drain(wanted, |_, key, value| calls.push((), key, value));
+        }
     }
 
     /// Who is in which communicator, and what it is for.
@@ -216,6 +229,12 @@ impl Gathered {
             ..found(self.sides, self.calls, merged, ops, self.steps)
         }
     }
+}
+
+/// True for a gap whose calls count.
+fn wants(window: Option<&Window>, timeline: &Timeline, gap: usize) -> bool {
+    let step = || timeline.step_of(gap).map(|s| s.step);
+    window.is_none_or(|w| step().is_some_and(|s| w.contains(s)))
 }
 
 /// The communicators of what was gathered: `calls` by merged member, of `steps` steps (0: not

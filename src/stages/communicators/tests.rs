@@ -247,7 +247,7 @@ fn the_ends_of_a_pipeline_are_no_data_parallelism() {
         &["world high"][..],
         &["pipeline high"; 2],
         &["data high"; 4],
-        &["unknown"; 2],
+        &["embedding high"; 2],
     ];
     assert_eq!(job.labels(), expected.concat());
 }
@@ -308,26 +308,87 @@ fn all_ranks_may_be_one_tensor_or_one_copy_and_then_it_is_not_sure() {
 }
 
 #[test]
-fn exchanges_are_sure_where_parts_differ() {
-    let parts = |rank: i64, n: i64| -> Vec<Use> {
-        (0..n)
-            .flat_map(|peer| {
-                let size = MB + 4096 * (rank * n + peer).unsigned_abs();
+fn exchanges_are_sure_where_parts_differ_from_call_to_call() {
+    // Each pair has as many sizes.
+    let parts = |sizes: u64, unit: u64| {
+        move |rank: i64, n: i64| -> Vec<Use> {
+            let pairs = (0..n).flat_map(|peer| (0..sizes).map(move |size| (peer, size)));
+            let part = |(peer, size): (i64, u64)| {
+                let size = unit * (1 + size + sizes * (rank * n + peer).unsigned_abs());
                 [
-                    ("Send", BF16, SUM, size, 40, Some(peer)),
-                    ("Recv", BF16, SUM, size, 40, Some(peer)),
+                    ("Send", BF16, SUM, size, 10, Some(peer)),
+                    ("Recv", BF16, SUM, size, 10, Some(peer)),
                 ]
-            })
-            .collect()
+            };
+            pairs.flat_map(part).collect()
+        }
     };
-    let mut job = Job::new();
-    job.group(&ALL, world).groups(&HALVES, parts);
-    assert_eq!(job.labels()[1..], ["expert high"; 2]);
+    let labels = |sizes, unit| {
+        let mut job = Job::new();
+        job.group(&ALL, world).groups(&HALVES, parts(sizes, unit));
+        job.labels()[1..].to_vec()
+    };
+    assert_eq!(labels(6, 4096), ["expert high"; 2]);
+    // A sequence's uneven parts are the same in each layer (Ulysses); objects are small.
+    assert_eq!(labels(3, 4096), ["expert"; 2]);
+    assert_eq!(labels(6, 16), ["expert"; 2]);
     // Equal parts may as well be heads of attention (Ulysses).
     let mut job = Job::new();
     job.group(&ALL, world);
     job.groups(&HALVES, |_, _| vec![("AlltoAll", BF16, SUM, MB, 640, None)]);
     assert_eq!(job.labels()[1..], ["expert"; 2]);
+}
+
+#[test]
+fn zero_and_a_server_have_all_ranks_and_no_other_dimension() {
+    let labels = |uses: &dyn Fn(i64, i64) -> Vec<Use>, steps: u64| {
+        let mut job = Job::new();
+        job.group(&ALL, uses);
+        let processes = job.processes();
+        let mut all = identity::communicators(&job.sides);
+        identity::place(&mut all, &job.sides, &processes);
+        label::label(&mut all, &job.sides, &job.ops, steps);
+        all[0].label.of.name()
+    };
+    let updated = |_, _| -> Vec<Use> {
+        let buckets = [25, 26, 31, 44].map(|n| ("AllReduce", BF16, SUM, n * MB, 40, None));
+        let gathers = [12, 19].map(|n| ("AllGather", BF16, SUM, n * MB, 10, None));
+        [&buckets[..], &gathers].concat()
+    };
+    assert_eq!(labels(&updated, 10), "data");
+    let sharded = |_, _| -> Vec<Use> {
+        vec![
+            ("AllGather", BF16, SUM, 8 * MB, 330, None),
+            ("ReduceScatter", BF16, SUM, 8 * MB, 160, None),
+        ]
+    };
+    assert_eq!(labels(&sharded, 10), "data");
+    // Sums of a prompt and of one token; gathers of what comes next.
+    let served = |_, _| -> Vec<Use> {
+        let sums =
+            [4 << 10, 8 << 10, MB, 3 * MB, 8 * MB].map(|n| ("AllReduce", BF16, SUM, n, 48, None));
+        [&sums[..], &[("AllGather", BF16, SUM, MB, 4, None)]].concat()
+    };
+    assert_eq!(labels(&served, 0), "tensor");
+    assert_eq!(labels(&updated, 0), "data");
+}
+
+#[test]
+fn what_shards_scattered_is_summed_over_the_copies() {
+    let sharded = |_, _| -> Vec<Use> {
+        vec![
+            ("AllGather", BF16, SUM, 8 * MB, 100, None),
+            ("ReduceScatter", BF16, SUM, 8 * MB, 50, None),
+        ]
+    };
+    let mut job = Job::new();
+    job.group(&ALL, world)
+        .groups(&HALVES, sharded)
+        .groups(&[&[0, 4], &[1, 5], &[2, 6], &[3, 7]], |_, _| {
+            vec![("AllReduce", BF16, SUM, 8 * MB, 50, None)]
+        });
+    let labels = job.labels();
+    assert_eq!(labels[3..], ["data high"; 4], "{labels:?}");
 }
 
 #[test]

@@ -9,6 +9,19 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A call of up to so many bytes decides something: a flag, a loss, a seed, a size.
 const SMALL: u64 = 32 << 10;
 
+/// One token's activations have at least so many bytes.
+const TOKEN: u64 = 1 << 10;
+
+/// Parts of an exchange are smaller where they are objects and sizes, no tensors.
+const PART: u64 = 4 << 10;
+
+/// So many sizes are several.
+const BUCKETS: usize = 4;
+
+fn is_half(datatype: u64) -> bool {
+    Datatype::from_code(datatype).and_then(Datatype::size) == Some(2)
+}
+
 /// The bulk of a communicator's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Class {
@@ -35,7 +48,7 @@ pub(super) struct Traffic {
     pub(super) class: Class,
     /// Calls of all members.
     pub(super) calls: u64,
-    /// Exchanged parts differ in size.
+    /// Exchanged parts differ in size from call to call, as tokens for experts do.
     pub(super) is_uneven: bool,
     /// Large gathers and sums of a member.
     pub(super) sums: f64,
@@ -44,6 +57,11 @@ pub(super) struct Traffic {
     pub(super) again: f64,
     /// AllReduces of several sizes, each made as often as the others, hardly more than once a step.
     pub(super) is_buckets: bool,
+    /// Besides gathers of what comes of them, AllReduces of several sizes, each made as often as the
+    /// others.
+    is_even: bool,
+    /// AllReduces of halves, large and small: of a sequence and of a few tokens.
+    pub(super) is_tokens: bool,
     /// Sums are averages, or scaled.
     is_average: bool,
     /// Sums are fp32 where gathers are of a smaller type.
@@ -75,6 +93,8 @@ impl Traffic {
         let mut large: BTreeMap<(u32, u64, u64), u64> = BTreeMap::new();
         let mut peers = Peers::default();
         let (mut sums, mut averages) = (0_u64, 0_u64);
+        // AllReduces of halves: of a few tokens, and of all sizes.
+        let (mut few, mut halves) = (0_u64, BTreeSet::new());
         let (mut gather_types, mut scatter_types) = (BTreeSet::new(), BTreeSet::new());
         let members = own.sides.len().max(1) as f64;
         for &at in &own.sides {
@@ -87,6 +107,12 @@ impl Traffic {
                     peers.add(side, name == b"Send", key.root, key.size);
                     bytes.point += value.bytes;
                     continue;
+                }
+                if kind == Kind::AllReduce && is_half(key.datatype) && key.size >= TOKEN {
+                    halves.insert(key.size);
+                    if key.size <= SMALL {
+                        few = few.saturating_add(value.calls);
+                    }
                 }
                 if key.size <= SMALL || key.size == UNKNOWN || kind == Kind::Broadcast {
                     continue;
@@ -126,7 +152,8 @@ impl Traffic {
         if all_to_all {
             bytes.exchange += std::mem::take(&mut bytes.point);
         }
-        traffic.is_uneven = all_to_all && peers.sizes.len() > 2 && peers.to_itself;
+        let large_parts = bytes.exchange > u128::from(traffic.calls) * u128::from(PART);
+        traffic.is_uneven = all_to_all && peers.to_itself && peers.vary() && large_parts;
         traffic.is_average = averages > 0 && 2 * averages >= sums;
         let size = |code: &u64| Datatype::from_code(*code).and_then(Datatype::size);
         traffic.is_master = gather_types.iter().filter_map(size).max()
@@ -143,6 +170,14 @@ impl Traffic {
             && regular().count() > 1
             && most <= least.saturating_mul(3)
             && traffic.again <= 3.0;
+        let reduces = traffic.sums - traffic.gathers - traffic.scatters;
+        traffic.is_even = traffic.scatters == 0.0
+            && traffic.gathers > 0.0
+            && traffic.gathers < reduces
+            && regular().count() >= BUCKETS
+            && most <= least.saturating_mul(8);
+        let calls = members * (traffic.sums - traffic.gathers);
+        traffic.is_tokens = halves.len() >= BUCKETS && 16.0 * few as f64 > calls;
         traffic.class = bytes.class(peers.chain(nranks));
         traffic.say(&bytes, &peers, steps);
         traffic
@@ -157,6 +192,15 @@ impl Traffic {
     pub(super) fn is_sharded(&self) -> bool {
         let ratio = self.gathers / self.scatters;
         (1.8..=2.2).contains(&ratio)
+    }
+
+    /// By its calls alone it may be one of all ranks that train on different data: buckets of
+    /// gradients and gathers of what was updated with them (ZeRO-1, ZeRO-2), or gathers of parameters
+    /// and scatters of their gradients (ZeRO-3).
+    pub(super) fn is_zero(&self) -> bool {
+        let ratio = self.gathers / self.scatters;
+        let is_sharded = self.reduced.is_empty() && (1.75..=2.5).contains(&ratio);
+        !self.is_tokens && (self.is_even || is_sharded)
     }
 
     /// It sums, and neither gathers nor scatters.
@@ -240,6 +284,8 @@ struct Peers {
     sent: BTreeSet<(u32, i64)>,
     received: BTreeSet<(u32, i64)>,
     sizes: BTreeSet<u64>,
+    /// How many sizes there are of each rank and peer, in all.
+    parts: usize,
     to_itself: bool,
 }
 
@@ -250,9 +296,16 @@ impl Peers {
         if sends {
             self.sent.insert((rank, peer));
             self.sizes.insert(size);
+            self.parts += 1;
         } else {
             self.received.insert((rank, peer));
         }
+    }
+
+    /// What a rank sends to a peer differs from call to call. The parts of a layer's sequence are of a
+    /// few sizes, that come again.
+    fn vary(&self) -> bool {
+        self.sizes.len() > 2 && self.parts >= BUCKETS * self.sent.len()
     }
 
     /// Every rank that sends does so to every other; of two ranks to itself too.

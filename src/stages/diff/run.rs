@@ -7,6 +7,7 @@ use crate::calls::{self, Options as Read, Progress};
 use crate::error::Result;
 use crate::formats::{self, Format, log, rows};
 use crate::origin::{Merged, Process};
+use crate::placement::Methods;
 use crate::propose;
 use crate::report::Report;
 use crate::source::{Input, Origin};
@@ -53,7 +54,7 @@ pub fn run(
     let mut gather = Gather {
         read,
         window,
-        tally: Tally::new(tally.clone()),
+        tally: Tally::new(tally.clone(), origins.len(), read.log.jobs),
         tally_options: &tally,
         edges: hist::Options::default().edges,
         merged: Merged::default(),
@@ -70,6 +71,7 @@ pub fn run(
         tflops: Vec::new(),
         start_counts: false,
         without_steps: 0,
+        methods: Methods::default(),
     };
     calls::each(origins, read.source, report, |input, report| {
         gather.input(&input, report, progress)
@@ -78,6 +80,8 @@ pub fn run(
         let missing = |text| propose::anew(text, &gather.present, origins, read.source);
         gather.present.check(window).map_err(missing)?;
     }
+    gather.rest();
+    report.placed(gather.methods);
     let run = gather.finish();
     run.net.note_hidden(report);
     Ok(run)
@@ -105,6 +109,7 @@ struct Gather<'o> {
     tflops: Vec<f64>,
     start_counts: bool,
     without_steps: u64,
+    methods: Methods,
 }
 
 impl Gather<'_> {
@@ -125,6 +130,7 @@ impl Gather<'_> {
         let options = self.tally_options;
         let (tally, sides) = (&mut self.tally, &mut self.sides);
         let (net, tuning) = (&mut self.net, &mut self.tuning);
+        let steps = &self.read.timeline;
         let log = log::read(
             input,
             &self.read.log,
@@ -139,7 +145,7 @@ impl Gather<'_> {
                     line: part.line,
                 };
                 sides.add(heard, part.to, from, part.merged);
-                tally.merge(calls, part.gap, part.to, part.joined);
+                tally.merge(part.with(calls), steps);
                 net.add(part.with(own.net));
                 tuning.add(part.with(own.tuning));
                 Ok(())
@@ -149,7 +155,10 @@ impl Gather<'_> {
         if log.account.lines == 0 {
             calls::no_calls(&input.name(), 0, report);
         }
-        let timeline = timeline::resolve(&log.marks, &log.begins, &self.read.timeline);
+        let timeline = log.timeline(&self.read.timeline);
+        let methods = self.tally.place(&timeline, &self.merged, |_| true);
+        self.methods.add(methods);
+        self.without_steps = self.without_steps.saturating_add(methods.without);
         self.trainers
             .extend(timeline.trainer.map(|trainer| trainer.name()));
         self.present.add(&timeline);
@@ -157,10 +166,16 @@ impl Gather<'_> {
         self.steps = self.steps.max(steps.fold(0, u64::saturating_add));
         self.values(&log, input, report);
         self.stepped(&timeline);
-        if timeline.steps.is_empty() {
-            self.without_steps = self.without_steps.saturating_add(log.account.calls);
-        }
         Ok(())
+    }
+
+    /// All inputs are read: counts the calls that were held until now.
+    fn rest(&mut self) {
+        if let Some((timeline, methods)) = self.tally.rest(&self.merged, |_, _| true) {
+            self.methods.add(methods);
+            self.without_steps = self.without_steps.saturating_add(methods.without);
+            self.stepped(&timeline);
+        }
     }
 
     /// What the step lines print.
@@ -170,7 +185,7 @@ impl Gather<'_> {
             as_printed: true,
             ..self.read.timeline.clone()
         };
-        let timeline = timeline::resolve(&log.marks, &log.begins, &as_printed);
+        let timeline = log.timeline(&as_printed);
         calls::stamps(&input.name(), &timeline, report);
         let inside = |step: &&timeline::Step| self.window.is_none_or(|w| w.contains(step.step));
         for step in timeline.steps.iter().filter(inside) {

@@ -15,13 +15,14 @@ pub(super) fn counted(
     marker: Marker,
 ) -> (Vec<u32>, bool) {
     let steps = &timeline.steps;
-    let segment = |at: Option<usize>| at.and_then(|at| steps.get(at)).map(|s| s.segment);
-    let is_edge = |at: usize| {
-        let own = Some(steps[at].segment);
-        match marker {
-            Marker::End => segment(at.checked_sub(1)) != own,
-            Marker::Start => segment(Some(at + 1)) != own,
-        }
+    // The steps of several inputs may follow each other.
+    let goes_on = |at: usize| {
+        let pair = steps.get(at..at + 2);
+        pair.is_some_and(|pair| pair[0].segment == pair[1].segment && pair[0].step < pair[1].step)
+    };
+    let is_edge = |at: usize| match marker {
+        Marker::End => !at.checked_sub(1).is_some_and(goes_on),
+        Marker::Start => !goes_on(at),
     };
     let told = |at: &usize| !timeline.is_only_announced(*at as u32);
     let of = |wanted: &dyn Fn(usize) -> bool| -> Vec<u32> {

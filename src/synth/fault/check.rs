@@ -14,6 +14,11 @@ impl Options {
             return Ok(());
         };
         let name = fault.kind.name();
+        if fault.kind.needs_lead() && self.lead.is_none() {
+            return refuse(format!(
+                "{name} needs ranks that go on until nothing can: --lead"
+            ));
+        }
         if self.restart_at.is_some() || self.size.is_some() {
             return refuse(format!("{name} goes with neither --restart-at nor --size"));
         }
@@ -84,7 +89,10 @@ impl Options {
             return Ok(());
         };
         // Ranks that can still go on would come to it, some before others.
-        if let Some(every) = self.eval_every.filter(|_| plan.hangs && !fault.kind.ends()) {
+        if let Some(every) = self
+            .eval_every
+            .filter(|_| plan.hangs && !fault.kind.ends() && self.lead.is_none())
+        {
             let last = self.first() + self.steps - 1;
             let done = plan.step + 1 - self.trainer.first_number();
             let next = plan.step + (every - done % every) % every;

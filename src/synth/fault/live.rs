@@ -7,7 +7,7 @@ use crate::synth::fault::row::{CallSaid, FaultRow, LastCall};
 use crate::synth::fault::{FaultKind, Plan, Watch, watchdog};
 use crate::synth::init::Said;
 use crate::synth::job::Job;
-use crate::synth::options::{Layout, Nccl, Trainer};
+use crate::synth::options::{Layout, Nccl, Options, Trainer};
 use crate::synth::run::Run;
 use crate::synth::stretch::Cursor;
 use crate::synth::writer::file_name;
@@ -52,7 +52,7 @@ impl Run<'_> {
                 watch,
                 &self.mixer.job,
                 &self.mixer.truth.communicators,
-                self.options.layout,
+                self.options,
                 course == Course::Hangs,
             ));
         }
@@ -80,7 +80,7 @@ impl Run<'_> {
             let rank = m.active[at];
             let mut over = Vec::new();
             for _ in 0..=m.rng.below(4) {
-                if !m.ready(&self.programs.train, rank) {
+                if !m.ready(&self.programs.train[rank], rank) {
                     m.active.swap_remove(at);
                     places.waits[rank] = true;
                     over.push(rank);
@@ -90,7 +90,9 @@ impl Run<'_> {
                 m.clock.advance(tick);
             }
             for made in m.watch.as_mut().map(Watch::news).unwrap_or_default() {
-                pending.push(made);
+                if pending.push(made) {
+                    pending.settle(rank);
+                }
             }
             if over.contains(&plan.rank) && plan.kind == FaultKind::Die {
                 self.closed(&job, plan.rank)?;
@@ -111,16 +113,27 @@ impl Run<'_> {
             && let Some(watch) = self.mixer.watch.take()
         {
             let alive = |rank| rank != plan.rank || plan.kind != FaultKind::Die;
-            let sayings = watchdog::sayings(self.options.seed, &job, &watch, &pending, alive);
-            for saying in sayings {
-                self.mixer.clock.advance(saying.after_us);
-                let text = saying.line(&self.mixer.clock);
-                self.print(saying.rank, &text, true)?;
-                self.mixer.truth.records.foreign += 1;
-            }
+            self.watchdog(&job, &watch, &pending, &alive)?;
             self.mixer.watch = Some(watch);
         }
         Ok(Course::Hangs)
+    }
+
+    /// PyTorch's watchdog speaks on the ranks that are alive.
+    pub(in crate::synth) fn watchdog(
+        &mut self,
+        job: &Job,
+        watch: &Watch,
+        pending: &Pending<'_>,
+        alive: &dyn Fn(usize) -> bool,
+    ) -> Result<()> {
+        for saying in watchdog::sayings(self.options.seed, job, watch, pending, alive) {
+            self.mixer.clock.advance(saying.after_us);
+            let text = saying.line(&self.mixer.clock);
+            self.print(saying.rank, &text, true)?;
+            self.mixer.truth.records.foreign += 1;
+        }
+        Ok(())
     }
 
     /// All calls of the rank's step have ended, and its host goes on.
@@ -149,7 +162,7 @@ impl Run<'_> {
 
     /// Its neighbours on the host see that a process is gone (`testdata/captured/ddp-die`;
     /// `src/proxy.cc`).
-    fn closed(&mut self, job: &Job, gone: usize) -> Result<()> {
+    pub(in crate::synth) fn closed(&mut self, job: &Job, gone: usize) -> Result<()> {
         if !self.options.init || !self.options.nccl.since(Nccl::V2_16) {
             return Ok(());
         }
@@ -177,12 +190,13 @@ fn said(call: &Call, count: u64) -> CallSaid {
     }
 }
 
-fn row(
+/// The fault, as the truth says it.
+pub(in crate::synth) fn row(
     plan: &Plan,
     watch: &Watch,
     job: &Job,
     communicators: &[crate::synth::rows::CommRow],
-    layout: Layout,
+    options: &Options,
     hangs: bool,
 ) -> FaultRow {
     let proc = &job.procs[plan.rank];
@@ -194,7 +208,17 @@ fn row(
         let row = communicators.get(proc.members[slot].comm);
         row.map(|row| row.comm_id.clone())
     };
-    let slot = plan.expected.slot;
+    let of_steps = plan.kind.of_steps();
+    // What is made beside the calls that should be takes no call's place.
+    let beside = matches!(
+        plan.kind,
+        FaultKind::Extra | FaultKind::Lone | FaultKind::Retry
+    );
+    let made_on = plan.made.map(|made| made.slot);
+    let slot = match made_on {
+        Some(slot) if beside => slot,
+        _ => plan.expected.slot,
+    };
     let line = match plan.made {
         Some(_) => watch.line,
         None => watch.last.map(|last| last.line),
@@ -205,15 +229,21 @@ fn row(
         host: proc.host.clone(),
         pid: Some(proc.pid),
         step: Some(plan.step),
-        comm_id: id(slot),
-        comm_kind: Some(job.comms[proc.members[slot].comm].kind.name()),
-        comm_rank: Some(proc.members[slot].rank),
-        seq: Some(watch.next(&plan.expected)),
-        expected: Some(said(&plan.expected, count(&plan.expected))),
+        comm_id: id(slot).filter(|_| !of_steps),
+        comm_kind: (!of_steps).then(|| job.comms[proc.members[slot].comm].kind.name()),
+        comm_rank: (!of_steps).then(|| proc.members[slot].rank),
+        seq: (!of_steps).then(|| watch.next(&plan.expected)),
+        expected: (!of_steps && !beside).then(|| said(&plan.expected, count(&plan.expected))),
         made: plan.made.map(|made| said(&made, count(&made))),
+        made_comm_id: made_on.filter(|&on| on != slot).and_then(id),
+        ranks: if of_steps {
+            plan.ranks(options)
+        } else {
+            Vec::new()
+        },
         fact: None,
         line,
-        file: (layout == Layout::PerRank).then(|| file_name(proc)),
+        file: (options.layout == Layout::PerRank).then(|| file_name(proc)),
         last_call: watch.last.filter(|_| plan.kind.ends()).and_then(|last| {
             Some(LastCall {
                 call: said(&last.call, last.count),

@@ -21,7 +21,8 @@ use crate::synth::options::named;
 use std::str::FromStr;
 
 pub(super) use host::{apply, connections, fact, lacks_nvls};
-pub(super) use live::Course;
+pub(super) use live::{Course, row};
+pub(super) use pending::Pending;
 pub(super) use plan::Plan;
 pub use row::{CallSaid, FactRow, FaultRow, LastCall};
 pub(super) use watch::Watch;
@@ -47,6 +48,30 @@ named! {
         Stall = "stall",
         /// A rank leaves out one Send or Recv of the pipeline.
         Recv = "recv",
+        /// A rank makes another operation in place of one.
+        Op = "op",
+        /// A rank makes one call twice.
+        Extra = "extra",
+        /// A rank makes a collective that no other rank makes.
+        Lone = "lone",
+        /// A rank makes one call on another of its communicators.
+        OtherGroup = "group",
+        /// A rank sends to another peer, or receives from another.
+        Peer = "peer",
+        /// A rank makes two neighbouring calls of two communicators in the other order.
+        Crossed = "crossed",
+        /// A rank begins a step again in its middle, as after running out of memory.
+        Retry = "retry",
+        /// A rank leaves out the rest of a step, as after a loss that is no number.
+        Rest = "rest",
+        /// The ranks of one copy of the model make one step more.
+        MoreSteps = "more-steps",
+        /// The ranks of one copy of the model make one step less.
+        FewerSteps = "fewer-steps",
+        /// The ranks of one copy of the model make no calls in one step, and print it.
+        SkipStep = "skip-step",
+        /// One rank makes the calls of a save that others do not.
+        LoneSave = "lone-save",
         /// A host uses sockets where others have InfiniBand.
         Sockets = "sockets",
         /// A host has no GPUDirect RDMA.
@@ -77,6 +102,10 @@ named! {
         Data = "data",
         /// Those among which experts are spread.
         Expert = "expert",
+        /// Those among which a sequence is spread.
+        Context = "context",
+        /// Those among which a copy of the model is sharded.
+        Shard = "shard",
     }
 }
 
@@ -89,6 +118,8 @@ impl Group {
             Group::Pipeline => "pp",
             Group::Data => "dp",
             Group::Expert => "ep",
+            Group::Context => "cp",
+            Group::Shard => "shard",
         }
     }
 }
@@ -96,7 +127,7 @@ impl Group {
 impl FaultKind {
     /// The fault is a call, or that calls end.
     pub(super) fn of_calls(self) -> bool {
-        self <= FaultKind::Recv
+        self < FaultKind::Sockets
     }
 
     /// The fault is a fact of a host.
@@ -104,8 +135,18 @@ impl FaultKind {
         !self.of_calls() && self != FaultKind::SlowInit
     }
 
+    /// It shows only where ranks go on until nothing can.
+    pub(super) fn needs_lead(self) -> bool {
+        self > FaultKind::Recv && self.of_calls()
+    }
+
+    /// Ranks make other stretches than others do.
+    pub(super) fn of_steps(self) -> bool {
+        self >= FaultKind::MoreSteps && self.of_calls()
+    }
+
     /// The rank makes no call from there on.
-    fn ends(self) -> bool {
+    pub(super) fn ends(self) -> bool {
         matches!(self, FaultKind::Die | FaultKind::Stall)
     }
 }

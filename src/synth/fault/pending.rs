@@ -49,7 +49,7 @@ type Meeting = Vec<(usize, Same, u128)>;
 
 /// The calls that run or wait.
 #[derive(Debug)]
-pub(super) struct Pending<'a> {
+pub(in crate::synth) struct Pending<'a> {
     job: &'a Job,
     streams: Vec<VecDeque<Work>>,
     group: Vec<Option<Work>>,
@@ -63,7 +63,7 @@ pub(super) struct Pending<'a> {
 
 impl<'a> Pending<'a> {
     /// Nothing runs.
-    pub(super) fn new(job: &'a Job) -> Self {
+    pub(in crate::synth) fn new(job: &'a Job) -> Self {
         let ranks = job.procs.len();
         Self {
             job,
@@ -77,8 +77,8 @@ impl<'a> Pending<'a> {
         }
     }
 
-    /// A rank makes a call.
-    pub(super) fn push(&mut self, made: Made) {
+    /// A rank makes a call; true where its first work is to [`Pending::begin`] now.
+    pub(in crate::synth) fn push(&mut self, made: Made) -> bool {
         let Made {
             rank,
             call,
@@ -121,15 +121,14 @@ impl<'a> Pending<'a> {
             }
         }
         if call.more {
-            return;
+            return false;
         }
-        if let Some(mut work) = self.group[rank].take() {
-            work.left = work.parts.len();
-            self.streams[rank].push_back(work);
-            if self.streams[rank].len() == 1 {
-                self.start(rank);
-            }
-        }
+        let Some(mut work) = self.group[rank].take() else {
+            return false;
+        };
+        work.left = work.parts.len();
+        self.streams[rank].push_back(work);
+        self.streams[rank].len() == 1
     }
 
     fn part(&mut self, rank: usize, made: &Made) -> Part {
@@ -161,33 +160,51 @@ impl<'a> Pending<'a> {
         part
     }
 
-    /// The first call of a rank begins to run, and what that lets end, ends.
-    fn start(&mut self, rank: usize) {
+    /// The first work of a rank begins to run, and what that lets end, ends at once.
+    pub(super) fn settle(&mut self, rank: usize) {
         let mut starting = vec![rank];
         while let Some(rank) = starting.pop() {
-            let Some(work) = self.streams[rank].front_mut() else {
-                continue;
-            };
-            let mut ended = Vec::new();
-            for part in std::mem::take(&mut work.parts) {
-                self.meet(rank, part, &mut ended);
-            }
-            for rank in ended {
-                let stream = &mut self.streams[rank];
-                let Some(work) = stream.front_mut() else {
-                    continue;
-                };
-                work.left -= 1;
-                if work.left == 0 {
-                    stream.pop_front();
-                    if stream.is_empty() {
-                        self.emptied.push(rank);
-                    } else {
-                        starting.push(rank);
-                    }
+            for rank in self.begin(rank) {
+                if self.end(rank) {
+                    starting.push(rank);
+                } else {
+                    self.emptied.push(rank);
                 }
             }
         }
+    }
+
+    /// The first work of a rank begins to run; the ranks whose first work has met all it needs.
+    pub(in crate::synth) fn begin(&mut self, rank: usize) -> Vec<usize> {
+        let mut met = Vec::new();
+        let Some(work) = self.streams[rank].front_mut() else {
+            return met;
+        };
+        for part in std::mem::take(&mut work.parts) {
+            self.meet(rank, part, &mut met);
+        }
+        met.retain(|&rank| {
+            self.streams[rank].front_mut().is_some_and(|work| {
+                work.left -= 1;
+                work.left == 0
+            })
+        });
+        met
+    }
+
+    /// The first work of a rank has ended; true where the next is to begin.
+    pub(in crate::synth) fn end(&mut self, rank: usize) -> bool {
+        self.streams[rank].pop_front();
+        !self.streams[rank].is_empty()
+    }
+
+    /// The process is gone, and what it handed over with it.
+    pub(in crate::synth) fn gone(&mut self, rank: usize) {
+        self.streams[rank].clear();
+        for meeting in self.meetings.values_mut() {
+            meeting.retain(|(member, ..)| *member != rank);
+        }
+        self.pairs.retain(|_, waiting| *waiting != rank);
     }
 
     /// A part of a rank's call runs; whose parts this lets end.
@@ -232,7 +249,7 @@ impl<'a> Pending<'a> {
     }
 
     /// No call of the rank runs.
-    pub(super) fn idle(&self, rank: usize) -> bool {
+    pub(in crate::synth) fn idle(&self, rank: usize) -> bool {
         self.streams[rank].is_empty()
     }
 

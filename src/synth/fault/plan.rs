@@ -5,7 +5,7 @@ use crate::synth::call::{Call, Count, Dtype, Op};
 use crate::synth::cells::Cells;
 use crate::synth::fault::{Fault, FaultKind, refuse};
 use crate::synth::job::Job;
-use crate::synth::options::Options;
+use crate::synth::options::{Options, Strategy};
 use crate::synth::rng::hash;
 use crate::synth::schedule::{Stretch, program};
 use crate::synth::trainer::Printer;
@@ -17,7 +17,7 @@ pub(super) const ONE_LINE: u128 = 8;
 /// A wrong call, or a missing one.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::synth) struct Plan {
-    pub(super) kind: FaultKind,
+    pub(in crate::synth) kind: FaultKind,
     /// The rank in the job.
     pub(in crate::synth) rank: usize,
     /// In the trainer's numbers.
@@ -52,15 +52,34 @@ impl Plan {
                 calls.remove(self.at);
             }
             FaultKind::Die | FaultKind::Stall => calls.truncate(self.at),
-            FaultKind::Order => calls.swap(self.at, self.with),
+            FaultKind::Order | FaultKind::Crossed => calls.swap(self.at, self.with),
+            FaultKind::Extra => calls.insert(self.at, self.expected),
+            FaultKind::Retry => {
+                let again = calls[..=self.at].to_vec();
+                calls.splice(0..0, again);
+            }
+            FaultKind::Rest => calls.truncate(self.at),
             _ => {
                 if let (Some(mut made), Count::Fixed(count)) = (self.made, self.count()) {
                     let comm = job.procs[self.rank].members[made.slot].comm;
                     made.cell = cells.intern(made.op, made.dtype, count, job.comms[comm].kind);
-                    calls[self.at] = made;
+                    if self.kind == FaultKind::Lone {
+                        calls.insert(self.at, made);
+                    } else {
+                        calls[self.at] = made;
+                    }
                 }
             }
         }
+    }
+
+    /// The ranks that make another number of steps: those that share their data with the rank of
+    /// the fault.
+    pub(in crate::synth) fn ranks(&self, options: &Options) -> Vec<usize> {
+        let data = |rank: usize| rank / options.tp % options.copies() / options.cp;
+        let alone = self.kind == FaultKind::LoneSave || options.strategy == Strategy::Server;
+        let same = |rank: &usize| *rank == self.rank || (!alone && data(*rank) == data(self.rank));
+        (0..options.ranks).filter(same).collect()
     }
 
     fn count(&self) -> Count {
@@ -98,6 +117,18 @@ fn other_type(dtype: Dtype) -> Dtype {
     }
 }
 
+/// What stands in for an operation: another that takes the same arguments.
+fn other_op(op: Op) -> Option<Op> {
+    match op {
+        Op::AllReduce => Some(Op::Broadcast),
+        Op::AllGather => Some(Op::ReduceScatter),
+        Op::ReduceScatter => Some(Op::AllGather),
+        Op::Broadcast => Some(Op::AllReduce),
+        Op::Reduce => Some(Op::AllReduce),
+        _ => None,
+    }
+}
+
 struct Search<'a> {
     options: &'a Options,
     fault: Fault,
@@ -117,6 +148,10 @@ impl<'a> Search<'a> {
         // Some calls are made in every fourth step only.
         let steps = match fault.step {
             Some(step) => vec![step],
+            // Data ends where an epoch does: before an evaluation, or at the end.
+            None if matches!(fault.kind, FaultKind::MoreSteps | FaultKind::FewerSteps) => {
+                vec![evaluated.unwrap_or(last)]
+            }
             None => (0..4).map(|n| (middle + n).min(last)).collect(),
         };
         Self {
@@ -148,6 +183,12 @@ impl<'a> Search<'a> {
             FaultKind::Redop => "call with a reduction",
             FaultKind::Order => "pair of neighbouring calls that differ",
             FaultKind::Recv => "Send or Recv",
+            FaultKind::Crossed => {
+                "pair of neighbouring calls on two communicators that share ranks"
+            }
+            FaultKind::OtherGroup => "call that it could make on another communicator",
+            FaultKind::Peer => "Send or Recv among three or more",
+            FaultKind::Op => "call of which there is another kind",
             _ => "call",
         };
         refuse(format!(
@@ -160,12 +201,18 @@ impl<'a> Search<'a> {
     fn ranks(&self) -> impl Iterator<Item = usize> {
         let o = self.options;
         let printing = Printer::new(o, 0).rank();
+        // A step without calls shows where its line is printed.
+        let wanted = match self.fault.kind {
+            FaultKind::SkipStep => self.fault.rank.or(Some(printing)),
+            // The first rank is the one that mostly saves alone.
+            FaultKind::LoneSave => self.fault.rank.or(Some(0)),
+            _ => self.fault.rank,
+        };
         let start = (hash(o.seed, &[40]) % o.ranks as u64) as usize;
         let turn = move |i: usize| (start + i) % o.ranks;
         let shy = move |rank: &usize| *rank != 0 && *rank != printing;
         let quiet = (0..o.ranks).map(turn).filter(shy);
         let others = (0..o.ranks).map(turn).filter(move |rank| !shy(rank));
-        let wanted = self.fault.rank;
         let all = quiet.chain(others).filter(move |_| wanted.is_none());
         wanted.into_iter().chain(all)
     }
@@ -186,12 +233,19 @@ impl<'a> Search<'a> {
                 .collect();
             let fit: Vec<usize> = (0..mine.len())
                 .filter(|&n| self.fits(job, rank, &calls, &mine, n))
+                .take(if self.fault.kind.of_steps() {
+                    1
+                } else {
+                    usize::MAX
+                })
                 .collect();
             let drawn = hash(self.options.seed, &[41, step, rank as u64]) as usize;
             let n = match fit.len() {
                 0 => return None,
                 // In the middle of the step.
-                len if self.fault.kind.ends() => fit[len / 4 + drawn % (len / 2).max(1)],
+                len if self.fault.kind.ends() || self.fault.kind == FaultKind::Retry => {
+                    fit[len / 4 + drawn % (len / 2).max(1)]
+                }
                 len => fit[drawn % len],
             };
             let with = mine.get(n + 1).copied().unwrap_or(mine[n]);
@@ -203,8 +257,9 @@ impl<'a> Search<'a> {
     fn fits(&self, job: &Job, rank: usize, calls: &[Call], mine: &[usize], n: usize) -> bool {
         let call = &calls[mine[n]];
         let comm = &job.comms[job.procs[rank].members[call.slot].comm];
+        let kind = self.fault.kind;
         if comm.ranks.len() < 2
-            || call.task > 0
+            || (call.task > 0 && kind != FaultKind::Peer)
             || self
                 .fault
                 .comm
@@ -212,9 +267,11 @@ impl<'a> Search<'a> {
         {
             return false;
         }
-        let kind = self.fault.kind;
-        if kind.ends() {
-            return n > 0;
+        match kind {
+            _ if kind.ends() => return n > 0,
+            _ if kind.of_steps() => return true,
+            FaultKind::Peer => return paired(call) && comm.ranks.len() > 2,
+            _ => {}
         }
         if call.more || fixed(call).is_none() || paired(call) != (kind == FaultKind::Recv) {
             return false;
@@ -234,9 +291,37 @@ impl<'a> Search<'a> {
                     && fixed(next).is_some()
                     && (next.op != call.op || bytes(next) != bytes(call))
             }),
+            FaultKind::Crossed => mine.get(n + 1).is_some_and(|&next| {
+                let next = &calls[next];
+                next.slot != call.slot
+                    && next.task == 0
+                    && !next.more
+                    && !paired(next)
+                    && self.meet(job, rank, call.slot, next.slot)
+            }),
+            FaultKind::OtherGroup => self.other_group(job, rank, call).is_some(),
+            FaultKind::Op => other_op(call.op).is_some(),
+            FaultKind::Rest => n > 0,
             FaultKind::Skip => self.shows(calls, mine, n),
             _ => true,
         }
+    }
+
+    /// Two of a rank's communicators share another member: crossed, each waits for the other.
+    fn meet(&self, job: &Job, rank: usize, a: usize, b: usize) -> bool {
+        let members = |slot: usize| &job.comms[job.procs[rank].members[slot].comm].ranks;
+        let shared = members(a).iter().filter(|r| members(b).contains(r));
+        shared.count() > 1
+    }
+
+    /// Another communicator of the rank, of several ranks.
+    fn other_group(&self, job: &Job, rank: usize, call: &Call) -> Option<usize> {
+        let members = &job.procs[rank].members;
+        let mine = &job.comms[members[call.slot].comm].ranks;
+        (0..members.len()).find(|&slot| {
+            let ranks = &job.comms[members[slot].comm].ranks;
+            ranks.len() > 1 && ranks != mine
+        })
     }
 
     /// The next call on the communicator is another one: what is missing can be told.
@@ -294,7 +379,29 @@ impl<'a> Search<'a> {
                     member.rank
                 };
             }),
-            FaultKind::Order => Some(calls[with]),
+            FaultKind::Order | FaultKind::Crossed => Some(calls[with]),
+            FaultKind::Op => change(&|call| call.op = other_op(call.op).unwrap_or(call.op)),
+            FaultKind::Extra => Some(expected),
+            // A barrier, or a look at something, that only one rank comes to.
+            FaultKind::Lone => change(&|call| {
+                (call.op, call.dtype, call.redop) = (Op::AllReduce, Dtype::Int64, 0);
+                (call.count, call.root) = (Count::Fixed(3), 0);
+            }),
+            FaultKind::OtherGroup => self.other_group(job, rank, &expected).and_then(|slot| {
+                change(&|call| {
+                    let ranks = job.comms[job.procs[rank].members[slot].comm].ranks.len();
+                    (call.slot, call.root) = (slot, call.root.min(ranks - 1));
+                })
+            }),
+            FaultKind::Peer => change(&|call| {
+                let n = job.comms[member.comm].ranks.len();
+                let next = (call.root + 1) % n;
+                call.root = if next == member.rank {
+                    (next + 1) % n
+                } else {
+                    next
+                };
+            }),
             _ => None,
         };
         let hangs = match (kind, &made) {

@@ -28,6 +28,12 @@ pub struct FaultRow {
     pub expected: Option<CallSaid>,
     /// The call made in its place; null where it is missing.
     pub made: Option<CallSaid>,
+    /// Where it was made, if on another communicator.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub made_comm_id: Option<String>,
+    /// The ranks that make another number of steps.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ranks: Vec<usize>,
     /// The fact of the host, or the phase of the initialisation.
     pub fact: Option<FactRow>,
     /// The first line that is wrong, from 1; of a missing call, the rank's last call before it.

@@ -17,6 +17,13 @@ pub(in crate::synth) struct Made {
     pub(super) work: u64,
 }
 
+impl Made {
+    /// With it the work is handed over; a group is, with its last call.
+    pub(in crate::synth) fn is_last(&self) -> bool {
+        !self.call.more
+    }
+}
+
 /// The rank's last call before its fault.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Last {
@@ -43,7 +50,7 @@ pub(in crate::synth) struct Watch {
     /// The step of the fault is behind.
     pub(in crate::synth) over: bool,
     /// Calls are to be handed on.
-    pub(super) live: bool,
+    pub(in crate::synth) live: bool,
     news: Vec<Made>,
     /// Calls of the rank before the fault.
     made: FxHashMap<Series, u64>,
@@ -55,12 +62,13 @@ pub(in crate::synth) struct Watch {
 }
 
 impl Watch {
-    pub(in crate::synth) fn new(plan: &Plan) -> Self {
+    /// Without a wrong call there is nothing to look out for.
+    pub(in crate::synth) fn new(plan: Option<&Plan>) -> Self {
         Self {
-            rank: plan.rank,
-            step: plan.step,
-            at: plan.at,
-            over: false,
+            rank: plan.map_or(usize::MAX, |plan| plan.rank),
+            step: plan.map_or(0, |plan| plan.step),
+            at: plan.map_or(0, |plan| plan.at),
+            over: plan.is_none(),
             live: false,
             news: Vec::new(),
             made: FxHashMap::default(),
@@ -113,7 +121,7 @@ impl Watch {
     }
 
     /// The calls made since the last time.
-    pub(super) fn news(&mut self) -> Vec<Made> {
+    pub(in crate::synth) fn news(&mut self) -> Vec<Made> {
         std::mem::take(&mut self.news)
     }
 

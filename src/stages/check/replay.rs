@@ -1,0 +1,297 @@
+//! The ranks' collectives let meet: a collective is done when all its members come to it.
+//!
+//! A healthy job's collectives have one order that every rank keeps, whatever communicators they
+//! are on. So wherever a log of it ends, and however far each rank was, letting the calls meet ends
+//! only at ranks that have no further call: the others wait for those. Where ranks are left that
+//! wait for each other in a circle, or come to one collective with different calls, no such order
+//! exists: that is a deadlock, or a mismatch, and the first of its kind, for all that is done before
+//! was met.
+//!
+//! Sends and receives are left out: they are made ahead, in groups, and in any order.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::BTreeMap;
+
+/// A collective: the communicator and the number of the call on it.
+pub(crate) type Event = (u32, u64);
+
+/// A rank's call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Step {
+    /// The collective.
+    pub(crate) event: Event,
+    /// What all members must agree on.
+    pub(crate) mark: u64,
+}
+
+/// Ranks that wait for each other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Circle {
+    /// The collectives, and which ranks wait in each: the place of their call in their program.
+    pub(crate) waits: BTreeMap<Event, Vec<(u32, usize)>>,
+    /// All members of all these collectives made them, in whatever order.
+    pub(crate) is_made: bool,
+}
+
+/// Where the ranks come to, and what keeps them there.
+#[derive(Debug, Default)]
+pub(crate) struct Stuck {
+    /// Collectives to which the members came with different calls.
+    pub(crate) different: FxHashSet<Event>,
+    /// Circles, in the order in which they were come to. Where all calls were made, the ranks may
+    /// have gone on, and were let go on.
+    pub(crate) circles: Vec<Circle>,
+    /// How far each rank came in its program.
+    pub(crate) at: Vec<usize>,
+}
+
+/// How often ranks may be let out of a circle: those that are in one again and again use their
+/// communicators in no order.
+const LET_OUT: usize = 256;
+
+/// What is to meet.
+pub(crate) struct Replay<'a> {
+    /// The members of each communicator, by number of their program.
+    pub(crate) members: &'a [Vec<u32>],
+    /// Each rank's collectives in order.
+    pub(crate) programs: &'a [Vec<Step>],
+}
+
+/// How far it is.
+struct Run<'a> {
+    job: &'a Replay<'a>,
+    stuck: Stuck,
+    /// Who is at a collective that is not done.
+    here: FxHashMap<Event, Vec<u32>>,
+    /// Collectives that nobody waits in any more.
+    open: FxHashSet<Event>,
+}
+
+impl Replay<'_> {
+    /// Lets all calls meet that do.
+    pub(crate) fn run(&self) -> Stuck {
+        let at = vec![0; self.programs.len()];
+        let mut run = Run {
+            job: self,
+            stuck: Stuck {
+                at,
+                ..Stuck::default()
+            },
+            here: FxHashMap::default(),
+            open: FxHashSet::default(),
+        };
+        let all = 0..u32::try_from(self.programs.len()).unwrap_or(u32::MAX);
+        run.go(all.collect());
+        for _ in 0..LET_OUT {
+            let circles = run.circles();
+            let mut free = Vec::new();
+            for circle in circles {
+                if circle.is_made {
+                    free.extend(circle.waits.keys().copied());
+                }
+                if !run.stuck.circles.contains(&circle) {
+                    run.stuck.circles.push(circle);
+                }
+            }
+            if free.is_empty() {
+                break;
+            }
+            run.let_out(&free);
+        }
+        run.stuck
+    }
+
+    fn step(&self, rank: u32, at: usize) -> Option<&Step> {
+        self.programs.get(rank as usize)?.get(at)
+    }
+}
+
+impl Run<'_> {
+    fn head(&self, rank: u32) -> Option<&Step> {
+        self.job.step(rank, self.stuck.at[rank as usize])
+    }
+
+    /// Lets these ranks, and whom they meet, go as far as they can.
+    fn go(&mut self, mut ranks: Vec<u32>) {
+        while let Some(rank) = ranks.pop() {
+            let Some(&Step { event, .. }) = self.head(rank) else {
+                continue;
+            };
+            if self.open.contains(&event) {
+                self.stuck.at[rank as usize] += 1;
+                ranks.push(rank);
+                continue;
+            }
+            let here = self.here.entry(event).or_default();
+            here.push(rank);
+            let members = self.job.members.get(event.0 as usize).map_or(0, Vec::len);
+            if here.len() < members {
+                continue;
+            }
+            let marks: Vec<Option<u64>> = here
+                .iter()
+                .map(|&rank| self.job.step(rank, self.stuck.at[rank as usize]))
+                .map(|step| step.map(|step| step.mark))
+                .collect();
+            if marks.iter().any(|mark| *mark != marks[0]) {
+                self.stuck.different.insert(event);
+                continue;
+            }
+            for rank in self.here.remove(&event).unwrap_or_default() {
+                self.stuck.at[rank as usize] += 1;
+                ranks.push(rank);
+            }
+        }
+    }
+
+    /// Nobody waits in these collectives.
+    fn let_out(&mut self, events: &[Event]) {
+        let mut ranks = Vec::new();
+        for event in events {
+            self.open.insert(*event);
+            for rank in self.here.remove(event).unwrap_or_default() {
+                self.stuck.at[rank as usize] += 1;
+                ranks.push(rank);
+            }
+        }
+        self.go(ranks);
+    }
+
+    /// The collectives in which ranks wait that wait for each other, those that hang together.
+    fn circles(&self) -> Vec<Circle> {
+        // Which other collectives keep a collective's members.
+        let mut kept: BTreeMap<Event, Vec<Event>> = BTreeMap::new();
+        for &event in self.here.keys() {
+            if self.stuck.different.contains(&event) {
+                continue;
+            }
+            let members = self.job.members.get(event.0 as usize);
+            let heads = members.into_iter().flatten().filter_map(|&m| self.head(m));
+            let mut by: Vec<Event> = heads.map(|step| step.event).collect();
+            by.retain(|other| *other != event && !self.stuck.different.contains(other));
+            by.sort_unstable();
+            by.dedup();
+            kept.insert(event, by);
+        }
+        // What is kept by none of the rest, or keeps none, is in no circle.
+        loop {
+            let keeps: FxHashSet<Event> = kept.values().flatten().copied().collect();
+            let before = kept.len();
+            kept.retain(|event, by| !by.is_empty() && keeps.contains(event));
+            let rest: FxHashSet<Event> = kept.keys().copied().collect();
+            for by in kept.values_mut() {
+                by.retain(|event| rest.contains(event));
+            }
+            if kept.len() == before && kept.values().all(|by| !by.is_empty()) {
+                break;
+            }
+        }
+        let mut circles = Vec::new();
+        while let Some(&first) = kept.keys().next() {
+            let mut those = vec![first];
+            let mut next = 0;
+            while let Some(&event) = those.get(next) {
+                next += 1;
+                let by = kept.get(&event).cloned().unwrap_or_default();
+                let keeps = kept.iter().filter(|(_, by)| by.contains(&event));
+                let keeps: Vec<Event> = keeps.map(|(&other, _)| other).collect();
+                for other in by.into_iter().chain(keeps) {
+                    if !those.contains(&other) {
+                        those.push(other);
+                    }
+                }
+            }
+            those.iter().for_each(|event| drop(kept.remove(event)));
+            circles.push(self.circle(&those));
+        }
+        circles
+    }
+
+    fn circle(&self, events: &[Event]) -> Circle {
+        let at = |rank: &u32| (*rank, self.stuck.at[*rank as usize]);
+        let waits = events.iter().map(|event| {
+            let mut here: Vec<(u32, usize)> =
+                self.here.get(event).into_iter().flatten().map(at).collect();
+            here.sort_unstable();
+            (*event, here)
+        });
+        let made = |event: &Event| {
+            let members = self.job.members.get(event.0 as usize);
+            members.into_iter().flatten().all(|&rank| {
+                let rest = self.job.programs[rank as usize].get(self.stuck.at[rank as usize]..);
+                rest.into_iter().flatten().any(|step| step.event == *event)
+            })
+        };
+        Circle {
+            waits: waits.collect(),
+            is_made: events.iter().all(made),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn programs(all: &[&[(u32, u64)]]) -> Vec<Vec<Step>> {
+        let steps = |list: &&[(u32, u64)]| {
+            let mut next = [0; 4];
+            let step = |&(comm, mark): &(u32, u64)| {
+                let seq = next[comm as usize];
+                next[comm as usize] += 1;
+                let event = (comm, seq);
+                Step { event, mark }
+            };
+            list.iter().map(step).collect()
+        };
+        all.iter().map(steps).collect()
+    }
+
+    fn run(members: &[Vec<u32>], all: &[&[(u32, u64)]]) -> Stuck {
+        let programs = programs(all);
+        Replay {
+            members,
+            programs: &programs,
+        }
+        .run()
+    }
+
+    const A: (u32, u64) = (0, 1);
+    const B: (u32, u64) = (1, 1);
+
+    #[test]
+    fn a_log_that_ends_anywhere_has_no_circle() {
+        let members = [vec![0, 1, 2], vec![0, 1], vec![1, 2]];
+        let whole: [&[(u32, u64)]; 3] = [&[A, B, A, B], &[A, (2, 5), B, A, B], &[A, (2, 5), A]];
+        for ends in 0..5 * 6 * 4 {
+            let end = [ends % 5, ends / 5 % 6, ends / 30];
+            let cut: Vec<&[(u32, u64)]> = (0..3).map(|r| &whole[r][..end[r]]).collect();
+            let stuck = run(&members, &cut);
+            assert!(stuck.circles.is_empty() && stuck.different.is_empty());
+        }
+    }
+
+    #[test]
+    fn crossed_order_is_a_circle_whether_the_ranks_went_on_or_not() {
+        let members = [vec![0, 1, 2], vec![0, 1, 2]];
+        let stuck = run(&members, &[&[A, A, B], &[A, A, B], &[A, B, A]]);
+        let [circle] = &stuck.circles[..] else {
+            panic!("{stuck:?}");
+        };
+        assert!(circle.is_made);
+        assert_eq!(circle.waits[&(0, 1)], [(0, 1), (1, 1)]);
+        assert_eq!(circle.waits[&(1, 0)], [(2, 1)]);
+        assert_eq!(stuck.at, [3, 3, 3]);
+        let stuck = run(&members, &[&[A, A], &[A, A, B], &[A, B]]);
+        assert!(!stuck.circles[0].is_made);
+        assert_eq!(stuck.at, [1, 1, 1]);
+    }
+
+    #[test]
+    fn a_different_call_keeps_all_behind_it() {
+        let members = [vec![0, 1], vec![0, 1]];
+        let stuck = run(&members, &[&[A, A, B], &[A, (0, 2), A, B]]);
+        assert!(stuck.different.contains(&(0, 1)) && stuck.circles.is_empty());
+        assert_eq!(stuck.at, [1, 1]);
+    }
+}

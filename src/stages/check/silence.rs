@@ -1,0 +1,130 @@
+//! Where the calls of each job stand in a log that may have several: attempts of one, or jobs beside
+//! each other. Between files nothing is known of the order of lines.
+
+use crate::stages::communicators::{Found, Union};
+
+/// Processes that share communicators, directly or through others: a job, or one attempt of it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Jobs(Vec<u32>);
+
+impl Jobs {
+    /// The jobs of a log.
+    pub(crate) fn of(found: &Found) -> Jobs {
+        let mut union = Union::new(found.processes.len());
+        for communicator in &found.communicators {
+            let process = |&side: &usize| found.sides[side].process as usize;
+            let mut processes = communicator.sides.iter().map(process);
+            if let Some(first) = processes.next() {
+                processes.for_each(|process| union.join(first, process));
+            }
+        }
+        let jobs = (0..found.processes.len()).map(|process| union.root(process));
+        Jobs(
+            jobs.map(|job| u32::try_from(job).unwrap_or(u32::MAX))
+                .collect(),
+        )
+    }
+
+    /// The job of a process, named by its first one.
+    pub(crate) fn job(&self, process: u32) -> u32 {
+        self.0.get(process as usize).copied().unwrap_or(process)
+    }
+}
+
+/// One job's calls.
+#[derive(Debug, Clone, Copy, Default)]
+struct Clock {
+    /// How many calls it made.
+    calls: u64,
+    /// The one input that has its calls.
+    input: Option<u32>,
+    /// They are in several.
+    mixed: bool,
+    /// The first and the last call among all calls of the log.
+    span: (u64, u64),
+}
+
+/// The jobs' calls, as they are read again.
+#[derive(Debug, Default)]
+pub(crate) struct Silence {
+    jobs: Jobs,
+    /// By job.
+    clocks: Vec<Clock>,
+    /// All calls.
+    calls: u64,
+}
+
+impl Silence {
+    /// Nothing was read yet.
+    pub(crate) fn new(jobs: Jobs) -> Silence {
+        let n = jobs.0.len();
+        Silence {
+            jobs,
+            clocks: vec![Clock::default(); n],
+            calls: 0,
+        }
+    }
+
+    /// A process makes a call; in line order.
+    pub(crate) fn call(&mut self, process: u32, input: u32) {
+        let job = self.jobs.job(process) as usize;
+        let Some(clock) = self.clocks.get_mut(job) else {
+            return;
+        };
+        if clock.calls == 0 {
+            clock.span.0 = self.calls;
+        }
+        clock.mixed |= clock.input.is_some_and(|known| known != input);
+        clock.input = Some(input);
+        clock.calls += 1;
+        clock.span.1 = self.calls;
+        self.calls += 1;
+    }
+
+    /// The job of a process.
+    pub(crate) fn job(&self, process: u32) -> u32 {
+        self.jobs.job(process)
+    }
+
+    fn clock(&self, job: u32) -> Option<&Clock> {
+        self.clocks.get(job as usize)
+    }
+
+    /// True where the order of a job's calls is known.
+    pub(crate) fn is_ordered(&self, job: u32) -> bool {
+        self.clock(job).is_some_and(|clock| !clock.mixed)
+    }
+
+    /// True where all of a job's calls come before all of another's in one input: it was started
+    /// again.
+    pub(crate) fn is_before(&self, job: u32, next: u32) -> bool {
+        let (Some(a), Some(b)) = (self.clock(job), self.clock(next)) else {
+            return false;
+        };
+        let one = !a.mixed && !b.mixed && a.input == b.input;
+        one && a.calls > 0 && b.calls > 0 && a.span.1 < b.span.0
+    }
+
+    /// The jobs with calls.
+    pub(crate) fn jobs(&self) -> impl Iterator<Item = u32> {
+        let all = (0_u32..).zip(&self.clocks);
+        all.filter(|(_, clock)| clock.calls > 0).map(|(job, _)| job)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attempt_is_before_the_next() {
+        let mut all = Silence::new(Jobs(vec![0, 0, 2, 2]));
+        [0, 1, 0, 2, 3]
+            .iter()
+            .for_each(|&process| all.call(process, 0));
+        assert!(all.is_before(0, 2) && !all.is_before(2, 0));
+        assert_eq!(all.jobs().collect::<Vec<_>>(), [0, 2]);
+        all.call(0, 0);
+        assert!(!all.is_before(0, 2));
+    }
+}

@@ -1,0 +1,220 @@
+//! nccl-check on jobs that ended: who failed first by the lines around NCCL's, and jobs that nothing is
+//! wrong with.
+
+use crate::check::job;
+use crate::support::{Csv, Proc, data, feed, nemo, procs};
+use std::fmt::Write as _;
+
+/// What is not about how the log was written: `severity finding rank pid`.
+fn told(log: &str, more: &[&str]) -> Vec<String> {
+    let args = [&["-q", "--format", "csv"], more].concat();
+    let csv = Csv::of(&feed("nccl-check", &args, log).calm());
+    let field = |row: &[String], name: &str| csv.get(row, name).to_owned();
+    let row = |row: &Vec<String>| {
+        let names = ["severity", "finding", "rank", "pid"];
+        names
+            .map(|name| field(row, name))
+            .join(" ")
+            .trim()
+            .to_owned()
+    };
+    let rows = csv.rows.iter().map(row);
+    rows.filter(|row| !row.contains("last_calls") && !row.contains("watchdog_call"))
+        .collect()
+}
+
+/// What is wrong.
+fn wrong(log: &str) -> Vec<String> {
+    let mut told = told(log, &[]);
+    told.retain(|row| !row.starts_with("note"));
+    told
+}
+
+/// Four ranks that made `calls` calls each, one after the other; the last ones made some more.
+fn log(calls: usize, more: usize) -> String {
+    let four = procs(4);
+    let mut log = String::new();
+    // NCCL does not count here.
+    let mut put =
+        |line: String| writeln!(log, "{}", line.replace("opCount 2c", "opCount 0")).unwrap();
+    (0..)
+        .zip(&four)
+        .for_each(|(rank, p)| put(p.init(rank, 0xa1)));
+    for _ in 0..calls {
+        four.iter().for_each(|p| put(p.call("AllReduce", 64, 7)));
+    }
+    for _ in 0..more {
+        four[1..]
+            .iter()
+            .for_each(|p| put(p.call("AllReduce", 64, 7)));
+    }
+    log
+}
+
+fn pid(rank: usize) -> u64 {
+    let Proc { pid, .. } = procs(4)[rank];
+    pid.into()
+}
+
+#[test]
+fn a_log_that_ends_is_no_rank_that_stopped() {
+    assert_eq!(wrong(&log(60, 0)), [""; 0]);
+    // One call behind, as all logs end that were cut.
+    assert_eq!(wrong(&log(60, 1)), [""; 0]);
+    // For longer than ever before.
+    let stopped = log(60, 12);
+    assert_eq!(wrong(&stopped), [format!("error rank_behind 0 {}", pid(0))]);
+    assert_eq!(told(&stopped, &["--running"]), [""; 0]);
+}
+
+#[test]
+fn who_cancelled_a_job_is_a_note_and_accuses_nobody() {
+    let ends = [
+        (
+            "slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT 2026-02-03T04:05:06 DUE TO TIME LIMIT ***",
+            "note job_cancelled",
+        ),
+        (
+            "[rank0]: Traceback (most recent call last):\n[rank0]: KeyboardInterrupt",
+            "note job_interrupted",
+        ),
+        (
+            "W0203 x/api.py:9] Received Signals.SIGTERM death signal, shutting down workers",
+            "note job_cancelled",
+        ),
+    ];
+    for (end, note) in ends {
+        let log = format!("{}{end}\n", log(60, 1));
+        assert_eq!(told(&log, &[]), [note], "{end}");
+    }
+    // What is printed as the processes are taken down follows from it.
+    let head = "n1:10:10 [0]";
+    let after = format!(
+        "{}{}\n{head} misc/socket.cc:50 NCCL WARN socketProgress: Connection closed by remote peer n2<4>\n",
+        log(60, 1),
+        ends[0].0,
+    );
+    assert_eq!(wrong(&after), [""; 0]);
+}
+
+#[test]
+fn who_failed_first_is_named_and_the_others_only_follow() {
+    let raised = "\
+[rank2]: Traceback (most recent call last):
+[rank2]:   File \"train.py\", line 9, in <module>
+[rank2]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB
+[rank1]: Traceback (most recent call last):
+[rank1]: torch.distributed.DistBackendError: NCCL error in: x.cpp:9, remote process exited
+";
+    let report = |rank: usize, code: i32| {
+        format!(
+            "E0203 x/api.py:9] failed (exitcode: {code}) local_rank: {rank} (pid: {}) of binary: python\n",
+            pid(rank)
+        )
+    };
+    let summary = |rank: usize, code: i32| {
+        format!(
+            "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \nFailures:\n[1]:\n  \
+             host      : n1\n  rank      : 0 (local_rank: 0)\n  exitcode  : -15 (pid: {})\n\
+             Root Cause (first observed failure):\n[0]:\n  host      : n1\n  \
+             rank      : {rank} (local_rank: {rank})\n  exitcode  : {code} (pid: {})\n",
+            pid(0),
+            pid(rank),
+        )
+    };
+    let kernel = format!(
+        "[9.1] Out of memory: Killed process {} (python) total-vm:8kB\n",
+        pid(3)
+    );
+    let cases = [
+        (raised.to_owned(), "rank_exception", 2),
+        (raised.replace("[rank2]: ", "") + &report(2, 1), "rank_exception", 2),
+        (report(1, -9), "rank_killed", 1),
+        (report(3, -11), "rank_crashed", 3),
+        (summary(1, 7), "rank_exited", 1),
+        (kernel, "host_out_of_memory", 3),
+        (
+            "srun: error: n1: task 2: Killed\nsrun: error: n1: tasks 0-1,3: Terminated\n".to_owned(),
+            "rank_killed",
+            2,
+        ),
+        (
+            "mpirun noticed that process rank 3 with PID 0 on node n1 exited on signal 9 (Killed).\n"
+                .to_owned(),
+            "rank_killed",
+            3,
+        ),
+    ];
+    for (end, finding, rank) in cases {
+        let log = format!("{}{end}", log(60, 1));
+        let expected = format!("error {finding} {rank} {}", pid(rank));
+        assert_eq!(wrong(&log), [expected], "{end}");
+    }
+    // A handled exception: the job went on. Words of one without its traceback.
+    let handled = "Traceback (most recent call last):\nValueError: x\n";
+    let handled = format!("{}{handled}{}\n", log(60, 0), nemo(5));
+    assert_eq!(wrong(&handled), [""; 0]);
+    let words = format!("{}[rank2]: RuntimeError: x\n", log(60, 0));
+    assert_eq!(wrong(&words), [""; 0]);
+}
+
+#[test]
+fn the_only_rank_without_a_line_after_the_failure_is_dead() {
+    let watchdog = |rank: u32| {
+        format!(
+            "[rank{rank}]:[E203 02:07:08.4 ProcessGroupNCCL.cpp:607] [Rank {rank}] Watchdog caught \
+             collective operation timeout: WorkNCCL(SeqNum=61, OpType=ALLREDUCE, NumelIn=64, NumelOut=64, \
+             Timeout(ms)=600000) ran for 600060 milliseconds before timing out.\n"
+        )
+    };
+    // It is not the one that is furthest behind.
+    let other = "[rank0]:[E203 02:07:08.5 ProcessGroupNCCL.cpp:683] [Rank 0] Some NCCL operations have failed\n";
+    let lost = "ncclRemoteError: A call failed possibly due to a network error or a remote process exiting.\n";
+    let end = format!("{}{lost}{}{other}", watchdog(1), watchdog(3));
+    let log = format!("{}{end}", log(60, 1));
+    assert_eq!(wrong(&log), [format!("error dead_process 2 {}", pid(2))]);
+}
+
+#[test]
+fn jobs_that_were_killed_cut_or_started_again_are_left_in_peace() {
+    for folder in ["killed", "truncate", "restart", "sigkill", "none", "rotate"] {
+        for number in 1..7 {
+            for layout in [
+                "zero2", "zero3", "jax", "titan", "ddp", "fsdp", "vllm", "cp", "megatron",
+            ] {
+                let name = format!("jobs/healthy-{folder}-{number}-{layout}.log.zst");
+                let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/data/");
+                if !std::path::Path::new(path).join(&name).exists() {
+                    continue;
+                }
+                let log =
+                    zstd::decode_all(&std::fs::read(data(&name).unwrap()).unwrap()[..]).unwrap();
+                let lines: Vec<&[u8]> = log.split_inclusive(|&b| b == b'\n').collect();
+                for part in [8, 5, 3, 2, 1] {
+                    let cut = lines[..lines.len() / part].concat();
+                    let args = ["-q", "--format", "csv"];
+                    let csv = Csv::of(&feed("nccl-check", &args, cut).calm());
+                    let severity = csv.column("severity");
+                    assert!(
+                        severity.iter().all(|s| s == "note"),
+                        "{name}: {:?}",
+                        csv.rows
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_made_job_that_is_cut_is_left_in_peace() {
+    let Some(job) = job("--ranks 8 --tp 2 --pp 2", "--steps 8") else {
+        return;
+    };
+    let log = std::fs::read_to_string(&job.log).unwrap();
+    let lines: Vec<&str> = log.lines().collect();
+    for end in (lines.len() / 4..lines.len()).step_by(lines.len() / 16) {
+        let cut: String = lines[..end].iter().flat_map(|line| [line, "\n"]).collect();
+        assert_eq!(wrong(&cut), [""; 0], "{end} of {}", lines.len());
+    }
+}
