@@ -89,6 +89,12 @@ impl Placer {
                 break;
             }
         }
+        // Of a stretch that does not end nothing more can be told.
+        let endless = self.by_gap.iter().find(|(_, n)| **n >= 2 * self.held);
+        if let Some(gap) = endless.map(|(gap, _)| *gap) {
+            self.by_position.get_or_insert(ByPosition::Many);
+            self.let_go(gap, part, steps, &mut sink);
+        }
     }
 
     /// The gap at whose end there are more calls than may be held, if its line has come.
@@ -117,7 +123,8 @@ impl Placer {
         let marks = part.marks.get(..=gap as usize).unwrap_or(part.marks);
         let timeline = timeline::resolve(marks, &[], steps);
         let bounds = Bounds::of(&timeline);
-        let last = bounds.before_last(KEPT);
+        let is_endless = self.by_position == Some(ByPosition::Many);
+        let last = bounds.before_last(KEPT).filter(|_| !is_endless);
         self.by_position = self.by_position.or(timeline.by_position);
         // Too few lines for so many calls: their position is all there is.
         if last.is_none() {
@@ -204,6 +211,12 @@ impl Placer {
     /// All calls of the input, if none was let go: they are not placed here.
     pub fn held(self) -> Option<Streams> {
         self.met.is_none().then_some(self.streams)
+    }
+
+    /// How many calls are held.
+    #[cfg(test)]
+    pub(super) fn calls(&self) -> u64 {
+        self.streams.calls()
     }
 
     /// True if no call was let go.

@@ -134,6 +134,9 @@ impl Job {
             let part = log.add(scanned, &mut merged, &mut to, &mut joined);
             let (calls, part) = part.taken();
             placer.add(calls, &part, steps, &mut sink);
+            // Of a log without step lines no more is kept than its last chunk added.
+            let bound = 2 * held + bytes.len() as u64 / 64;
+            assert!(!self.ahead.is_empty() || placer.calls() <= bound);
             from = end;
         }
         log.end();
@@ -186,6 +189,16 @@ const WHOLE: u64 = 1 << 20;
 fn whole(job: &Job) -> (f64, Methods) {
     let (steps, methods) = job.placed(WHOLE, 1, 1 << 30, &timeline::Options::default());
     (job.right(&steps), methods)
+}
+
+#[test]
+fn a_log_without_step_lines_is_not_held() {
+    let job = Job {
+        ahead: Vec::new(),
+        ..Job::even(4, 40, 3)
+    };
+    let (_, methods) = job.placed(16, 1, 2000, &timeline::Options::default());
+    assert_eq!((methods.sequence, methods.order), (0, 0));
 }
 
 #[test]

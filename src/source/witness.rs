@@ -17,8 +17,8 @@ const CHANGED: &str = "the file was truncated, overwritten or replaced while it 
 const BLOCK: usize = 1 << 20;
 
 /// Of so many bytes one is looked at: all of a log that is written anew differs, and to look at
-/// more would cost more than a hundredth of the walk.
-const STRIDE: u64 = 256;
+/// more would cost more than some hundredths of the walk, as each is a line of the cache.
+const STRIDE: u64 = 1024;
 
 /// What the first pass over an input saw.
 #[derive(Debug)]
