@@ -91,9 +91,9 @@ fn read(bytes: &[u8], cuts: &[usize], long_only: bool) -> Given {
     // An INIT line that is glued to other text before its process's name is seen by itself is
     // known to be its process's only where the name comes in the same piece.
     let glued_init = bytes.split(|&b| b == b'\n').any(|line| {
-        let is_init = memchr::memmem::find(line, b" COMPLETE").is_some();
+        let is_init = memmem::find(line, b" COMPLETE").is_some();
         let is_first = line.starts_with(b"node0") || line.starts_with(b"2026-");
-        is_init && (!is_first || memchr::memmem::find_iter(line, b" NCCL ").count() > 1)
+        is_init && (!is_first || memmem::find_iter(line, b" NCCL ").count() > 1)
     });
     let ambiguous = glued_init || named().any(is_longer);
     // Who spoke may be known only now.
