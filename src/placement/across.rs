@@ -8,6 +8,7 @@
 use super::placer::HELD;
 use super::resolve::{Bounds, Cuts, Told, UNKNOWN, place_others};
 use super::streams::Streams;
+use super::what::What;
 use super::{Apart, Methods, Placement};
 use crate::origin::{Merged, Process};
 use crate::timeline::{Gap, Timeline};
@@ -377,15 +378,14 @@ impl Placed {
         placement.trimmed()
     }
 
-    /// Gives each call of a held input: its gap, its kind's number, its elements, and where its line
-    /// is if that was kept.
-    pub fn each(&self, input: u32, mut sink: impl FnMut(u32, u32, u64, Option<u64>)) {
+    /// Gives each call of a held input: its gap, what it is, and where its line is if that was kept.
+    pub fn each(&self, input: u32, mut sink: impl FnMut(u32, &What, Option<u64>)) {
         for (at, _, range, cuts) in self.pieces(input) {
             let mut from = range.start;
             for (gap, end) in cuts {
                 for number in from..range.start + end {
-                    if let Some((kind, count, place)) = self.streams.call(at, number) {
-                        sink(gap, kind, count, place);
+                    if let Some((what, place)) = self.streams.call(at, number) {
+                        sink(gap, what, place);
                     }
                 }
                 from = range.start + end;

@@ -1,9 +1,9 @@
 //! Thresholds: how many calls of each sequence were made up to each bound, and what they say of
 //! another rank's calls.
 
-use super::keys::{Keys, NO_KEY, content};
+use super::keys::{Keys, NO_KEY};
 use super::resolve::UNKNOWN;
-use super::streams::{Stream, Streams};
+use super::streams::Stream;
 
 /// What a placed rank's calls of one key tell.
 #[derive(Debug, Default)]
@@ -69,22 +69,13 @@ impl Thresholds {
 
     /// Takes in what a placed rank's calls tell of the keys of which nothing was told; `cuts` are
     /// (stretch, calls up to its end).
-    pub(super) fn tell(
-        &mut self,
-        stream: &Stream,
-        cuts: &[(u32, u32)],
-        streams: &Streams,
-        keys: &Keys,
-    ) {
+    pub(super) fn tell(&mut self, stream: &Stream, cuts: &[(u32, u32)], keys: &Keys) {
         let mut new: Vec<u32> = Vec::new();
         let mut from = 0;
         for &(stretch, end) in cuts {
             let range = from as usize..end as usize;
-            for (&kind, &count) in stream.kinds[range.clone()]
-                .iter()
-                .zip(&stream.counts[range])
-            {
-                let key = keys.of[kind as usize];
+            for &what in &stream.calls[range] {
+                let key = keys.of[what as usize];
                 let Some(slot) = self.told.get_mut(key as usize) else {
                     continue;
                 };
@@ -95,10 +86,7 @@ impl Thresholds {
                     continue;
                 }
                 let Some(told) = slot else { continue };
-                let is_collective = keys.is_collective[key as usize];
-                let kind = &streams.kinds[kind as usize];
-                told.contents
-                    .push(content(&streams.ops, kind, count, is_collective));
+                told.contents.push(keys.content[what as usize]);
                 let calls = told.contents.len() as u32;
                 match told.ends.last_mut() {
                     Some(last) if last.0 == stretch => last.1 = calls,
@@ -110,16 +98,10 @@ impl Thresholds {
     }
 
     /// Places a rank's calls by what is told.
-    pub(super) fn walk(
-        &self,
-        stream: &Stream,
-        streams: &Streams,
-        keys: &Keys,
-        scratch: &mut Scratch,
-    ) -> Anchored {
+    pub(super) fn walk(&self, stream: &Stream, keys: &Keys, scratch: &mut Scratch) -> Anchored {
         let mut wrong: Vec<u32> = Vec::new();
         loop {
-            let anchored = self.try_walk(stream, streams, keys, scratch, &wrong);
+            let anchored = self.try_walk(stream, keys, scratch, &wrong);
             let before = wrong.len();
             for key in scratch.used.drain(..) {
                 let at = std::mem::take(&mut scratch.at[key as usize]);
@@ -136,16 +118,14 @@ impl Thresholds {
     fn try_walk(
         &self,
         stream: &Stream,
-        streams: &Streams,
         keys: &Keys,
         scratch: &mut Scratch,
         wrong: &[u32],
     ) -> Anchored {
         scratch.at.resize(keys.len(), At::default());
         let mut anchored = Anchored::default();
-        let calls = stream.kinds.iter().zip(&stream.counts);
-        for (number, (&kind, &count)) in (0_u32..).zip(calls) {
-            let key = keys.of[kind as usize];
+        for (number, &what) in (0_u32..).zip(&stream.calls) {
+            let key = keys.of[what as usize];
             if key == NO_KEY {
                 continue;
             }
@@ -162,9 +142,7 @@ impl Thresholds {
                 continue;
             };
             at.compared += 1;
-            let kind = &streams.kinds[kind as usize];
-            let says = content(&streams.ops, kind, count, keys.is_collective[key as usize]);
-            at.differ += u32::from(says != said);
+            at.differ += u32::from(keys.content[what as usize] != said);
             while told.ends.get(at.end as usize).is_some_and(|e| e.1 <= seq) {
                 at.end += 1;
             }

@@ -4,6 +4,7 @@
 use super::keys::{Keys, looks};
 use super::resolve::UNKNOWN;
 use super::streams::{Stream, Streams};
+use super::what::What;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::ops::Range;
 
@@ -14,6 +15,9 @@ const REACH: usize = 4096;
 /// How often calls that look like this were made before and after a cut.
 #[derive(Debug, Default)]
 pub(super) struct Habits {
+    /// By what the calls are.
+    met: FxHashMap<u32, [u32; 2]>,
+    /// By what they look like.
     sides: FxHashMap<u64, [u32; 2]>,
 }
 
@@ -25,41 +29,44 @@ impl Habits {
         stream: &Stream,
         cuts: &[(u32, u32)],
         comms: &FxHashSet<u32>,
-        streams: &Streams,
         keys: &Keys,
     ) {
-        let ends_it = |kind: u32| {
-            let key = keys.of[kind as usize] as usize;
+        let ends_it = |what: u32| {
+            let key = keys.of[what as usize] as usize;
             keys.is_collective.get(key) == Some(&true) && comms.contains(&keys.comm[key])
         };
-        let len = stream.kinds.len();
+        let calls = &stream.calls;
         let inner = cuts
             .windows(2)
             .filter(|w| w[0].0 != UNKNOWN && w[1].0 != UNKNOWN);
         for pair in inner.take(CUTS) {
             let end = pair[0].1 as usize;
             let before = (end.saturating_sub(REACH)..end).rev();
-            for at in before.take_while(|&at| !ends_it(stream.kinds[at])) {
-                self.saw(stream, at, 0, streams);
+            for at in before.take_while(|&at| !ends_it(calls[at])) {
+                self.met.entry(calls[at]).or_default()[0] += 1;
             }
-            let after = end..len.min(end + REACH);
-            for at in after.take_while(|&at| !ends_it(stream.kinds[at])) {
-                self.saw(stream, at, 1, streams);
+            let after = end..calls.len().min(end + REACH);
+            for at in after.take_while(|&at| !ends_it(calls[at])) {
+                self.met.entry(calls[at]).or_default()[1] += 1;
             }
         }
     }
 
-    fn saw(&mut self, stream: &Stream, at: usize, side: usize, streams: &Streams) {
-        let kind = &streams.kinds[stream.kinds[at] as usize];
-        for look in looks(kind, stream.counts[at]) {
-            self.sides.entry(look).or_default()[side] += 1;
+    /// Nothing more is learned.
+    pub(super) fn learned(mut self, streams: &Streams) -> Habits {
+        for (what, [before, after]) in self.met.drain() {
+            for look in looks(&streams.whats()[what as usize]) {
+                let sides = self.sides.entry(look).or_default();
+                sides[0] += before;
+                sides[1] += after;
+            }
         }
+        self
     }
 
     /// How much a call belongs after a cut (above 0) or before it (below), in thousandths.
-    fn leaning(&self, stream: &Stream, at: usize, streams: &Streams) -> i64 {
-        let kind = &streams.kinds[stream.kinds[at] as usize];
-        let looks = looks(kind, stream.counts[at]);
+    fn leaning(&self, what: &What) -> i64 {
+        let looks = looks(what);
         let known = looks.iter().find_map(|look| self.sides.get(look));
         known.map_or(0, |&[before, after]| {
             let (before, after) = (i64::from(before), i64::from(after));
@@ -76,9 +83,9 @@ impl Habits {
         position: u32,
         streams: &Streams,
     ) -> (u32, bool) {
-        let leaning: Vec<i64> = (range.start..range.end)
-            .map(|at| self.leaning(stream, at as usize, streams))
-            .collect();
+        let calls = &stream.calls[range.start as usize..range.end as usize];
+        let leaning = |&what: &u32| self.leaning(&streams.whats()[what as usize]);
+        let leaning: Vec<i64> = calls.iter().map(leaning).collect();
         let told = leaning.iter().any(|&l| l != 0);
         // The cost of calls on the wrong side, and of those on the other side than their lines.
         let mut cost: i64 = leaning.iter().map(|&l| (-l).max(0)).sum();

@@ -1,6 +1,7 @@
 //! What two members' calls must have in common to be the same call.
 
-use super::streams::{Kind, Streams};
+use super::streams::Streams;
+use super::what::What;
 use crate::comm_id::CommId;
 use crate::origin::Merged;
 use crate::tally::Ops;
@@ -27,16 +28,18 @@ enum Key {
     },
 }
 
-/// The keys of all kinds of calls.
+/// The keys of all calls, and what there is to compare of them.
 #[derive(Debug, Default)]
 pub(super) struct Keys {
-    /// By kind.
+    /// By what a call is.
     pub(super) of: Vec<u32>,
+    /// By what a call is: what both sides say alike.
+    pub(super) content: Vec<u16>,
     /// By key: whether it is a communicator's collectives.
     pub(super) is_collective: Vec<bool>,
     /// By key: the communicator's number.
     pub(super) comm: Vec<u32>,
-    /// By kind: the communicator's number, where its id is known.
+    /// By what a call is: the communicator's number, where its id is known.
     pub(super) comm_of: Vec<Option<u32>>,
 }
 
@@ -45,16 +48,19 @@ impl Keys {
         let mut keys = Keys::default();
         let mut index: FxHashMap<Key, u32> = FxHashMap::default();
         let mut comms: FxHashMap<CommId, u32> = FxHashMap::default();
-        for kind in &streams.kinds {
-            let member = merged.origins.members.get(kind.member);
+        for what in streams.whats() {
+            let member = merged.origins.members.get(what.member);
             let identity = merged.identity_of(member);
             let id = identity.and_then(|i| i.comm_id);
             let number = comms.len() as u32;
             let comm = id.map(|id| *comms.entry(id).or_insert(number));
             keys.comm_of.push(comm);
             let key = comm.zip(identity).and_then(|(comm, identity)| {
-                key(&streams.ops, kind, comm, i64::from(identity.rank))
+                key(&streams.ops, what, comm, i64::from(identity.rank))
             });
+            let is_collective = matches!(key, Some(Key::Collectives(_)));
+            let content = content(&streams.ops, what, is_collective);
+            keys.content.push(content);
             let (Some(key), Some(comm)) = (key, comm) else {
                 keys.of.push(NO_KEY);
                 continue;
@@ -63,7 +69,7 @@ impl Keys {
             let at = *index.entry(key).or_insert(next);
             if at == next {
                 keys.comm.push(comm);
-                keys.is_collective.push(matches!(key, Key::Collectives(_)));
+                keys.is_collective.push(is_collective);
             }
             keys.of.push(at);
         }
@@ -76,10 +82,10 @@ impl Keys {
     }
 }
 
-fn key(ops: &Ops, kind: &Kind, comm: u32, rank: i64) -> Option<Key> {
-    let (from, to, sends) = match ops.name(kind.op) {
-        b"Send" => (rank, kind.root, true),
-        b"Recv" => (kind.root, rank, false),
+fn key(ops: &Ops, what: &What, comm: u32, rank: i64) -> Option<Key> {
+    let (from, to, sends) = match ops.name(what.op) {
+        b"Send" => (rank, what.root, true),
+        b"Recv" => (what.root, rank, false),
         // One side's alone: the other does not count them.
         b"PutSignal" | b"Signal" | b"WaitSignal" => return None,
         _ => return Some(Key::Collectives(comm)),
@@ -95,26 +101,26 @@ fn key(ops: &Ops, kind: &Kind, comm: u32, rank: i64) -> Option<Key> {
 pub(super) type Looks = [u64; 3];
 
 /// What a call looks like, whoever made it.
-pub(super) fn looks(kind: &Kind, count: u64) -> Looks {
+pub(super) fn looks(what: &What) -> Looks {
     const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
-    let op = (u64::from(kind.op) + 1).wrapping_mul(MIX);
-    let size = u64::from(kind.nranks.unwrap_or(0)) << 32 | u64::from(kind.datatype);
+    let op = (u64::from(what.op) + 1).wrapping_mul(MIX);
+    let size = u64::from(what.nranks.unwrap_or(0)) << 32 | u64::from(what.datatype);
     let class = (op ^ size).wrapping_mul(MIX).rotate_left(23) | 1;
-    let exact = (class ^ count).wrapping_mul(MIX).rotate_left(31) | 1;
+    let exact = (class ^ what.count).wrapping_mul(MIX).rotate_left(31) | 1;
     [exact, class, op | 1]
 }
 
 /// What both sides of a call say alike, short: operation, elements and datatype, of a message the
 /// last two.
-pub(super) fn content(ops: &Ops, kind: &Kind, count: u64, is_collective: bool) -> u16 {
+fn content(ops: &Ops, what: &What, is_collective: bool) -> u16 {
     const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
     let op = if is_collective {
-        let name = ops.name(kind.op);
+        let name = ops.name(what.op);
         let first = name.first().copied().unwrap_or(0);
         u64::from(first) << 8 | name.len() as u64
     } else {
         0
     };
-    let mixed = (count ^ op << 40 ^ u64::from(kind.datatype) << 56).wrapping_mul(MIX);
+    let mixed = (what.count ^ op << 40 ^ u64::from(what.datatype) << 56).wrapping_mul(MIX);
     (mixed >> 48) as u16
 }

@@ -31,13 +31,15 @@ mod printer;
 mod record;
 mod resolve;
 mod streams;
+mod what;
 
 use crate::report::counted;
 use crate::timeline::ByPosition;
 pub use across::{Across, Placed, Taken};
 pub use placer::Placer;
 pub use record::Recorder;
-pub use streams::{Kind, Streams};
+pub use streams::Streams;
+pub use what::What;
 
 /// How many calls were placed by which method.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

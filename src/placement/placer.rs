@@ -10,7 +10,7 @@ use crate::timeline::{self, ByPosition, Timeline};
 use rustc_hash::FxHashSet;
 use std::collections::BTreeMap;
 
-/// Calls that are held at a time: 12 bytes each. A log with fewer is placed as a whole.
+/// Calls that are held at a time: 4 bytes each, and what they are once. A log with fewer is placed as a whole.
 pub(super) const HELD: u64 = 4 << 20;
 
 /// Stretches before the last line that are held back when the oldest are let go: ranks may be so
@@ -90,8 +90,11 @@ impl Placer {
             }
         }
         // Of a stretch that does not end nothing more can be told.
-        let endless = self.by_gap.iter().find(|(_, n)| **n >= 2 * self.held);
-        if let Some(gap) = endless.map(|(gap, _)| *gap) {
+        let too_many = 2 * self.held;
+        let endless = || self.by_gap.iter().find(|(_, n)| **n >= too_many);
+        if self.streams.calls() >= too_many
+            && let Some(gap) = endless().map(|(gap, _)| *gap)
+        {
             self.by_position.get_or_insert(ByPosition::Many);
             self.let_go(gap, part, steps, &mut sink);
         }
@@ -99,6 +102,9 @@ impl Placer {
 
     /// The gap at whose end there are more calls than may be held, if its line has come.
     fn full(&self) -> Option<u32> {
+        if self.streams.calls() < self.held {
+            return None;
+        }
         let last = *self.by_gap.last_key_value()?.0;
         let mut sum = 0;
         self.by_gap
@@ -155,6 +161,7 @@ impl Placer {
             *self.by_gap.entry(gap).or_default() += n;
         }
         self.streams.append(later);
+        self.streams.forget();
     }
 
     fn place(&mut self, merged: &Merged, bounds: &Bounds) -> Placement {

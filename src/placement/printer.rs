@@ -84,11 +84,11 @@ fn prints_on_last(trainer: Option<Trainer>) -> bool {
 fn ranks(processes: &[u32], streams: &Streams, keys: &Keys, merged: &Merged) -> Vec<(u64, u32)> {
     let mut size_of: FxHashMap<u32, u32> = FxHashMap::default();
     let mut largest: FxHashMap<u32, (u32, u32)> = FxHashMap::default();
-    for (at, kind) in streams.kinds.iter().enumerate() {
+    for (at, what) in streams.whats().iter().enumerate() {
         if keys.comm_of[at].is_none() {
             continue;
         }
-        let member = merged.origins.members.get(kind.member);
+        let member = merged.origins.members.get(what.member);
         let process = merged.origins.places.get(member.place).process;
         if let Some(identity) = merged.identity_of(member) {
             let best = largest
@@ -117,12 +117,12 @@ fn ranks(processes: &[u32], streams: &Streams, keys: &Keys, merged: &Merged) -> 
 fn fit(stream: &Stream, bounds: &Bounds, streams: &Streams) -> i64 {
     let hash = |range: std::ops::Range<usize>, level: usize| {
         range.fold(range_seed(level), |hash, at| {
-            let kind = &streams.kinds[stream.kinds[at] as usize];
-            let look = looks(kind, stream.counts[at])[level];
+            let what = &streams.whats()[stream.calls[at] as usize];
+            let look = looks(what)[level];
             (hash.rotate_left(5) ^ look).wrapping_mul(0x517c_c1b7_2722_0a95)
         })
     };
-    let len = stream.kinds.len();
+    let len = stream.calls.len();
     let lines: Vec<usize> = bounds
         .lines()
         .take(LOOKED_AT)

@@ -1,21 +1,15 @@
 //! One chunk's calls as the walk meets them: short records by process, in line order.
 
-use super::streams::Kind;
+use super::what::{What, Whats};
 use crate::scan::{Call, Visit};
 use crate::tally::Ops;
-use rustc_hash::FxHashMap;
-
-/// Kinds that are found again without a hash table; a power of two.
-const RECENT: usize = 1024;
 
 /// A chunk's calls by process.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Recorder {
     pub(super) ops: Ops,
-    /// The kinds of calls met, by number; members and operations as the chunk numbers them.
-    pub(super) kinds: Vec<Kind>,
-    index: FxHashMap<Kind, u32>,
-    recent: Vec<u32>,
+    /// What was met; members and operations as the chunk numbers them.
+    pub(super) whats: Whats,
     /// By the chunk's process.
     pub(super) lists: Vec<List>,
     touched: Vec<u32>,
@@ -29,31 +23,13 @@ pub struct Recorder {
 /// One process's calls in a chunk, in line order.
 #[derive(Debug, Default)]
 pub(super) struct List {
-    /// The number of each call's kind.
-    pub(super) kinds: Vec<u32>,
-    /// Each call's elements.
-    pub(super) counts: Vec<u64>,
+    /// What each call is, by number.
+    pub(super) calls: Vec<u32>,
     /// Where each call is in the input, if that is wanted.
     pub(super) at: Vec<u64>,
     /// (gap, calls up to its end), of gaps with calls.
     pub(super) ends: Vec<(u32, u32)>,
     is_touched: bool,
-}
-
-impl Default for Recorder {
-    fn default() -> Self {
-        Recorder {
-            ops: Ops::default(),
-            kinds: Vec::new(),
-            index: FxHashMap::default(),
-            recent: vec![u32::MAX; RECENT],
-            lists: Vec::new(),
-            touched: Vec::new(),
-            lines: false,
-            gap: 0,
-            slots: Vec::new(),
-        }
-    }
 }
 
 impl Recorder {
@@ -65,22 +41,11 @@ impl Recorder {
         }
     }
 
-    #[cold]
-    fn find(&mut self, kind: Kind, place: usize) -> u32 {
-        let next = self.kinds.len() as u32;
-        let at = *self.index.entry(kind).or_insert(next);
-        if at == next {
-            self.kinds.push(kind);
-        }
-        self.recent[place] = at;
-        at
-    }
-
     /// Ends the gap in hand; gives the number of the last one.
     pub(super) fn close(&mut self) -> u32 {
         for process in self.touched.drain(..) {
             if let Some(list) = self.lists.get_mut(process as usize) {
-                list.ends.push((self.gap, list.kinds.len() as u32));
+                list.ends.push((self.gap, list.calls.len() as u32));
                 list.is_touched = false;
             }
         }
@@ -93,32 +58,21 @@ impl Visit for Recorder {
     fn call(&mut self, call: &Call<'_>) {
         let coll = &call.coll;
         let (op, _) = self.ops.intern(coll.op);
-        let kind = Kind {
+        let what = self.whats.number(What {
             member: call.member,
             op,
             datatype: coll.datatype,
             nranks: coll.nranks,
             redop: coll.redop,
             root: coll.root,
-        };
-        let mixed = (u64::from(kind.member) << 32 | u64::from(op))
-            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
-            ^ (u64::from(kind.datatype) << 48 ^ kind.root.cast_unsigned() << 8 ^ kind.redop)
-                .wrapping_mul(0xc2b2_ae3d_27d4_eb4f);
-        let place = (mixed >> 40) as usize & (RECENT - 1);
-        let recent = self.recent[place];
-        let at = if self.kinds.get(recent as usize) == Some(&kind) {
-            recent
-        } else {
-            self.find(kind, place)
-        };
+            count: coll.count,
+        });
         let process = call.process as usize;
         if self.lists.len() <= process {
             self.lists.resize_with(process + 1, List::default);
         }
         let list = &mut self.lists[process];
-        list.kinds.push(at);
-        list.counts.push(coll.count);
+        list.calls.push(what);
         if self.lines {
             list.at.push(call.at);
         }
@@ -134,7 +88,7 @@ impl Visit for Recorder {
     }
 
     fn slot(&mut self) {
-        let made = self.lists.iter().map(|list| list.kinds.len() as u32);
+        let made = self.lists.iter().map(|list| list.calls.len() as u32);
         self.slots.push((self.gap, made.collect()));
     }
 }

@@ -116,19 +116,7 @@ pub(super) fn place(
         among,
         printers,
     } = who;
-    let keys = Keys::new(streams, merged);
-    let mut run = Placing {
-        streams,
-        bounds,
-        by_line: true,
-        busy: Vec::new(),
-        cuts: vec![None; streams.streams.len()],
-        known: Vec::new(),
-        methods: Methods::default(),
-        thresholds: Thresholds::new(&keys),
-        keys,
-        jobs,
-    };
+    let mut run = Placing::new(streams, merged, bounds, jobs);
     if !by_position && bounds.ends.len() > 1 {
         let own = |process: u32| vec![process];
         let mut jobs = run.jobs(merged, own);
@@ -185,20 +173,9 @@ pub(super) fn place_others<'a>(
     choose: impl Fn(&[u32]) -> Option<(Told<'a>, usize, Vec<u32>)>,
     jobs: usize,
 ) -> (Vec<(u32, usize, Cuts)>, Methods) {
-    let keys = Keys::new(streams, merged);
     let nothing = Bounds::default();
-    let mut run = Placing {
-        streams,
-        bounds: &nothing,
-        by_line: false,
-        busy: Vec::new(),
-        cuts: vec![None; streams.streams.len()],
-        known: Vec::new(),
-        methods: Methods::default(),
-        thresholds: Thresholds::new(&keys),
-        keys,
-        jobs,
-    };
+    let mut run = Placing::new(streams, merged, &nothing, jobs);
+    run.by_line = false;
     let mut placed = Vec::new();
     for job in run.jobs(merged, slots) {
         let Some((told, which, others)) = choose(&job) else {
@@ -248,7 +225,23 @@ fn push(cuts: &mut Cuts, stretch: u32, end: u32) {
     }
 }
 
-impl Placing<'_> {
+impl<'a> Placing<'a> {
+    fn new(streams: &'a Streams, merged: &Merged, bounds: &'a Bounds, jobs: usize) -> Placing<'a> {
+        let keys = Keys::new(streams, merged);
+        Placing {
+            streams,
+            bounds,
+            by_line: true,
+            busy: Vec::new(),
+            cuts: vec![None; streams.streams.len()],
+            known: Vec::new(),
+            methods: Methods::default(),
+            thresholds: Thresholds::new(&keys),
+            keys,
+            jobs,
+        }
+    }
+
     /// The streams whose processes share communicators, directly or by way of others; each set in
     /// order. `slots` are the streams of a process.
     fn jobs(&self, merged: &Merged, slots: impl Fn(u32) -> Vec<u32>) -> Vec<Vec<u32>> {
@@ -261,11 +254,11 @@ impl Placing<'_> {
             at
         }
         let mut first_of: FxHashMap<u32, u32> = FxHashMap::default();
-        for (at, kind) in self.streams.kinds.iter().enumerate() {
+        for (at, what) in self.streams.whats().iter().enumerate() {
             let Some(id) = self.keys.comm_of[at] else {
                 continue;
             };
-            let member = merged.origins.members.get(kind.member);
+            let member = merged.origins.members.get(what.member);
             for slot in slots(merged.origins.places.get(member.place).process) {
                 if slot as usize >= parent.len() {
                     continue;
@@ -314,8 +307,9 @@ impl Placing<'_> {
 
     /// Places the calls of `left` by what is told, of those first that have most in common with it.
     fn others(&mut self, mut left: Vec<u32>, mut models: Vec<u32>) {
+        let mut n = vec![0; self.keys.len()];
         let uses: FxHashMap<u32, Vec<(u32, u64)>> =
-            left.iter().map(|&p| (p, self.uses(p))).collect();
+            left.iter().map(|&p| (p, self.uses(p, &mut n))).collect();
         while !left.is_empty() {
             let share = |p: &u32| self.share(&uses[p]);
             let Some(best) = left.iter().map(share).max().filter(|&best| best > 0) else {
@@ -347,17 +341,24 @@ impl Placing<'_> {
         }
     }
 
-    /// How many calls a process makes by key.
-    fn uses(&self, process: u32) -> Vec<(u32, u64)> {
-        let mut of_kind: FxHashMap<u32, u64> = FxHashMap::default();
-        for &kind in &self.streams.streams[process as usize].kinds {
-            *of_kind.entry(kind).or_default() += 1;
+    /// How many calls a process makes by key; `n` is 0 for each key before and after.
+    fn uses(&self, process: u32, n: &mut [u64]) -> Vec<(u32, u64)> {
+        let (mut used, mut without) = (Vec::new(), 0);
+        for &what in &self.streams.streams[process as usize].calls {
+            let key = self.keys.of[what as usize];
+            let Some(n) = n.get_mut(key as usize) else {
+                without += 1;
+                continue;
+            };
+            if *n == 0 {
+                used.push(key);
+            }
+            *n += 1;
         }
-        let mut uses: FxHashMap<u32, u64> = FxHashMap::default();
-        for (kind, n) in of_kind {
-            *uses.entry(self.keys.of[kind as usize]).or_default() += n;
-        }
-        uses.into_iter().collect()
+        let of_key = |key: u32| (key, std::mem::take(&mut n[key as usize]));
+        let mut uses: Vec<(u32, u64)> = used.into_iter().map(of_key).collect();
+        uses.push((NO_KEY, without));
+        uses
     }
 
     /// The share of a process's calls that are placed by what is told, in thousandths, at least 1
@@ -374,8 +375,7 @@ impl Placing<'_> {
 
     fn done(&mut self, process: u32, cuts: Cuts) {
         let stream = &self.streams.streams[process as usize];
-        self.thresholds
-            .tell(stream, &cuts, self.streams, &self.keys);
+        self.thresholds.tell(stream, &cuts, &self.keys);
         self.cuts[process as usize] = Some(cuts);
         self.known.push(process);
     }
@@ -383,9 +383,7 @@ impl Placing<'_> {
     /// A process's cuts by what is told, its own order, and what `models` do.
     fn placed(&self, process: u32, models: &[u32], scratch: &mut Scratch) -> (Cuts, Methods) {
         let stream = &self.streams.streams[process as usize];
-        let Anchored { runs, calls } =
-            self.thresholds
-                .walk(stream, self.streams, &self.keys, scratch);
+        let Anchored { runs, calls } = self.thresholds.walk(stream, &self.keys, scratch);
         let mut methods = Methods {
             sequence: calls,
             ..Methods::default()
@@ -525,22 +523,24 @@ impl Placing<'_> {
     }
 
     fn habits(&self, stream: &Stream, models: &[u32]) -> Habits {
-        let mut kinds: Vec<u32> = stream.kinds.clone();
-        kinds.sort_unstable();
-        kinds.dedup();
-        let comms: FxHashSet<u32> = kinds
-            .iter()
-            .map(|&kind| self.keys.of[kind as usize])
-            .filter(|&key| key != NO_KEY && self.thresholds.is_told(key))
-            .map(|key| self.keys.comm[key as usize])
+        let mut is_used = vec![false; self.keys.len()];
+        for &what in &stream.calls {
+            if let Some(is_used) = is_used.get_mut(self.keys.of[what as usize] as usize) {
+                *is_used = true;
+            }
+        }
+        let comms: FxHashSet<u32> = (0_u32..)
+            .zip(is_used)
+            .filter(|&(key, is_used)| is_used && self.thresholds.is_told(key))
+            .map(|(key, _)| self.keys.comm[key as usize])
             .collect();
         let mut habits = Habits::default();
         for &model in models {
             if let Some(cuts) = &self.cuts[model as usize] {
                 let stream = &self.streams.streams[model as usize];
-                habits.learn(stream, cuts, &comms, self.streams, &self.keys);
+                habits.learn(stream, cuts, &comms, &self.keys);
             }
         }
-        habits
+        habits.learned(self.streams)
     }
 }

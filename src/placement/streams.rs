@@ -1,28 +1,12 @@
 //! All calls that are still to be placed, by process, in line order.
 
 use super::record::{List, Recorder};
+use super::what::{What, Whats};
 use crate::join::Joined;
 use crate::origin::{Merged, Renumbered};
 use crate::tally::Ops;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
-
-/// What tells calls apart, but for their elements.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Kind {
-    /// The member's number.
-    pub member: u32,
-    /// The operation's number in [`Streams::ops`].
-    pub op: u32,
-    /// The datatype's code.
-    pub datatype: u32,
-    /// The communicator's size as the line prints it.
-    pub nranks: Option<u32>,
-    /// The reduction's code.
-    pub redop: u64,
-    /// The root, or the peer.
-    pub root: i64,
-}
 
 /// The place of a call whose line was torn: it is on two lines.
 const NOWHERE: u64 = u64::MAX;
@@ -30,10 +14,8 @@ const NOWHERE: u64 = u64::MAX;
 /// One process's calls.
 #[derive(Debug, Default)]
 pub(super) struct Stream {
-    /// The number of each call's kind.
-    pub(super) kinds: Vec<u32>,
-    /// Each call's elements.
-    pub(super) counts: Vec<u64>,
+    /// What each call is, by number.
+    pub(super) calls: Vec<u32>,
     /// Where each call is in the input, if that was kept; [`NOWHERE`] for a joined one.
     at: Vec<u64>,
     /// (gap, calls up to its end) by position; of gaps with calls, both rising.
@@ -42,7 +24,7 @@ pub(super) struct Stream {
 
 impl Stream {
     pub(super) fn len(&self) -> u32 {
-        self.kinds.len() as u32
+        self.calls.len() as u32
     }
 
     /// How many calls appear up to the end of `gap`.
@@ -63,8 +45,7 @@ impl Stream {
 
     /// Drops the first `n` calls.
     fn drop_first(&mut self, n: u32) {
-        self.kinds.drain(..n as usize);
-        self.counts.drain(..n as usize);
+        self.calls.drain(..n as usize);
         self.at.drain(..self.at.len().min(n as usize));
         self.ends.retain_mut(|(_, end)| {
             let is_left = *end > n;
@@ -79,9 +60,8 @@ impl Stream {
 pub struct Streams {
     /// Operations by number.
     pub ops: Ops,
-    /// Kinds of calls by number; members are merged.
-    pub(super) kinds: Vec<Kind>,
-    index: FxHashMap<Kind, u32>,
+    /// What calls are; members are merged.
+    whats: Whats,
     /// By merged process.
     pub(super) streams: Vec<Stream>,
 }
@@ -90,15 +70,6 @@ impl Streams {
     /// How many calls there are.
     pub fn calls(&self) -> u64 {
         self.streams.iter().map(|s| u64::from(s.len())).sum()
-    }
-
-    fn kind(&mut self, kind: Kind) -> u32 {
-        let next = self.kinds.len() as u32;
-        let at = *self.index.entry(kind).or_insert(next);
-        if at == next {
-            self.kinds.push(kind);
-        }
-        at
     }
 
     fn stream(&mut self, process: u32) -> &mut Stream {
@@ -122,17 +93,15 @@ impl Streams {
         let last = part.close();
         let gap = gap as u32;
         let ops: Vec<u32> = part.ops.names().map(|n| self.ops.intern(n).0).collect();
-        let kinds: Vec<u32> = part
-            .kinds
-            .iter()
-            .map(|kind| {
-                self.kind(Kind {
-                    member: to.members.get(kind.member as usize).copied().unwrap_or(0),
-                    op: ops.get(kind.op as usize).copied().unwrap_or(0),
-                    ..*kind
-                })
+        let of = |numbers: &[u32], at: u32| numbers.get(at as usize).copied().unwrap_or(0);
+        let whats = part.whats.all().iter().map(|what| {
+            self.whats.number(What {
+                member: of(&to.members, what.member),
+                op: of(&ops, what.op),
+                ..*what
             })
-            .collect();
+        });
+        let whats: Vec<u32> = whats.collect();
         let made = made(&part, gap, last, joined);
         let mut late = self.joined(&part, last, to, merged, joined);
         for (local, list) in part.lists.iter().enumerate() {
@@ -140,14 +109,14 @@ impl Streams {
                 continue;
             };
             let joined = late.remove(&process).unwrap_or_default();
-            self.stream(process).append(list, &kinds, gap, &joined);
+            self.stream(process).append(list, &whats, gap, &joined);
         }
         // Processes of which the chunk has pieces only, in their order.
         let mut rest: Vec<(u32, Vec<Late>)> = late.into_iter().collect();
         rest.sort_unstable_by_key(|(process, _)| *process);
         for (process, joined) in rest {
             let list = List::default();
-            self.stream(process).append(&list, &kinds, gap, &joined);
+            self.stream(process).append(&list, &whats, gap, &joined);
         }
         made
     }
@@ -165,13 +134,14 @@ impl Streams {
         for call in joined {
             let coll = call.coll();
             let (op, _) = self.ops.intern(coll.op);
-            let kind = self.kind(Kind {
+            let what = self.whats.number(What {
                 member: call.member,
                 op,
                 datatype: coll.datatype,
                 nranks: coll.nranks,
                 redop: coll.redop,
                 root: coll.root,
+                count: coll.count,
             });
             let member = merged.origins.members.get(call.member);
             let process = merged.origins.places.get(member.place).process;
@@ -181,14 +151,11 @@ impl Streams {
             let before = match (slot, local) {
                 (_, None) => 0,
                 (Some((_, made)), Some(local)) => made.get(local).copied().unwrap_or(0),
-                (None, Some(local)) => part.lists.get(local).map_or(0, |l| l.kinds.len() as u32),
+                (None, Some(local)) => part.lists.get(local).map_or(0, |l| l.calls.len() as u32),
             };
-            late.entry(process).or_default().push(Late {
-                before,
-                gap,
-                kind,
-                count: coll.count,
-            });
+            late.entry(process)
+                .or_default()
+                .push(Late { before, gap, what });
         }
         late
     }
@@ -211,15 +178,14 @@ impl Streams {
         by_gap
     }
 
-    /// Takes out the calls that appear after the end of `gap`; the kinds are those of `self`.
+    /// Takes out the calls that appear after the end of `gap`; what they are `self` knows.
     pub(super) fn split(&mut self, gap: u32) -> Streams {
         let split = |stream: &mut Stream| {
             let at = stream.until(gap);
             let later = stream.ends.partition_point(|&(g, _)| g <= gap);
             let ends = stream.ends.split_off(later);
             Stream {
-                kinds: stream.kinds.split_off(at as usize),
-                counts: stream.counts.split_off(at as usize),
+                calls: stream.calls.split_off(at as usize),
                 at: stream.at.split_off(stream.at.len().min(at as usize)),
                 ends: ends.into_iter().map(|(g, end)| (g, end - at)).collect(),
             }
@@ -234,8 +200,7 @@ impl Streams {
     pub(super) fn append(&mut self, later: Streams) {
         for (stream, later) in self.streams.iter_mut().zip(later.streams) {
             let before = stream.len();
-            stream.kinds.extend(later.kinds);
-            stream.counts.extend(later.counts);
+            stream.calls.extend(later.calls);
             stream.at.extend(later.at);
             let ends = later.ends.into_iter();
             stream
@@ -244,18 +209,18 @@ impl Streams {
         }
     }
 
-    /// Gives the calls of each process that lie in the gaps of `cuts`, in order: the gap, their
-    /// kinds' numbers and their elements.
+    /// Gives the calls of each process that lie in the gaps of `cuts`, in order: the gap, and what
+    /// they are by number.
     pub fn each<'a>(
         &'a self,
         cuts: &'a [Vec<(u32, u32)>],
-    ) -> impl Iterator<Item = (u32, &'a [u32], &'a [u64])> {
+    ) -> impl Iterator<Item = (u32, &'a [u32])> {
         self.streams.iter().zip(cuts).flat_map(|(stream, cuts)| {
             let mut from = 0;
             cuts.iter().map(move |&(gap, end)| {
                 let range = from..end as usize;
                 from = end as usize;
-                (gap, &stream.kinds[range.clone()], &stream.counts[range])
+                (gap, &stream.calls[range])
             })
         })
     }
@@ -290,26 +255,25 @@ impl Streams {
         mut slot: impl FnMut(u32) -> u32,
     ) -> Vec<(u32, u32)> {
         let ops: Vec<u32> = other.ops.names().map(|n| self.ops.intern(n).0).collect();
-        let own = |kind: &Kind| Kind {
-            op: ops.get(kind.op as usize).copied().unwrap_or(0),
-            ..*kind
-        };
-        let kinds: Vec<u32> = other.kinds.iter().map(|k| self.kind(own(k))).collect();
+        let whats = other.whats.all().iter().map(|what| {
+            let op = ops.get(what.op as usize).copied().unwrap_or(0);
+            self.whats.number(What { op, ..*what })
+        });
+        let whats: Vec<u32> = whats.collect();
         let mut got = Vec::new();
         for (process, mut stream) in (0_u32..).zip(other.streams) {
             if stream.len() == 0 {
                 continue;
             }
-            for kind in &mut stream.kinds {
-                *kind = kinds.get(*kind as usize).copied().unwrap_or(0);
+            for what in &mut stream.calls {
+                *what = whats.get(*what as usize).copied().unwrap_or(0);
             }
             let at = slot(process);
             let to = self.stream(at);
             if to.len() == 0 {
                 *to = stream;
             } else {
-                to.kinds.append(&mut stream.kinds);
-                to.counts.append(&mut stream.counts);
+                to.calls.append(&mut stream.calls);
                 to.at.append(&mut stream.at);
             }
             // Where the lines are is no matter any more.
@@ -320,14 +284,15 @@ impl Streams {
         got
     }
 
-    /// A stream's call by its number: its kind's number, its elements, and where its line is if that
-    /// was kept.
-    pub(super) fn call(&self, stream: usize, number: u32) -> Option<(u32, u64, Option<u64>)> {
+    /// A stream's call by its number: what it is, and where its line is if that was kept.
+    pub(super) fn call(&self, stream: usize, number: u32) -> Option<(&What, Option<u64>)> {
         let stream = self.streams.get(stream)?;
-        let kind = *stream.kinds.get(number as usize)?;
+        let what = *stream.calls.get(number as usize)?;
         let at = stream.at.get(number as usize).copied();
-        let count = *stream.counts.get(number as usize)?;
-        Some((kind, count, at.filter(|&at| at != NOWHERE)))
+        Some((
+            self.whats().get(what as usize)?,
+            at.filter(|&at| at != NOWHERE),
+        ))
     }
 
     /// The cuts of calls of which no gap is known: they are in the first.
@@ -336,15 +301,28 @@ impl Streams {
         all.map(|n| vec![(0, n)]).collect()
     }
 
-    /// What a kind's number means.
-    pub fn kinds(&self) -> &[Kind] {
-        &self.kinds
+    /// What calls are, by number.
+    pub fn whats(&self) -> &[What] {
+        self.whats.all()
     }
 
     /// Drops of each process the first so many calls.
     pub(super) fn drop_first(&mut self, of: impl Fn(u32) -> u32) {
         for (process, stream) in (0_u32..).zip(&mut self.streams) {
             stream.drop_first(of(process).min(stream.len()));
+        }
+    }
+
+    /// Forgets what no call is any more, where there is more of it than calls.
+    pub(super) fn forget(&mut self) {
+        if self.whats().len() as u64 <= self.calls() {
+            return;
+        }
+        let old = std::mem::take(&mut self.whats);
+        for what in self.streams.iter_mut().flat_map(|s| &mut s.calls) {
+            if let Some(is) = old.all().get(*what as usize) {
+                *what = self.whats.number(*is);
+            }
         }
     }
 }
@@ -376,21 +354,19 @@ fn made(part: &Recorder, gap: u32, last: u32, joined: &[Joined]) -> Vec<(u32, u6
 struct Late {
     before: u32,
     gap: u32,
-    kind: u32,
-    count: u64,
+    what: u32,
 }
 
 impl Stream {
     /// Adds a chunk's calls, whose first gap is `gap`; `joined` come in between.
-    fn append(&mut self, list: &List, kinds: &[u32], gap: u32, joined: &[Late]) {
+    fn append(&mut self, list: &List, whats: &[u32], gap: u32, joined: &[Late]) {
         let mut from = 0;
         let mut joined = joined.iter().peekable();
         let mut until = |this: &mut Stream, to: u32, in_gap: Option<u32>| {
             let mut part = |this: &mut Stream, to: u32| {
                 let range = from.min(to) as usize..to as usize;
-                let of = |&kind: &u32| kinds.get(kind as usize).copied().unwrap_or(0);
-                this.kinds.extend(list.kinds[range.clone()].iter().map(of));
-                this.counts.extend_from_slice(&list.counts[range.clone()]);
+                let of = |&what: &u32| whats.get(what as usize).copied().unwrap_or(0);
+                this.calls.extend(list.calls[range.clone()].iter().map(of));
                 this.at.extend(list.at.get(range).unwrap_or_default());
                 from = from.max(to);
             };
@@ -398,9 +374,8 @@ impl Stream {
                 Some(in_gap) => l.gap <= in_gap && l.before <= to,
                 None => true,
             }) {
-                part(this, late.before.min(list.kinds.len() as u32));
-                this.kinds.push(late.kind);
-                this.counts.push(late.count);
+                part(this, late.before.min(list.calls.len() as u32));
+                this.calls.push(late.what);
                 if !this.at.is_empty() || !list.at.is_empty() {
                     this.at.push(NOWHERE);
                 }
@@ -412,6 +387,6 @@ impl Stream {
             until(self, end, Some(in_gap));
             self.end_gap(gap + in_gap);
         }
-        until(self, list.kinds.len() as u32, None);
+        until(self, list.calls.len() as u32, None);
     }
 }

@@ -120,8 +120,8 @@ impl Job {
         // Calls by gap, as they are given.
         let mut given: BTreeMap<u32, usize> = BTreeMap::new();
         let mut sink = |calls: &super::Streams, cuts: &[Vec<(u32, u32)>]| {
-            for (gap, kinds, _) in calls.each(cuts) {
-                *given.entry(gap).or_default() += kinds.len();
+            for (gap, calls) in calls.each(cuts) {
+                *given.entry(gap).or_default() += calls.len();
             }
         };
         let mut from = 0;

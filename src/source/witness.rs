@@ -18,7 +18,7 @@ const BLOCK: usize = 1 << 20;
 
 /// Of so many bytes one is looked at: all of a log that is written anew differs, and to look at
 /// more would cost more than some hundredths of the walk, as each is a line of the cache.
-const STRIDE: u64 = 1024;
+const STRIDE: u64 = 4096;
 
 /// What the first pass over an input saw.
 #[derive(Debug)]
@@ -307,9 +307,9 @@ mod tests {
             prop_assert!(witness.holds(&log, 0, log.len()).is_ok());
             prop_assert!(witness.holds(&log[..2 * BLOCK], 0, BLOCK).is_err());
             if let Some(at) = change {
-                let to = log.len().min(at + 4096);
+                let to = log.len().min(at + 8192);
                 log[at..to].iter_mut().for_each(|b| *b = b.wrapping_add(1));
-                if to - at == 4096 {
+                if to - at == 8192 {
                     prop_assert!(witness.holds(&log, at, to).is_err());
                 }
             }

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::formats::log::{self, Log};
 use crate::join::Joined;
 use crate::origin::{Merged, Renumbered};
-use crate::placement::{Across, Placed, Placement, Placer, Recorder, Streams, Taken};
+use crate::placement::{Across, Placed, Placement, Placer, Recorder, Streams, Taken, What};
 use crate::records::Datatype;
 use crate::scan::{Call, Visit};
 use crate::source::Input;
@@ -102,11 +102,10 @@ impl Survey {
         self.is_settled = true;
         self.sums.clear();
         let (sums, moved) = (&mut self.sums, &mut self.moved);
-        placed.each(input, |gap, kind, count, at| {
-            let kind = &placed.streams.kinds()[kind as usize];
+        placed.each(input, |gap, what, at| {
             sums.entry(gap as usize)
                 .or_default()
-                .add(kind.datatype, count);
+                .add(what.datatype, what.count);
             moved.extend(at.map(|at| (at, 0, gap)));
         });
     }
@@ -212,11 +211,17 @@ pub fn survey(
     let mut moved = Vec::new();
     let mut sums: BTreeMap<usize, Sum> = BTreeMap::new();
     let mut take = |calls: &Streams, cuts: &[Vec<(u32, u32)>]| {
-        for (gap, kinds, counts) in calls.each(cuts) {
-            let sum = sums.entry(gap as usize).or_default();
-            for (&kind, &count) in kinds.iter().zip(counts) {
-                sum.add(calls.kinds()[kind as usize].datatype, count);
-            }
+        let bytes = |what: &What| {
+            let size = Datatype(what.datatype).size().unwrap_or(0);
+            u128::from(what.count) * u128::from(size)
+        };
+        let bytes: Vec<u128> = calls.whats().iter().map(bytes).collect();
+        for (gap, calls) in calls.each(cuts) {
+            let of = |&what: &u32| bytes[what as usize];
+            sums.entry(gap as usize).or_default().merge(Sum {
+                calls: calls.len() as u64,
+                bytes: calls.iter().map(of).sum(),
+            });
         }
         calls.moved(cuts, |at, line, gap| moved.push((at, line, gap)));
     };

@@ -75,9 +75,9 @@ impl Counts {
         }
     }
 
-    /// Counts one call; `short` says that the key has only the fields of [`Recent`].
+    /// Counts `calls` equal calls of `bytes` each; `short` says that the key has only the fields of [`Recent`].
     #[inline]
-    pub(super) fn add(&mut self, key: Key, bytes: Option<u128>, short: bool) {
+    pub(super) fn add(&mut self, key: Key, calls: u64, bytes: Option<u128>, short: bool) {
         let who = u64::from(key.member) << 32 | u64::from(key.op);
         let mixed =
             who.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ key.size.wrapping_mul(0xc2b2_ae3d_27d4_eb4f);
@@ -96,15 +96,16 @@ impl Counts {
         };
         let sums = &mut self.sums[at];
         let first = sums.calls == 0;
-        match bytes.map(u64::try_from) {
-            Some(Ok(bytes)) if sums.bytes.checked_add(bytes).is_some() => {
+        let all = |bytes: u64| bytes.checked_mul(calls)?.checked_add(sums.bytes);
+        match bytes.map(|bytes| u64::try_from(bytes).map(|bytes| (bytes, all(bytes)))) {
+            Some(Ok((bytes, Some(all)))) => {
                 sums.min = if first { bytes } else { sums.min.min(bytes) };
                 sums.max = sums.max.max(bytes);
-                sums.bytes += bytes;
-                sums.calls += 1;
+                sums.bytes = all;
+                sums.calls += calls;
             }
-            None => sums.calls += 1,
-            _ => return self.wide.entry(at as u32).or_default().add(1, bytes),
+            None => sums.calls += calls,
+            _ => return self.wide.entry(at as u32).or_default().add(calls, bytes),
         }
         if first {
             self.touched.push(at as u32);

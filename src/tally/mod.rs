@@ -5,7 +5,7 @@ use crate::fold;
 use crate::formats::log::Part;
 use crate::grammar::coll::Coll;
 use crate::origin::Merged;
-use crate::placement::{Across, Methods, Placement, Placer, Recorder, Streams};
+use crate::placement::{Across, Methods, Placement, Placer, Recorder, Streams, What};
 use crate::records::{Basis, Datatype, Kind};
 use crate::scan::{Call, Visit};
 use crate::timeline::{self, Timeline};
@@ -219,7 +219,7 @@ impl Visit for Partial<'_> {
         }
         let (op, kind) = self.ops.intern(call.coll.op);
         let (key, bytes) = self.options.key(op, kind, call.member, &call.coll);
-        self.counts.add(key, bytes, self.short);
+        self.counts.add(key, 1, bytes, self.short);
     }
 
     fn mark(&mut self) {
@@ -467,8 +467,8 @@ impl Tally {
     }
 }
 
-/// A process's calls in a gap: the gap, their kinds' numbers, their elements.
-type Stretch<'a> = (u32, &'a [u32], &'a [u64]);
+/// A process's calls in a gap: the gap, and what they are by number.
+type Stretch<'a> = (u32, &'a [u32]);
 
 /// Calls that a thread counts at a time.
 const SHARE: usize = 1 << 16;
@@ -482,12 +482,12 @@ fn replay(
     jobs: usize,
 ) {
     let numbers: Vec<u32> = calls.ops.names().map(|n| ops.intern(n).0).collect();
-    stretches.sort_by_key(|(gap, ..)| *gap);
+    stretches.sort_by_key(|(gap, _)| *gap);
     let mut shares = Vec::new();
     let (mut from, mut sum) = (0, 0);
-    for (at, (gap, kinds, _)) in stretches.iter().enumerate() {
+    for (at, (gap, calls)) in stretches.iter().enumerate() {
         let ends = stretches.get(at + 1).is_none_or(|next| next.0 != *gap);
-        sum += kinds.len();
+        sum += calls.len();
         if ends && sum >= SHARE {
             shares.push(&stretches[from..=at]);
             (from, sum) = (at + 1, 0);
@@ -495,28 +495,41 @@ fn replay(
     }
     shares.push(&stretches[from..]);
     let ops = &*ops;
+    let key = |what: &What| {
+        let op = numbers.get(what.op as usize).copied().unwrap_or(0);
+        let coll = Coll {
+            op: b"",
+            op_count: 0,
+            count: what.count,
+            datatype: what.datatype,
+            redop: what.redop,
+            root: what.root,
+            comm: 0,
+            nranks: what.nranks,
+            stream: 0,
+        };
+        options.key(op, ops.kind(op), what.member, &coll)
+    };
+    let keys: Vec<(Key, Option<u128>)> = calls.whats().iter().map(key).collect();
     let count = |share: &&[Stretch<'_>]| {
         let mut partial = Partial::new(options);
-        for (at, (gap, kinds, counts)) in share.iter().enumerate() {
-            partial.gap = *gap;
-            for (&kind, &count) in kinds.iter().zip(*counts) {
-                let kind = &calls.kinds()[kind as usize];
-                let op = numbers.get(kind.op as usize).copied().unwrap_or(0);
-                let coll = Coll {
-                    op: b"",
-                    op_count: 0,
-                    count,
-                    datatype: kind.datatype,
-                    redop: kind.redop,
-                    root: kind.root,
-                    comm: 0,
-                    nranks: kind.nranks,
-                    stream: 0,
-                };
-                let (key, bytes) = options.key(op, ops.kind(op), kind.member, &coll);
-                partial.counts.add(key, bytes, partial.short);
+        // How often each was called in the gap in hand, and what was called at all.
+        let (mut times, mut called) = (vec![0_u32; keys.len()], Vec::new());
+        for (at, (gap, calls)) in share.iter().enumerate() {
+            for &what in *calls {
+                let times = &mut times[what as usize];
+                if *times == 0 {
+                    called.push(what);
+                }
+                *times += 1;
             }
             if share.get(at + 1).is_none_or(|next| next.0 != *gap) {
+                partial.gap = *gap;
+                for what in called.drain(..) {
+                    let times = std::mem::take(&mut times[what as usize]);
+                    let (key, bytes) = keys[what as usize];
+                    partial.counts.add(key, times.into(), bytes, partial.short);
+                }
                 partial.close();
             }
         }

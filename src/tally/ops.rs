@@ -9,34 +9,65 @@ pub struct Ops {
     names: Vec<(Tag, Box<[u8]>, Kind)>,
     /// The numbers of those from [`FEW`] on: a table may have any names in any number.
     others: FxHashMap<Box<[u8]>, u32>,
+    /// The number of the name met last at each place.
+    places: [u8; PLACES],
 }
 
 /// How many operations are looked for one by one; NCCL has fewer.
 const FEW: usize = 16;
 
-/// A name's length, its first eight bytes and its last: of up to 16 bytes, all of it.
+/// A name's length, its first eight bytes and its last: of up to 16 bytes, all of it. Of a shorter
+/// one so many as it has, four and four, or one by one.
 type Tag = (usize, u64, u64);
 
 #[inline]
 fn tag(name: &[u8]) -> Tag {
-    let word = |bytes: &[u8]| {
-        let mut word = [0; 8];
-        word[..bytes.len()].copy_from_slice(bytes);
-        u64::from_le_bytes(word)
-    };
     let n = name.len();
-    match (name.first_chunk(), name.last_chunk()) {
-        (Some(first), Some(last)) => (n, u64::from_le_bytes(*first), u64::from_le_bytes(*last)),
-        _ => (n, word(name), 0),
+    if let (Some(first), Some(last)) = (name.first_chunk::<8>(), name.last_chunk::<8>()) {
+        return (n, u64::from_le_bytes(*first), u64::from_le_bytes(*last));
     }
+    if let (Some(first), Some(last)) = (name.first_chunk::<4>(), name.last_chunk::<4>()) {
+        let half = |bytes: &[u8; 4]| u64::from(u32::from_le_bytes(*bytes));
+        return (n, half(first), half(last));
+    }
+    (
+        n,
+        name.iter().fold(0, |word, &b| word << 8 | u64::from(b)),
+        0,
+    )
+}
+
+/// Places that names are found again by.
+const PLACES: usize = 32;
+
+#[inline]
+fn place((n, first, last): Tag) -> usize {
+    let mixed = (first ^ last.rotate_left(9) ^ n as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> 59) as usize & (PLACES - 1)
 }
 
 impl Ops {
-    /// The number and kind of `name`. There are a handful of operations, so a walk through them
-    /// beats a hash.
+    /// The number and kind of `name`.
     #[inline]
     pub fn intern(&mut self, name: &[u8]) -> (u32, Kind) {
         let tag = tag(name);
+        // NCCL's own names each have a place; a walk through those met would be a guess for each.
+        let place = &mut self.places[place(tag)];
+        if let Some((known, text, kind)) = self.names.get(usize::from(*place))
+            && *known == tag
+            && (name.len() <= 16 || **text == *name)
+        {
+            return (u32::from(*place), *kind);
+        }
+        let (at, kind) = self.find(name, tag);
+        if let Ok(at) = u8::try_from(at) {
+            self.places[self::place(tag)] = at;
+        }
+        (at, kind)
+    }
+
+    /// The same for a name that was not the last one at its place.
+    fn find(&mut self, name: &[u8], tag: Tag) -> (u32, Kind) {
         for (at, (known, text, kind)) in (0_u32..).zip(self.names.iter().take(FEW)) {
             if *known == tag && (name.len() <= 16 || **text == *name) {
                 return (at, *kind);
