@@ -9,13 +9,13 @@ mod common;
 use common::{Made, job, make, size};
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
+use nccl_pipe::formats::log::timeline;
+use nccl_pipe::formats::log::walk::{self, Call, Scanned, Visit};
 use nccl_pipe::grammar::trainer::{Mark, Recogniser};
+use nccl_pipe::grammar::values::Datatype;
 use nccl_pipe::grammar::{coll, header};
-use nccl_pipe::records::Datatype;
-use nccl_pipe::scan::{self, Call, Scanned, Visit};
 use nccl_pipe::synth::Options;
 use nccl_pipe::synth::options::{Damage, Nccl, Prefix, Timestamps, Trainer};
-use nccl_pipe::timeline;
 use std::hint::black_box;
 
 /// Bytes of a log here: far beyond the caches of a core, and quick to make.
@@ -117,7 +117,7 @@ impl Visit for Count {
 }
 
 fn walk(log: &[u8], recogniser: &Recogniser) -> Scanned<Count> {
-    scan::scan(
+    walk::scan(
         black_box(log),
         (0, true),
         recogniser,

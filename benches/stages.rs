@@ -8,17 +8,19 @@ mod common;
 
 use common::{Made, Unwatched, job, jobs, make, size};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use nccl_pipe::calls::{self, Calls};
+use nccl_pipe::count::calls;
+use nccl_pipe::count::calls::Calls;
+use nccl_pipe::count::groups::By;
+use nccl_pipe::count::tally;
 use nccl_pipe::formats::log;
+use nccl_pipe::formats::log::placement::Across;
+use nccl_pipe::formats::log::timeline;
 use nccl_pipe::grammar::trainer::Recogniser;
-use nccl_pipe::groups::By;
-use nccl_pipe::origin::Merged;
-use nccl_pipe::placement::Across;
-use nccl_pipe::render::{Cell, Grid};
+use nccl_pipe::members::Merged;
+use nccl_pipe::output::render::{Cell, Grid};
 use nccl_pipe::report::Report;
 use nccl_pipe::source::{self, Input, Origin};
 use nccl_pipe::stages::{agg, comms, hist, ops, survey};
-use nccl_pipe::{tally, timeline};
 use std::io::Write;
 use tempfile::NamedTempFile;
 

@@ -93,7 +93,7 @@
 //! # The wire
 //!
 //! Between programs flows the call table: CSV with a header, or JSON lines. Columns are found by
-//! name and new ones go last ([`table::COLUMNS`]). An empty field, in JSON null, means not known;
+//! name and new ones go last ([`output::table::COLUMNS`]). An empty field, in JSON null, means not known;
 //! nothing is guessed. Texts are written as they are: a cell that begins with `=` is nobody's formula
 //! here, and whoever opens the table in a spreadsheet imports its columns as text. A reader needs `op`, `count` and `datatype`, and makes do without the rest.
 //! [`formats`] recognises an input by its first bytes, never by its name: a log, a call table in
@@ -107,26 +107,26 @@
 //! ```
 //!
 //! *Chunks.* [`source`] maps a file, or reads what cannot be mapped in blocks of constant size.
-//! A chunk ends at a line end, and if one is near at a quiet place ([`scan::quiet`]): where no
+//! A chunk ends at a line end, and if one is near at a quiet place ([`formats::log::walk::quiet`]): where no
 //! line before it waits for a piece behind it.
 //!
-//! *The walk.* [`scan::scan`] goes through a chunk from one COLL body to the next
+//! *The walk.* [`formats::log::walk::scan`] goes through a chunk from one COLL body to the next
 //! ([`grammar::coll::ANCHOR`]). A line that is a header met before and one whole body takes the
 //! short way; every other line is looked at from all sides: step lines ([`grammar::trainer`]),
-//! INIT lines ([`grammar::message::init`]), bodies glued behind other text, pieces of torn lines. Each
-//! line is put into one class of the [`account`], so that the classes add up to the lines. What
-//! a stage keeps of the calls is its [`scan::Visit`]; three stages share one, [`tally`].
+//! INIT lines (`grammar::message::communicator::init`), bodies glued behind other text, pieces of torn lines. Each
+//! line is put into one class of the [`formats::account`], so that the classes add up to the lines. What
+//! a stage keeps of the calls is its [`formats::log::walk::Visit`]; three stages share one, [`count::tally`].
 //!
 //! *Gaps.* The walk does not know steps. It numbers the gaps between marks, and a stage counts
 //! by gap. A trainer prints its line when the step is over, so only when the log has been walked
-//! can [`timeline::resolve`] name each gap: a step's, between steps, behind the last. It chooses
-//! among the shapes of step lines by the whole log, and [`attempts`] gives it the places where new
+//! can [`formats::log::timeline::resolve`] name each gap: a step's, between steps, behind the last. It chooses
+//! among the shapes of step lines by the whole log, and `attempts` gives it the places where new
 //! processes took over. This is why nccl-steps and nccl-comms walk a log twice and spool a pipe.
 //!
 //! *The merge.* Chunks are added in the order of the file, whatever thread was first, and so the
-//! output does not depend on their number ([`fold::ordered`]). [`origin`] gives hosts, processes
+//! output does not depend on their number ([`pool::ordered`]). [`members`] gives hosts, processes
 //! and communicators their final numbers and learns from INIT lines who is which rank.
-//! [`join`] puts pieces of torn lines together where they fit with certainty, across chunks too;
+//! [`formats::log::torn`] puts pieces of torn lines together where they fit with certainty, across chunks too;
 //! pieces that find no other half are damaged.
 //!
 //! # Where to change what
@@ -134,27 +134,27 @@
 //! | to add | change |
 //! |---|---|
 //! | a trainer's step line | a file in `grammar/trainer` with its facts, its [`grammar::trainer::Trainer`] |
-//! | what a step's time is where no line prints one | `timeline/times.rs` |
-//! | whose step lines count where there are several | `timeline/choice.rs` |
-//! | what tells a restart | [`attempts`], and a launcher's words in `grammar/trainer/launcher.rs` |
-//! | what is proposed where no step line is known | [`propose`] |
+//! | what a step's time is where no line prints one | `formats/log/timeline/times.rs` |
+//! | whose step lines count where there are several | `formats/log/timeline/choice.rs` |
+//! | what tells a restart | `attempts`, and a launcher's words in `grammar/trainer/launcher.rs` |
+//! | what is proposed where no step line is known | `propose` |
 //! | a shape of NCCL's calls | [`grammar::coll`] or [`grammar::header`], and the same in [`synth`] |
 //! | a shape of NCCL's other lines | its family's file in [`grammar::message`] |
-//! | a word by which a job or a process ends | [`grammar::ending`] |
-//! | who of several that ended failed first | `stages/check/failed.rs` |
-//! | what shows that ranks stopped | `stages/check/stopped.rs` |
-//! | what a WARN means | its row in `stages/check/known/table.rs` |
-//! | what stands around a line (JSON, HTML, CSV, colours) | a layer in [`grammar::wrap`] |
-//! | a kind of damage | `scan/line.rs` to see it, [`join`] to mend it, [`synth`] to make it |
+//! | a word by which a job or a process ends | `grammar::ending` |
+//! | who of several that ended failed first | `stages/check/log/first_failure.rs` |
+//! | what shows that ranks stopped | `stages/check/ranks/stopped.rs` |
+//! | what a WARN means | its row in `stages/check/warn/known/table.rs` |
+//! | what stands around a line (JSON, HTML, CSV, colours) | a layer in `grammar::wrap` |
+//! | a kind of damage | `formats/log/walk/line.rs` to see it, [`formats::log::torn`] to mend it, [`synth`] to make it |
 //! | a fault of a made job | [`synth::fault`]; what its ranks then do, `synth/ahead` |
-//! | how the ranks of a made job split a model | `synth/strategies.rs` |
+//! | how the ranks of a made job split a model | `synth/job/strategies.rs` |
 //! | a way of packing | `source/packed.rs` |
-//! | an input format | a file in [`formats`] that gives [`table::Row`]s, and its mark in [`formats::recognise`] |
-//! | a column | [`table`], where it goes last |
-//! | a grouping | [`groups::By`] and its flag in [`cli`] |
+//! | an input format | a file in [`formats`] that gives [`output::table::Row`]s, and its mark in [`formats::recognise`] |
+//! | a column | [`output::table`], where it goes last |
+//! | a grouping | [`count::groups::By`] and its flag in [`program::cli`] |
 //! | something that [`stages::diff`] compares | its file there, and [`stages::diff::row::Aspect`] |
-//! | a WARN body | `stages/check/known/table.rs` |
-//! | a finding | a file in [`stages::check`] that gives [`stages::check::finding::Finding`]s |
+//! | a WARN body | `stages/check/warn/known/table.rs` |
+//! | a finding | a file in [`stages::check`] that gives `stages::check::finding::Finding`s |
 //! | a stage | a file in [`stages`], a program in `src/bin`, its goldens in `tests/it` |
 //! | what a person is told | [`report`] |
 //!
@@ -162,7 +162,7 @@
 //!
 //! `testdata/captured` holds logs of real jobs with what each job recorded of its own calls where
 //! they enter NCCL (PyTorch's flight recorder; for JAX and CUDA graphs a library in between). Held against that
-//! record (`tests/it/captured.rs`, `captured_tables.rs`, and for what went wrong `check.rs`):
+//! record (`tests/it/real/captured.rs`, `captured_tables.rs`, and for what went wrong `check.rs`):
 //!
 //! - **Every call is found**, with its elements, datatype, communicator and rank: in all logs
 //!   whose lines are whole, torn or cut into blocks nothing is lost or beyond the record. PyTorch 2.11 hands an
@@ -174,7 +174,7 @@
 //!   `fsdp` 4 % of the calls stand in the step before theirs, in `tp-stamps` 5 %, in `lightning`
 //!   7 %; where every rank prints (`torchtitan`) 0.2 % stand in the step behind. The log itself
 //!   tells: members of a communicator make the same calls in the same order, so where they have
-//!   made different numbers of them at a step line some stand on the wrong side ([`stages::skew`]).
+//!   made different numbers of them at a step line some stand on the wrong side (`stages::survey::skew`).
 //! - **`torchrun --tee` shuffles.** It polls one file a rank; calls land up to eight steps off
 //!   (`ddp-tee`).
 //! - **`python -u` keeps NCCL's lines whole.** It takes the buffer off C's standard output too.
@@ -209,7 +209,7 @@
 //!
 //! Up to NCCL 2.17, and where only calls are logged, no line says which addresses are one communicator. Where
 //! each of the log's N processes uses one of N ranks, they are: a second would have no members. That is as
-//! sure as it is that the log has all ranks, so nothing found by it is quite sure (`stages/check/taken.rs`).
+//! sure as it is that the log has all ranks, so nothing found by it is quite sure (`stages/check/ranks/unnamed_communicators.rs`).
 //!
 //! # Where the time goes
 //!
@@ -241,24 +241,24 @@
 //! - **Text that comes again is copied**: who speaks is written out once for a log, what a call is
 //!   once for a block ([`stages::comms`]).
 //! - **No rounds**: chunks to walk and blocks to make into text are handed to the same threads, so
-//!   that none waits for the others to end a round; pools of threads are kept ([`fold`]).
+//!   that none waits for the others to end a round; pools of threads are kept ([`pool`]).
 //!
 //! With two threads all that costs what it costs with one, which it did not:
 //!
 //! - **Memory of a chunk's calls is used again**: a megabyte that one thread allocates and another
 //!   frees goes back to the kernel, and the next chunk's is faulted in anew (90,000 page faults
 //!   more than with one thread, a quarter of the kernel's time).
-//! - **Who has the next block writes it** ([`fold::in_turn`]): a thread of its own for the writing
+//! - **Who has the next block writes it** ([`pool::in_turn`]): a thread of its own for the writing
 //!   is one more than there are cores, and copies what lies in another core's cache.
 //!
 //! Rows by groups (`--by step,comm`: 0.9 million rows for 5.5 million calls) are not built, and
 //! nothing of them is put in order before they are written: to gather and to sort the cells was
 //! half of the run, and on one core. A chunk keeps its keys' numbers from step to step, so that to
-//! begin a step costs nothing, and leaves short records ([`tally`]); only the keys, a few hundred,
+//! begin a step costs nothing, and leaves short records ([`count::tally`]); only the keys, a few hundred,
 //! are sorted; a few steps at a time are then gathered, put in the keys' order and made into text on
-//! all cores, in memory that is used again ([`cells`], [`groups`]). The steps of a job are alike:
+//! all cores, in memory that is used again ([`count::cells`], [`count::groups`]). The steps of a job are alike:
 //! where a group's calls are those that it had in another step, the text of its rows is copied and
-//! only the columns in front are new ([`render::Sink`]). A count takes 16 bytes where all its calls
+//! only the columns in front are new ([`output::render::Sink`]). A count takes 16 bytes where all its calls
 //! are of one size, which saved half of the page faults. Of the processors' time the plain run
 //! takes 1, to count every step, to gather it and to write its rows (100 MB) 0.15 more, where to
 //! make each row anew took 0.3 (170 ns each). To read a step's counts in place, and not to copy
@@ -271,7 +271,7 @@
 //!
 //! 10,000 files of 100 kB take 1.3 to 1.4 times what their bytes take in one. A worker reads
 //! some of them one behind the other and walks them as one chunk, so that tables, keys and the
-//! merge cost once what they cost for each file ([`scan::together`]); only what a torn line is in,
+//! merge cost once what they cost for each file ([`formats::log::walk::together`]); only what a torn line is in,
 //! or a step line where steps are told apart, is walked file by file. A folder says which of its entries are
 //! plain files, so that no path is looked up twice. What is left is the kernel's: its copy of what
 //! is read takes 0.45 of the time that the one file takes, mapping that 0.1, opening and closing
@@ -300,38 +300,20 @@
 //!   significant digits.
 //! - A mapped file that is truncated while it is read ends the program with a message and code
 //!   2; `--no-mmap` is immune, but for programs that read twice: see [`source`].
-//! - Two inputs that hold the same calls are warned of by a few places of each ([`twice`]), not by all
+//! - Two inputs that hold the same calls are warned of by a few places of each ([`members::twice`]), not by all
 //!   of their bytes: a part of a log without step lines is not recognised.
 //! - Only [`source`] has `unsafe` code.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
-pub mod account;
-pub mod attempts;
-pub mod calls;
-pub mod cells;
-pub mod cli;
-pub mod comm_id;
+pub mod count;
 pub mod error;
-pub mod escape;
-pub mod exit;
-pub mod fold;
 pub mod formats;
 pub mod grammar;
-pub mod groups;
-pub mod join;
-pub mod man;
-pub mod origin;
-pub mod placement;
-pub mod progress;
-pub mod propose;
-pub mod records;
-pub mod render;
+pub mod members;
+pub mod output;
+pub mod pool;
+pub mod program;
 pub mod report;
-pub mod scan;
 pub mod source;
 pub mod stages;
 pub mod synth;
-pub mod table;
-pub mod tally;
-pub mod timeline;
-pub mod twice;

@@ -3,7 +3,7 @@
 // Each bench takes what it needs.
 #![allow(dead_code)]
 
-use nccl_pipe::calls::Progress;
+use nccl_pipe::count::calls::Progress;
 use nccl_pipe::synth::{self, Options, StreamSink, Truth};
 
 /// A log and what is true of it.
@@ -44,7 +44,7 @@ pub(crate) fn size(full: u64) -> u64 {
 
 /// 1 thread, and as many as there are cores.
 pub(crate) fn jobs() -> Vec<usize> {
-    let all = nccl_pipe::fold::jobs(None);
+    let all = nccl_pipe::pool::jobs(None);
     if all > 1 { vec![1, all] } else { vec![1] }
 }
 

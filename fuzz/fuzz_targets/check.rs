@@ -4,7 +4,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use nccl_pipe::stages::check::{self, table};
+use nccl_pipe::stages::check;
+use nccl_pipe::stages::check::answer::table;
 use nccl_pipe_fuzz::{Nobody, alike, log, written};
 
 fuzz_target!(|data: &[u8]| {

@@ -3,8 +3,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use nccl_pipe::stages::check::expect::{Expectations, Facts, Verdict, answers};
-use nccl_pipe::stages::check::{self, table};
+use nccl_pipe::stages::check::answer::expect::{Expectations, Facts, Verdict, answers};
+use nccl_pipe::stages::check;
+use nccl_pipe::stages::check::answer::table;
 use nccl_pipe_fuzz::{Nobody, Work, log, options, report, written};
 use std::sync::LazyLock;
 

@@ -5,7 +5,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use nccl_pipe::grammar::{coll, hot};
-use nccl_pipe::scan::{self, Call, Scanned, Visit};
+use nccl_pipe::formats::log::walk::{self, Call, Scanned, Visit};
 use nccl_pipe_fuzz::{RECOGNISER, log};
 
 /// Where the walked text begins in its input.
@@ -18,7 +18,7 @@ impl Visit for Keep<'_> {
     const MESSAGES: bool = true;
     const FOREIGN: bool = true;
 
-    fn message(&mut self, said: &scan::Said<'_>) {
+    fn message(&mut self, said: &walk::Said<'_>) {
         self.1.push(format!("{said:?}"));
     }
 
@@ -66,8 +66,8 @@ fuzz_target!(|data: &[u8]| {
         }
     }
     for text in [data, &log(data)] {
-        let fast = scan::scan(text, OFFSET, &RECOGNISER, true, Keep(text, Vec::new()));
-        let slow = scan::scan_slowly(text, OFFSET, &RECOGNISER, true, Keep(text, Vec::new()));
+        let fast = walk::scan(text, OFFSET, &RECOGNISER, true, Keep(text, Vec::new()));
+        let slow = walk::scan_slowly(text, OFFSET, &RECOGNISER, true, Keep(text, Vec::new()));
         let ((fast, rest), (slow, of_slow)) = (told(fast), told(slow));
         for (fast, slow) in fast.iter().zip(&slow) {
             assert_eq!(fast, slow);

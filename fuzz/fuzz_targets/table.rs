@@ -4,11 +4,11 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use nccl_pipe::account::Account;
+use nccl_pipe::formats::account::Account;
 use nccl_pipe::error::Result;
 use nccl_pipe::formats::{self, Format, rows};
 use nccl_pipe::source::{Input, Options, Origin};
-use nccl_pipe::table::csv_header;
+use nccl_pipe::output::table::csv_header;
 use std::io::Write;
 use tempfile::NamedTempFile;
 

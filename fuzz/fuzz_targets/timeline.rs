@@ -5,8 +5,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use nccl_pipe::grammar::coll::Coll;
-use nccl_pipe::scan::{self, Call, Visit};
-use nccl_pipe::timeline::{Gap, Marker, Options, Present, Timeline, Window, resolve};
+use nccl_pipe::formats::log::walk::{self, Call, Visit};
+use nccl_pipe::formats::log::timeline::{Gap, Marker, Options, Present, Timeline, Window, resolve};
 use nccl_pipe_fuzz::RECOGNISER;
 
 /// Keeps nothing.
@@ -48,7 +48,7 @@ fn lines(data: &[u8]) -> Vec<u8> {
 }
 
 fn hold(text: &[u8]) {
-    let scanned = scan::scan(text, 0, &RECOGNISER, false, Nothing);
+    let scanned = walk::scan(text, 0, &RECOGNISER, false, Nothing);
     for (marker, as_printed) in [
         (Marker::End, false),
         (Marker::End, true),

@@ -4,12 +4,12 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use nccl_pipe::account::Account;
+use nccl_pipe::formats::account::Account;
 use nccl_pipe::formats::log::Log;
 use nccl_pipe::grammar::coll::Coll;
 use nccl_pipe::grammar::trainer::{Mark, Recogniser};
-use nccl_pipe::origin::{Merged, Renumbered};
-use nccl_pipe::scan::{self, Call, Visit};
+use nccl_pipe::members::{Merged, Renumbered};
+use nccl_pipe::formats::log::walk::{self, Call, Visit};
 use std::sync::LazyLock;
 
 static RECOGNISER: LazyLock<Recogniser> = LazyLock::new(Recogniser::all);
@@ -60,7 +60,7 @@ fn read(bytes: &[u8], cuts: &[usize]) -> Answer {
     let mut from = 0;
     for &to in cuts.iter().chain([&bytes.len()]) {
         let part = &bytes[from..to];
-        let scanned = scan::scan(part, (from as u64, true), &RECOGNISER, true, Keep::default());
+        let scanned = walk::scan(part, (from as u64, true), &RECOGNISER, true, Keep::default());
         let a = &scanned.account;
         let decided = a.call_lines + a.other + a.foreign + a.repaired + a.damaged;
         assert!(decided <= a.lines, "more lines decided than there are");
@@ -109,7 +109,7 @@ fuzz_target!(|bytes: &[u8]| {
     );
     let ends = memchr::memchr_iter(b'\n', bytes).map(|i| i + 1);
     let quiet: Vec<usize> = ends
-        .filter(|&i| i < bytes.len() && scan::quiet(&bytes[..i]))
+        .filter(|&i| i < bytes.len() && walk::quiet(&bytes[..i]))
         .collect();
     assert_eq!(whole, read(bytes, &quiet), "cut at {quiet:?}");
 });

@@ -2,16 +2,16 @@
 //! several ways that must give the same.
 
 use libfuzzer_sys::arbitrary::Unstructured;
-use nccl_pipe::account::Account;
-use nccl_pipe::calls::{Options, Progress};
+use nccl_pipe::formats::account::Account;
+use nccl_pipe::count::calls::{Options, Progress};
 use nccl_pipe::formats::log;
 use nccl_pipe::grammar::trainer::Recogniser;
-use nccl_pipe::render::{Grid, Sheet};
+use nccl_pipe::output::render::{Grid, Sheet};
 use nccl_pipe::report::Report;
 use nccl_pipe::source::{self, Origin};
 use nccl_pipe::synth::options::{Layout, Nccl, Net, Prefix, Timestamps, Trainer};
 use nccl_pipe::synth::{self, StreamSink};
-use nccl_pipe::timeline;
+use nccl_pipe::formats::log::timeline;
 use std::fmt::Debug;
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -1,10 +1,14 @@
 //! nccl-agg: see `--help`.
 
 use clap::Parser;
-use nccl_pipe::cli::{self, ChainFormatArgs, GroupArgs, InputArgs, Run, StepArgs};
-use nccl_pipe::exit::{self, Exit};
-use nccl_pipe::groups::{self, By};
-use nccl_pipe::{calls, stages::agg};
+use nccl_pipe::count::calls;
+use nccl_pipe::count::groups;
+use nccl_pipe::count::groups::By;
+use nccl_pipe::program::cli;
+use nccl_pipe::program::cli::{ChainFormatArgs, GroupArgs, InputArgs, Run, StepArgs};
+use nccl_pipe::program::exit;
+use nccl_pipe::program::exit::Exit;
+use nccl_pipe::stages::agg;
 use std::process::ExitCode;
 
 /// Distinct NCCL calls: each operation, count and datatype, and how often it was called

@@ -2,10 +2,13 @@
 
 use anyhow::{Context, bail};
 use clap::{Parser, ValueEnum};
-use nccl_pipe::cli::{self, Format, InputArgs, Run, StepLineArgs};
-use nccl_pipe::exit::{self, Exit};
-use nccl_pipe::stages::check::expect::{Answer, Expectations, Verdict, answers};
-use nccl_pipe::stages::check::{self, Checked, table};
+use nccl_pipe::program::cli;
+use nccl_pipe::program::cli::{Format, InputArgs, Run, StepLineArgs};
+use nccl_pipe::program::exit;
+use nccl_pipe::program::exit::Exit;
+use nccl_pipe::stages::check::answer::expect::{Answer, Expectations, Verdict, answers};
+use nccl_pipe::stages::check::answer::table;
+use nccl_pipe::stages::check::{self, Checked};
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 

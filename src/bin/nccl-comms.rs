@@ -2,8 +2,10 @@
 
 use anyhow::bail;
 use clap::Parser;
-use nccl_pipe::cli::{self, Address, ChainFormatArgs, Format, InputArgs, Run, Size, StepArgs};
-use nccl_pipe::exit::{self, Exit};
+use nccl_pipe::program::cli;
+use nccl_pipe::program::cli::{Address, ChainFormatArgs, Format, InputArgs, Run, Size, StepArgs};
+use nccl_pipe::program::exit;
+use nccl_pipe::program::exit::Exit;
 use nccl_pipe::stages::comms::{self, Filter, Form, Options};
 use std::process::ExitCode;
 

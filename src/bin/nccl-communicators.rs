@@ -1,8 +1,10 @@
 //! nccl-communicators: see `--help`.
 
 use clap::Parser;
-use nccl_pipe::cli::{self, Format, FormatArgs, InputArgs, Run, StepArgs};
-use nccl_pipe::exit::{self, Exit};
+use nccl_pipe::program::cli;
+use nccl_pipe::program::cli::{Format, FormatArgs, InputArgs, Run, StepArgs};
+use nccl_pipe::program::exit;
+use nccl_pipe::program::exit::Exit;
 use nccl_pipe::stages::communicators;
 use std::process::ExitCode;
 

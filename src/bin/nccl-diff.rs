@@ -1,12 +1,14 @@
 //! nccl-diff: see `--help`.
 
 use clap::Parser;
-use nccl_pipe::calls::Progress;
-use nccl_pipe::cli::{self, Format, FormatArgs, InputArgs, Run, Share, StepArgs};
-use nccl_pipe::exit::{self, Exit};
+use nccl_pipe::count::calls::Progress;
+use nccl_pipe::formats::log::timeline::Window;
+use nccl_pipe::program::cli;
+use nccl_pipe::program::cli::{Format, FormatArgs, InputArgs, Run, Share, StepArgs};
+use nccl_pipe::program::exit;
+use nccl_pipe::program::exit::Exit;
 use nccl_pipe::report::Report;
 use nccl_pipe::stages::diff::{self, Options, row, run};
-use nccl_pipe::timeline::Window;
 use std::process::ExitCode;
 
 /// What changed between two runs: times, versions, network, settings, algorithms, calls of a step

@@ -1,9 +1,12 @@
 //! nccl-hist: see `--help`.
 
 use clap::Parser;
-use nccl_pipe::cli::{self, ChainFormatArgs, Format, GroupArgs, InputArgs, Run, Size, StepArgs};
-use nccl_pipe::exit::{self, Exit};
-use nccl_pipe::{calls, groups, stages::hist};
+use nccl_pipe::count::{calls, groups};
+use nccl_pipe::program::cli;
+use nccl_pipe::program::cli::{ChainFormatArgs, Format, GroupArgs, InputArgs, Run, Size, StepArgs};
+use nccl_pipe::program::exit;
+use nccl_pipe::program::exit::Exit;
+use nccl_pipe::stages::hist;
 use std::process::ExitCode;
 
 /// Histogram of NCCL calls: for each operation and size bucket the calls and their bytes

@@ -2,8 +2,10 @@
 
 use anyhow::Context;
 use clap::Parser;
-use nccl_pipe::cli::{self, FormatArgs, InputArgs, Run, StepArgs};
-use nccl_pipe::exit::{self, Exit};
+use nccl_pipe::program::cli;
+use nccl_pipe::program::cli::{FormatArgs, InputArgs, Run, StepArgs};
+use nccl_pipe::program::exit;
+use nccl_pipe::program::exit::Exit;
 use nccl_pipe::stages::net::{self, pairs, table};
 use std::process::ExitCode;
 

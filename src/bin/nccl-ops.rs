@@ -1,9 +1,12 @@
 //! nccl-ops: see `--help`.
 
 use clap::Parser;
-use nccl_pipe::cli::{self, ChainFormatArgs, GroupArgs, InputArgs, Run, StepArgs};
-use nccl_pipe::exit::{self, Exit};
-use nccl_pipe::{calls, groups, stages::ops};
+use nccl_pipe::count::{calls, groups};
+use nccl_pipe::program::cli;
+use nccl_pipe::program::cli::{ChainFormatArgs, GroupArgs, InputArgs, Run, StepArgs};
+use nccl_pipe::program::exit;
+use nccl_pipe::program::exit::Exit;
+use nccl_pipe::stages::ops;
 use std::process::ExitCode;
 
 /// Sizes of NCCL calls: for each operation how many, and the distribution of their bytes

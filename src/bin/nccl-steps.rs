@@ -1,8 +1,10 @@
 //! nccl-steps: see `--help`.
 
 use clap::Parser;
-use nccl_pipe::cli::{self, FormatArgs, InputArgs, Run, StepArgs};
-use nccl_pipe::exit::{self, Exit};
+use nccl_pipe::program::cli;
+use nccl_pipe::program::cli::{FormatArgs, InputArgs, Run, StepArgs};
+use nccl_pipe::program::exit;
+use nccl_pipe::program::exit::Exit;
 use nccl_pipe::stages::steps;
 use std::process::ExitCode;
 

@@ -3,14 +3,16 @@
 use anyhow::Context;
 use clap::Parser;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use nccl_pipe::cli::{self, Generate};
 use nccl_pipe::error::Error;
-use nccl_pipe::exit::Exit;
+use nccl_pipe::program::cli;
+use nccl_pipe::program::cli::Generate;
+use nccl_pipe::program::exit::Exit;
 use nccl_pipe::synth::fault::Fault;
+use nccl_pipe::synth::options::size;
 use nccl_pipe::synth::options::{
     Damage, End, HostStyle, Layout, Nccl, Net, Options, Prefix, Strategy, Timestamps, Trainer,
 };
-use nccl_pipe::synth::{FolderSink, Sink, StreamSink, generate, size};
+use nccl_pipe::synth::{FolderSink, Sink, StreamSink, generate};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
@@ -247,7 +249,7 @@ fn sink(options: &Options, output: Option<PathBuf>) -> anyhow::Result<Box<dyn Si
 }
 
 fn main() -> ExitCode {
-    nccl_pipe::exit::run("nccl-synth", || {
+    nccl_pipe::program::exit::run("nccl-synth", || {
         let cli = Cli::parse();
         if cli::generated::<Cli>(cli.generate)? {
             return Ok(Exit::Clean);

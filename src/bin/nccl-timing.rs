@@ -2,10 +2,12 @@
 
 use anyhow::{Context, bail};
 use clap::Parser;
-use nccl_pipe::cli::{self, ChainFormatArgs, Format, InputArgs, Run, StepArgs};
-use nccl_pipe::exit::{self, Exit};
+use nccl_pipe::formats::log::timeline::Window;
+use nccl_pipe::program::cli;
+use nccl_pipe::program::cli::{ChainFormatArgs, Format, InputArgs, Run, StepArgs};
+use nccl_pipe::program::exit;
+use nccl_pipe::program::exit::Exit;
 use nccl_pipe::stages::timing;
-use nccl_pipe::timeline::Window;
 use std::process::ExitCode;
 
 /// Step time and TFLOP/s per GPU, as the trainer prints them

@@ -1,10 +1,11 @@
 //! Inputs that yield calls, recognised by their content: the NCCL debug log, our own call table
 //! (CSV or JSON lines), and the AWK chain's four-field lines.
 
+pub mod account;
 pub mod log;
 pub mod rows;
 
-use crate::table;
+use crate::output::table;
 
 /// What an input is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,14 +2,14 @@
 //! row, in constant memory.
 
 use super::Format;
-use crate::account::{Account, Class};
-use crate::comm_id::CommId;
 use crate::error::{Error, Result};
+use crate::formats::account::{Account, Class};
 use crate::grammar::token::{dec_i64, dec_u64, hex_u64};
-use crate::records::{Datatype, RedOp};
+use crate::grammar::values::{Datatype, RedOp};
+use crate::members::comm_id::CommId;
+use crate::members::twice::Twice;
+use crate::output::table::Row;
 use crate::source::{Chunk, Input};
-use crate::table::Row;
-use crate::twice::Twice;
 use memchr::memchr;
 use serde::Deserialize;
 use std::borrow::Cow;
@@ -337,7 +337,7 @@ fn quoted(text: &[u8], record: &mut csv::ByteRecord) {
 
 /// Where each known column stands.
 struct Columns {
-    at: [Option<usize>; crate::table::COLUMNS.len()],
+    at: [Option<usize>; crate::output::table::COLUMNS.len()],
     /// The last column is a text: blanks at the end of a row are its own.
     ends_in_text: bool,
     /// How many columns there are, known or not.
@@ -349,7 +349,7 @@ const TEXTS: [&str; 5] = ["time", "host", "src", "clock", "quality"];
 
 impl Columns {
     fn find(header: &csv::ByteRecord, name: &str) -> Result<Columns> {
-        let at = crate::table::COLUMNS.map(|column| {
+        let at = crate::output::table::COLUMNS.map(|column| {
             header
                 .iter()
                 .position(|h| h.trim_ascii() == column.as_bytes())
@@ -372,7 +372,9 @@ impl Columns {
     }
 
     fn of(&self, name: &str) -> Option<usize> {
-        let index = crate::table::COLUMNS.iter().position(|c| *c == name)?;
+        let index = crate::output::table::COLUMNS
+            .iter()
+            .position(|c| *c == name)?;
         self.at[index]
     }
 

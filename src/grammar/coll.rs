@@ -11,7 +11,7 @@ use super::token::{
     Expected, PResult, dec_i64, dec_u32, dec_u64, hex_u64, is_name_byte, pointer, skip_pointer,
     word,
 };
-use crate::records::is_known;
+use crate::grammar::values::is_known;
 use memchr::memmem::Finder;
 use std::sync::LazyLock;
 
@@ -30,7 +30,7 @@ pub struct Coll<'a> {
     pub op_count: u64,
     /// Elements.
     pub count: u64,
-    /// The datatype's code, see [`crate::records::Datatype`].
+    /// The datatype's code, see [`crate::grammar::values::Datatype`].
     pub datatype: u32,
     /// The reduction's code; large for a user's own.
     pub redop: u64,

@@ -38,7 +38,7 @@ use std::sync::LazyLock;
 
 /// How a job, or one of its processes, ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending<'a> {
+pub(crate) enum Ending<'a> {
     /// It says that its work is done.
     Done,
     /// It failed.
@@ -51,7 +51,7 @@ pub enum Ending<'a> {
 
 /// A failure: what, and whose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Failure<'a> {
+pub(crate) struct Failure<'a> {
     /// What ended it.
     pub what: What,
     /// Who ended, as far as the line tells.
@@ -62,7 +62,7 @@ pub struct Failure<'a> {
 
 /// What ended a process or a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum What {
+pub(crate) enum What {
     /// An exception of Python's.
     Exception,
     /// The same of a launcher, which only repeats that a process failed.
@@ -85,7 +85,7 @@ pub enum What {
 
 /// How a job failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum How {
+pub(crate) enum How {
     /// By itself: an exit code, an abort, a crash.
     Itself,
     /// By an error that NCCL's functions gave to the program.
@@ -101,7 +101,7 @@ impl What {
     }
 
     /// Whether the job failed by itself or was killed.
-    pub fn how(self) -> How {
+    pub(crate) fn how(self) -> How {
         match self {
             What::Nccl => How::Nccl,
             What::Signal(9 | 15) | What::Exit(137 | 143) => How::Killed,
@@ -114,7 +114,7 @@ impl What {
 
 /// Whose a line is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Who<'a> {
+pub(crate) struct Who<'a> {
     /// The rank in the job.
     pub rank: Option<u32>,
     /// The rank among those of its host.
@@ -127,7 +127,7 @@ pub struct Who<'a> {
 
 /// A line of a launcher's report of one process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part<'a> {
+pub(crate) enum Part<'a> {
     /// The process reported next failed first.
     First,
     /// Its host.
@@ -193,7 +193,7 @@ const ANCHORS: &[(&str, Reader)] = &[
 const LONGEST: usize = 4096;
 
 /// The end that a line tells of, wherever it begins.
-pub fn ending(line: &[u8]) -> Option<Ending<'_>> {
+pub(crate) fn ending(line: &[u8]) -> Option<Ending<'_>> {
     static FINDER: LazyLock<Option<AhoCorasick>> =
         LazyLock::new(|| AhoCorasick::new(ANCHORS.iter().map(|(word, _)| word)).ok());
     let line = &line[..line.len().min(LONGEST)];
@@ -216,7 +216,7 @@ pub fn ending(line: &[u8]) -> Option<Ending<'_>> {
 
 /// The rank whose line it is, by what PyTorch or a launcher puts in front: `[rank3]:` of PyTorch and
 /// torchrun, `[default3]:` of torchrun (a rank of the host), `[1,3]<stderr>:` of mpirun, `3: ` of srun.
-pub fn whose(line: &[u8]) -> Who<'_> {
+pub(crate) fn whose(line: &[u8]) -> Who<'_> {
     let rank = |word: &[u8]| {
         let at = memmem::find(line, word)? + word.len();
         let (rest, rank) = dec_u32(&line[at..]).ok()?;

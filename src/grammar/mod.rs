@@ -2,10 +2,11 @@
 //! knowledge of files, of other lines, or of tables.
 
 pub mod coll;
-pub mod ending;
+pub(crate) mod ending;
 pub mod header;
 pub mod hot;
 pub mod message;
-pub mod token;
+pub(crate) mod token;
 pub mod trainer;
-pub mod wrap;
+pub mod values;
+pub(crate) mod wrap;

@@ -27,10 +27,10 @@ impl ParseError<&[u8]> for Expected {
 }
 
 /// The result of every parser of the grammar.
-pub type PResult<'a, T> = IResult<&'a [u8], T, Expected>;
+pub(crate) type PResult<'a, T> = IResult<&'a [u8], T, Expected>;
 
 /// The failure of a parser that expected `what` at the start of `input`.
-pub fn fail<'a, T>(input: &[u8], what: &'static str) -> PResult<'a, T> {
+pub(crate) fn fail<'a, T>(input: &[u8], what: &'static str) -> PResult<'a, T> {
     Err(nom::Err::Error(Expected {
         what,
         left: input.len(),
@@ -38,7 +38,7 @@ pub fn fail<'a, T>(input: &[u8], what: &'static str) -> PResult<'a, T> {
 }
 
 /// The fixed bytes `word`; `what` names them in the error.
-pub fn word<'a>(
+pub(crate) fn word<'a>(
     word: &'static str,
     what: &'static str,
 ) -> impl FnMut(&'a [u8]) -> PResult<'a, &'a [u8]> {
@@ -49,7 +49,7 @@ pub fn word<'a>(
 }
 
 /// A decimal number; more than 2^64-1 is an error, never wrapped.
-pub fn dec_u64(input: &[u8]) -> PResult<'_, u64> {
+pub(crate) fn dec_u64(input: &[u8]) -> PResult<'_, u64> {
     let mut value: u64 = 0;
     let mut n = 0;
     for &b in input {
@@ -78,7 +78,7 @@ pub fn dec_u64(input: &[u8]) -> PResult<'_, u64> {
 }
 
 /// A decimal number that fits 32 bits.
-pub fn dec_u32(input: &[u8]) -> PResult<'_, u32> {
+pub(crate) fn dec_u32(input: &[u8]) -> PResult<'_, u32> {
     let (rest, value) = dec_u64(input)?;
     match u32::try_from(value) {
         Ok(v) => Ok((rest, v)),
@@ -87,7 +87,7 @@ pub fn dec_u32(input: &[u8]) -> PResult<'_, u32> {
 }
 
 /// A decimal number that may be negative, as C's `%d` prints it.
-pub fn dec_i64(input: &[u8]) -> PResult<'_, i64> {
+pub(crate) fn dec_i64(input: &[u8]) -> PResult<'_, i64> {
     let (digits, negative) = match input.first() {
         Some(b'-') => (&input[1..], true),
         _ => (input, false),
@@ -100,7 +100,7 @@ pub fn dec_i64(input: &[u8]) -> PResult<'_, i64> {
 }
 
 /// A decimal number that may be negative and must fit 32 bits.
-pub fn dec_i32(input: &[u8]) -> PResult<'_, i32> {
+pub(crate) fn dec_i32(input: &[u8]) -> PResult<'_, i32> {
     let (rest, value) = dec_i64(input)?;
     match i32::try_from(value) {
         Ok(v) => Ok((rest, v)),
@@ -112,7 +112,7 @@ pub fn dec_i32(input: &[u8]) -> PResult<'_, i32> {
 const LONGEST_FRACTION: usize = 40;
 
 /// A decimal number with or without a fraction, as C's `%f` prints it.
-pub fn fraction(input: &[u8]) -> PResult<'_, f64> {
+pub(crate) fn fraction(input: &[u8]) -> PResult<'_, f64> {
     let sign = usize::from(input.first() == Some(&b'-'));
     let digits = |from: usize| {
         let rest = input.get(from..).unwrap_or_default();
@@ -145,7 +145,7 @@ const HEX: [u8; 256] = {
 };
 
 /// A hexadecimal number without `0x`, in lower case as `%lx` prints it.
-pub fn hex_u64(input: &[u8]) -> PResult<'_, u64> {
+pub(crate) fn hex_u64(input: &[u8]) -> PResult<'_, u64> {
     let mut value: u64 = 0;
     let mut n = 0;
     for &b in input {
@@ -166,7 +166,7 @@ pub fn hex_u64(input: &[u8]) -> PResult<'_, u64> {
 }
 
 /// A pointer as `%p` prints it: `0x7f...`, or `(nil)` which is 0.
-pub fn pointer(input: &[u8]) -> PResult<'_, u64> {
+pub(crate) fn pointer(input: &[u8]) -> PResult<'_, u64> {
     if let Some(digits) = input.strip_prefix(b"0x") {
         return match hex_u64(digits) {
             Ok(ok) => Ok(ok),
@@ -180,7 +180,7 @@ pub fn pointer(input: &[u8]) -> PResult<'_, u64> {
 }
 
 /// A pointer whose value nobody asked for.
-pub fn skip_pointer(input: &[u8]) -> PResult<'_, ()> {
+pub(crate) fn skip_pointer(input: &[u8]) -> PResult<'_, ()> {
     if let Some(digits) = input.strip_prefix(b"0x") {
         let (rest, hex) = hex_digits(digits);
         if hex == 0 {
@@ -203,23 +203,18 @@ fn hex_digits(input: &[u8]) -> (&[u8], usize) {
 }
 
 /// True for the bytes of an operation's name.
-pub fn is_name_byte(b: u8) -> bool {
+pub(crate) fn is_name_byte(b: u8) -> bool {
     b.is_ascii_alphanumeric() || b == b'_'
 }
 
 /// True for the bytes of a host name. NCCL cuts at the first dot, but a host may be printed
 /// whole by forks and wrappers.
-pub fn is_host_byte(b: u8) -> bool {
+pub(crate) fn is_host_byte(b: u8) -> bool {
     b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.')
 }
 
-/// One or more decimal digits, unread.
-pub fn digits(input: &[u8]) -> PResult<'_, &[u8]> {
-    take_while1(|b: u8| b.is_ascii_digit()).parse(input)
-}
-
 /// One or more bytes up to the next blank or the end.
-pub fn blank_free(input: &[u8]) -> PResult<'_, &[u8]> {
+pub(crate) fn blank_free(input: &[u8]) -> PResult<'_, &[u8]> {
     match take_while1::<_, _, Expected>(|b: u8| b != b' ' && b != b'\t').parse(input) {
         Ok(ok) => Ok(ok),
         Err(_) => fail(input, "a word"),
@@ -227,7 +222,7 @@ pub fn blank_free(input: &[u8]) -> PResult<'_, &[u8]> {
 }
 
 /// `text` in front of the next `end`, and what follows that; never empty.
-pub fn until<'a>(
+pub(crate) fn until<'a>(
     end: &'static str,
     what: &'static str,
 ) -> impl FnMut(&'a [u8]) -> PResult<'a, &'a [u8]> {
@@ -238,7 +233,7 @@ pub fn until<'a>(
 }
 
 /// The value of a parser that took its whole input.
-pub fn whole<T>(result: PResult<'_, T>) -> Option<T> {
+pub(crate) fn whole<T>(result: PResult<'_, T>) -> Option<T> {
     match result {
         Ok(([], value)) => Some(value),
         _ => None,
@@ -246,7 +241,7 @@ pub fn whole<T>(result: PResult<'_, T>) -> Option<T> {
 }
 
 /// Any number of blanks.
-pub fn blanks(input: &[u8]) -> PResult<'_, &[u8]> {
+pub(crate) fn blanks(input: &[u8]) -> PResult<'_, &[u8]> {
     take_while(|b| b == b' ' || b == b'\t').parse(input)
 }
 

@@ -1,7 +1,8 @@
 //! What the user named, as a list of inputs: folders become the files in them, and a file that
 //! has several names is read once.
 
-use super::{Origin, shown};
+use super::Origin;
+use crate::error::escape::shown;
 use crate::error::{Error, Result};
 use globset::{GlobBuilder, GlobMatcher};
 use rustc_hash::FxHashMap;

@@ -18,6 +18,7 @@ mod small;
 mod utf16;
 mod witness;
 
+use crate::error::escape::shown;
 pub use blocks::{BLOCK, Seen};
 pub use chunks::{Chunk, Chunks, QuietAt};
 pub use guard::name_program;
@@ -87,23 +88,6 @@ impl Origin {
             cause: source,
         }
     }
-}
-
-/// A path as messages show it. Bytes that are no text would all look the same: such a name is
-/// shown as the shell's `$'...'`, which can be typed.
-pub fn shown(path: &Path) -> String {
-    let bytes = path.as_os_str().as_encoded_bytes();
-    if let Ok(text) = std::str::from_utf8(bytes) {
-        return text.to_owned();
-    }
-    let mut name = "$'".to_owned();
-    for part in bytes.utf8_chunks() {
-        name += &part.valid().replace('\\', r"\\").replace('\'', r"\'");
-        for byte in part.invalid() {
-            name += &format!(r"\x{byte:02x}");
-        }
-    }
-    name + "'"
 }
 
 /// One opened input.

@@ -1,11 +1,12 @@
 //! nccl-agg: the distinct calls (operation, count, datatype) and how often each was made.
 
 use super::group_columns;
-use crate::calls::Calls;
-use crate::groups::{By, Entry, Groups, Part};
-use crate::records::{Basis, Datatype, kind};
-use crate::render::{Cell, Sheet};
-use crate::tally::{self, Sizing};
+use crate::count::calls::Calls;
+use crate::count::groups::{By, Entry, Groups, Part};
+use crate::count::tally;
+use crate::count::tally::Sizing;
+use crate::grammar::values::{Basis, Datatype, kind};
+use crate::output::render::{Cell, Sheet};
 
 /// What is asked for.
 #[derive(Debug, Clone, Default)]

@@ -1,11 +1,12 @@
 //! nccl-hist: per operation and size bucket the calls, their bytes, and the calls of a GPU.
 
 use super::group_columns;
-use crate::calls::{Calls, Who};
-use crate::groups::{By, Entry, Groups, Part};
-use crate::records::Basis;
-use crate::render::{Cell, Sheet, bar};
-use crate::tally::{self, Sizing, UNKNOWN, Value};
+use crate::count::calls::{Calls, Who};
+use crate::count::groups::{By, Entry, Groups, Part};
+use crate::count::tally;
+use crate::count::tally::{Sizing, UNKNOWN, Value};
+use crate::grammar::values::Basis;
+use crate::output::render::{Cell, Sheet, bar};
 use std::collections::BTreeMap;
 
 /// What is asked for.

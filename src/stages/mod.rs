@@ -1,7 +1,7 @@
 //! One file a stage. Each has `Options` (plain, no clap), reads inputs and gives rows or bytes;
 //! none knows of argv, standard output or exit codes.
 //!
-//! nccl-ops, nccl-hist and nccl-agg share one fold, [`crate::calls::count`], and differ in what
+//! nccl-ops, nccl-hist and nccl-agg share one fold, [`crate::count::calls::count`], and differ in what
 //! they make of it.
 
 pub mod agg;
@@ -14,15 +14,12 @@ pub mod net;
 pub mod ops;
 #[cfg(test)]
 mod pieces;
-pub(crate) mod rhythm;
-pub mod skew;
-pub mod spread;
 pub mod steps;
 pub mod survey;
 pub mod timing;
 pub mod tuning;
 
-use crate::groups::By;
+use crate::count::groups::By;
 
 /// The names of the group columns of `by`, in order.
 fn group_columns(by: &[By]) -> Vec<String> {

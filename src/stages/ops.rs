@@ -1,11 +1,12 @@
 //! nccl-ops: per operation the number of calls and their sizes.
 
 use super::group_columns;
-use crate::calls::Calls;
-use crate::groups::{By, Entry, Groups, Part, words_of};
-use crate::records::Basis;
-use crate::render::{Sheet, awk};
-use crate::tally::{self, Key, Sizing, UNKNOWN, Value};
+use crate::count::calls::Calls;
+use crate::count::groups::{By, Entry, Groups, Part, words_of};
+use crate::count::tally;
+use crate::count::tally::{Key, Sizing, UNKNOWN, Value};
+use crate::grammar::values::Basis;
+use crate::output::render::{Sheet, awk};
 
 /// What is asked for.
 #[derive(Debug, Clone, Default)]

@@ -1,9 +1,9 @@
 //! A made log walked in pieces of any size: what comes out must not depend on them.
 
+use crate::formats::log::walk::{self, Visit};
 use crate::formats::log::{Log, Part};
 use crate::grammar::trainer::Recogniser;
-use crate::origin::{Merged, Renumbered};
-use crate::scan::{self, Visit};
+use crate::members::{Merged, Renumbered};
 use crate::synth::{self, StreamSink};
 
 /// The log of a job with all kinds of lines.
@@ -41,8 +41,8 @@ pub(super) fn walk<V: Visit>(
         let end = log[near..].iter().position(|&b| b == b'\n');
         let end = end.map_or(log.len(), |at| near + at + 1);
         let (piece, offset) = (&log[from..end], from as u64);
-        let quiet = from == 0 || scan::quiet(&log[..from]);
-        let scanned = scan::scan(piece, (offset, quiet), &Recogniser::all(), false, new());
+        let quiet = from == 0 || walk::quiet(&log[..from]);
+        let scanned = walk::scan(piece, (offset, quiet), &Recogniser::all(), false, new());
         take(whole.add(scanned, &mut merged, &mut to, &mut joined));
         from = end;
     }

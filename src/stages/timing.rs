@@ -1,16 +1,17 @@
 //! nccl-timing: step time and TFLOP/s per GPU as the trainer prints them.
 
-use super::spread::Spread;
 use super::steps::NO_STEP_LINES;
-use crate::calls::{self, Options, Progress};
+use crate::count::calls;
+use crate::count::calls::{Options, Progress};
+use crate::count::spread::Spread;
 use crate::error::Result;
 use crate::formats::log;
-use crate::origin::Merged;
-use crate::propose;
-use crate::render::{Cell, Grid};
+use crate::formats::log::propose;
+use crate::formats::log::timeline::{self, Present, Step};
+use crate::members::Merged;
+use crate::output::render::{Cell, Grid};
 use crate::report::Report;
 use crate::source::Origin;
-use crate::timeline::{self, Present, Step};
 
 /// The steps of the window, with their values, in the order of their lines. A field that the
 /// trainer does not print stays unknown and hides nothing.

@@ -8,7 +8,7 @@ const START_S: i64 = 1_759_320_000;
 
 /// A moment, and its date kept as text, because millions of lines share a second.
 #[derive(Debug, Clone)]
-pub struct Clock {
+pub(crate) struct Clock {
     us: u64,
     second: u64,
     /// `2025-10-01 12:00:00`
@@ -29,7 +29,7 @@ impl Default for Clock {
 
 impl Clock {
     /// Lets time pass.
-    pub fn advance(&mut self, us: u64) {
+    pub(crate) fn advance(&mut self, us: u64) {
         self.us += us;
         let second = self.us / 1_000_000;
         if second != self.second {
@@ -43,12 +43,12 @@ impl Clock {
     }
 
     /// Microseconds since the start.
-    pub fn us(&self) -> u64 {
+    pub(crate) fn us(&self) -> u64 {
         self.us
     }
 
     /// It becomes that late, if it is not later already.
-    pub fn reach(&mut self, us: u64) {
+    pub(crate) fn reach(&mut self, us: u64) {
         self.advance(us.saturating_sub(self.us));
     }
 
@@ -57,33 +57,33 @@ impl Clock {
     }
 
     /// `2025-10-01`
-    pub fn date(&self) -> &str {
+    pub(crate) fn date(&self) -> &str {
         self.text.get(..10).unwrap_or_default()
     }
 
     /// `12:00:00`
-    pub fn time(&self) -> &str {
+    pub(crate) fn time(&self) -> &str {
         self.text.get(11..).unwrap_or_default()
     }
 
     /// `2025-10-01 12:00:00`
-    pub fn stamp(&self) -> &str {
+    pub(crate) fn stamp(&self) -> &str {
         &self.text
     }
 
     /// Milliseconds of the second.
-    pub fn ms(&self) -> u64 {
+    pub(crate) fn ms(&self) -> u64 {
         self.us / 1_000 % 1_000
     }
 
     /// Microseconds of the second.
-    pub fn micros(&self) -> u64 {
+    pub(crate) fn micros(&self) -> u64 {
         self.us % 1_000_000
     }
 
     /// Writes what NCCL puts in front of a line (`src/debug.cc`, from 2.26: the format is the
     /// user's strftime text with its closing blank; subseconds by `%<n>f`).
-    pub fn nccl(&self, buf: &mut Vec<u8>, format: Timestamps) {
+    pub(crate) fn nccl(&self, buf: &mut Vec<u8>, format: Timestamps) {
         match format {
             Timestamps::None => {}
             Timestamps::Default => {
@@ -113,7 +113,7 @@ impl Clock {
 }
 
 /// `n` in decimal with leading zeros.
-pub fn padded(buf: &mut Vec<u8>, n: u64, width: usize) {
+pub(crate) fn padded(buf: &mut Vec<u8>, n: u64, width: usize) {
     let mut digits = itoa::Buffer::new();
     let digits = digits.format(n).as_bytes();
     buf.extend(std::iter::repeat_n(

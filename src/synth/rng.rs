@@ -4,17 +4,17 @@
 
 /// A splitmix64 generator.
 #[derive(Debug, Clone)]
-pub struct Rng(u64);
+pub(crate) struct Rng(u64);
 
 /// The splitmix64 output function: a bijection that mixes every bit into every other.
-pub fn mix(x: u64) -> u64 {
+pub(crate) fn mix(x: u64) -> u64 {
     let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     x ^ (x >> 31)
 }
 
 /// One number from several, for facts two ranks must agree on without talking to each other.
-pub fn hash(seed: u64, parts: &[u64]) -> u64 {
+pub(crate) fn hash(seed: u64, parts: &[u64]) -> u64 {
     parts
         .iter()
         .fold(mix(seed ^ 0x9e37_79b9_7f4a_7c15), |h, &p| {
@@ -24,29 +24,29 @@ pub fn hash(seed: u64, parts: &[u64]) -> u64 {
 
 impl Rng {
     /// A generator whose numbers depend on `seed` alone.
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }
 
     /// The next 64 bits.
-    pub fn bits(&mut self) -> u64 {
+    pub(crate) fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mix(self.0)
     }
 
     /// A number below `n`, or 0 where `n` is 0. The bias of the multiplication is below 2^-32
     /// for the small `n` of this module.
-    pub fn below(&mut self, n: usize) -> usize {
+    pub(crate) fn below(&mut self, n: usize) -> usize {
         ((u128::from(self.bits()) * n as u128) >> 64) as usize
     }
 
     /// A number in `0.0 .. 1.0`.
-    pub fn unit(&mut self) -> f64 {
+    pub(crate) fn unit(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
 
     /// True with probability `p`.
-    pub fn chance(&mut self, p: f64) -> bool {
+    pub(crate) fn chance(&mut self, p: f64) -> bool {
         p > 0.0 && self.unit() < p
     }
 }

@@ -1,16 +1,16 @@
 //! A job from its start to its end: communicators, steps, evaluations, a restart.
 
 use crate::error::Result;
-use crate::synth::call::Call;
-use crate::synth::events;
 use crate::synth::fault::{Course, Plan, Watch};
+use crate::synth::job::call::Call;
+use crate::synth::job::schedule::{Stretch, program};
 use crate::synth::options::{Damage, Options, Prefix, Trainer};
-use crate::synth::out::Sink;
-use crate::synth::schedule::{Stretch, program};
-use crate::synth::stretch::Mixer;
+use crate::synth::stream::out::Sink;
+use crate::synth::stream::stretch::Mixer;
+use crate::synth::stream::writer::{Writer, file_name};
+use crate::synth::trainer::events;
 use crate::synth::trainer::{Printed, Printer, StepFacts};
 use crate::synth::truth::Truth;
-use crate::synth::writer::{Writer, file_name};
 
 /// Programs of all ranks, by stretch.
 pub(super) struct Programs {

@@ -21,7 +21,7 @@ pub struct ApiCall<'a> {
 }
 
 /// The message of a CALL line.
-pub fn call(body: &[u8]) -> Option<ApiCall<'_>> {
+pub(crate) fn call(body: &[u8]) -> Option<ApiCall<'_>> {
     let open = memchr(b'(', body)?;
     let (function, rest) = (&body[..open], &body[open + 1..]);
     let arguments = rest.trim_ascii_end().strip_suffix(b")")?;

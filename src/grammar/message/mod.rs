@@ -6,49 +6,42 @@
 //!
 //! | family | file | |
 //! |---|---|---|
-//! | initialisation | [`init`], [`timing`], [`name`] | which communicator, where its ranks are, how long it took, its name |
-//! | settings, versions, plugins | [`setting`], [`version`], [`plugin`] | what ran, and how it was set |
-//! | network | [`net`], [`nic`] | which network, its cards, GPUDirect |
-//! | connections | [`channel`], [`transport`] | who reaches whom over what |
-//! | graphs | [`graph`], [`ring`], [`tree`], [`nvls`] | rings, trees, channels; NVLink switches |
-//! | tuning | [`tuning`] | algorithm and protocol by size |
-//! | errors | [`warn`], [`trace`] | causes, and the way of an error |
-//! | API calls | [`call`] | CALL lines |
-//! | RCCL | [`rccl`], [`tail`] | kernel trace; the communicator behind a line |
+//! | initialisation | `communicator` | which communicator, where its ranks are, how long it took, its name |
+//! | settings, versions, plugins | [`setup`] | what ran, and how it was set |
+//! | network | [`network::net`], `network::nic` | which network, its cards, GPUDirect |
+//! | connections | `network::channel`, `network::transport` | who reaches whom over what |
+//! | graphs | [`graph`] | rings, trees, channels; NVLink switches |
+//! | tuning | `tuning` | algorithm and protocol by size |
+//! | errors | `warn`, `trace` | causes, and the way of an error |
+//! | API calls | `call` | CALL lines |
+//! | RCCL | `rccl`, `communicator::tail` | kernel trace; the communicator behind a line |
 //! | PyTorch | [`c10d`] | its watchdog; no header, so [`c10d::line`] takes the line |
 //!
 //! Of other lines only the family is known ([`Message::Plain`]).
 
 pub mod c10d;
-pub mod call;
-pub mod channel;
+pub(crate) mod call;
 pub mod graph;
-pub mod init;
 mod known;
-pub mod name;
-pub mod net;
-pub mod nic;
-pub mod nvls;
-pub mod plugin;
-pub mod rccl;
-pub mod ring;
-pub mod setting;
-pub mod tail;
-pub mod timing;
-pub mod trace;
-pub mod transport;
-pub mod tree;
-pub mod tuning;
-pub mod version;
-pub mod warn;
+pub(crate) mod rccl;
+pub(crate) mod trace;
+pub(crate) mod tuning;
+pub(crate) mod warn;
 
+pub(crate) mod communicator;
 #[cfg(test)]
 mod coverage;
+pub mod network;
+pub mod setup;
 #[cfg(test)]
 mod tests;
 
 use super::header::Level;
+use communicator::{init, name, timing};
+use graph::{nvls, tree};
 use memchr::memmem::Finder;
+use network::{channel, net};
+use setup::{plugin, setting, version};
 use std::sync::LazyLock;
 
 /// True for a whole line's message that NCCL or RCCL itself cut: a list of trees that fills its

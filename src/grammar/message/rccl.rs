@@ -39,7 +39,7 @@ pub enum Event {
 }
 
 /// One line of the trace.
-pub fn kernel(body: &[u8]) -> Option<Kernel<'_>> {
+pub(crate) fn kernel(body: &[u8]) -> Option<Kernel<'_>> {
     line(body).ok().map(|(_, kernel)| kernel)
 }
 

@@ -33,7 +33,7 @@ pub struct Return<'a> {
 const SOURCES: [&[u8]; 6] = [b".cc", b".h", b".cpp", b".c", b".cu", b".hpp"];
 
 /// One line of the way.
-pub fn returned(body: &[u8]) -> Option<Return<'_>> {
+pub(crate) fn returned(body: &[u8]) -> Option<Return<'_>> {
     whole(line(body))
 }
 

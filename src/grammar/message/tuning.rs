@@ -153,7 +153,7 @@ fn name<T: PartialEq>(table: &[(&'static str, T)], value: T) -> &'static str {
 }
 
 /// Any of the lines above.
-pub fn tuning(body: &[u8]) -> Option<Tuning<'_>> {
+pub(crate) fn tuning(body: &[u8]) -> Option<Tuning<'_>> {
     whole(line(body))
         .map(Tuning::Choice)
         .or_else(|| whole(special(body)))

@@ -96,7 +96,7 @@ fn peer(text: &[u8]) -> Option<&[u8]> {
 }
 
 /// Any WARN.
-pub fn warn(text: &[u8]) -> Warn<'_> {
+pub(crate) fn warn(text: &[u8]) -> Warn<'_> {
     Warn {
         cause: cause(text),
         text,

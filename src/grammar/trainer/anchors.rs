@@ -1,21 +1,11 @@
 //! The words that betray a record, found in one pass, and who reads the record around each.
 
+use super::facts::Reader;
 use aho_corasick::{AhoCorasick, MatchKind, packed};
 
-use super::piece::Piece;
-use super::{FACTS, Found, between, launcher};
-
-/// Reads the record around an anchor, or refuses it.
-pub(super) type Reader = fn(&Piece<'_>, usize) -> Option<Found>;
-
-/// A word of many: `step:`, `step=`, `steps: `, `Global step `, `[#step]`.
-pub(super) const STEP: &[u8] = b"step";
-/// `Step time: `, `Step Time : `, `Step 7 |`.
-pub(super) const STEP_BEGINS: &[u8] = b"Step ";
-/// ` loss ` of litGPT's lines and in Megatron-LM's evaluation.
-pub(super) const LOSS: &[u8] = b" loss ";
-/// `Iter: 1000`, `Iteration 200`.
-pub(super) const ITER: &[u8] = b"Iter";
+use super::known::FACTS;
+use super::parts::piece::Piece;
+use super::{Found, between, launcher};
 
 /// Every word once, with all who read a record around it. None holds another, so that one pass
 /// without overlaps finds them all. None is shorter than four bytes, by which the vector search

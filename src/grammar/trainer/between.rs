@@ -3,11 +3,11 @@
 //! Their collectives stand between two steps and would swell the second one. A line at the start of
 //! a save (`saving checkpoint at iteration .. to`) marks nothing: the save is still to come.
 
-use super::anchors::{LOSS, Reader};
-use super::nemo::FIELDS;
-use super::number::{count, run};
-use super::piece::Piece;
-use super::prefix::logger;
+use super::facts::{LOSS, Reader};
+use super::language::nemo::FIELDS;
+use super::parts::number::{count, run};
+use super::parts::piece::Piece;
+use super::parts::prefix::logger;
 use super::{Found, Mark};
 
 /// NeMo 2's evaluation and test run (`progress_printer.py` @8cfedd72).

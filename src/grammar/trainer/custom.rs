@@ -1,9 +1,9 @@
 //! The user's own pattern for step lines.
 
-use crate::escape::printable;
+use crate::error::escape::printable;
 use regex::bytes::{Captures, Regex};
 
-use super::number::{count, millis, wrapped};
+use super::parts::number::{count, millis, wrapped};
 use super::{Found, Mark, StepLine, Trainer};
 
 /// Shown with every complaint, because a pattern is easier to change than to invent.

@@ -3,8 +3,8 @@
 //! A job that is started again begins after them, so that the calls before, of a step that was
 //! never over, are not its first step's.
 
-use super::anchors::Reader;
-use super::piece::Piece;
+use super::facts::Reader;
+use super::parts::piece::Piece;
 use super::{Found, Mark};
 
 /// torchrun, to a process whose sibling failed: `Sending process 785 closing signal SIGTERM`

@@ -6,36 +6,19 @@
 
 mod anchors;
 mod bar;
+mod benchmark;
 mod between;
 mod custom;
-mod deepspeed;
-mod described;
-mod dllogger;
-mod eta;
-mod fairseq;
-mod hugectr;
+mod facts;
+mod known;
+mod language;
 mod launcher;
-mod litgpt;
-mod maxtext;
-mod megatron;
-mod mlperf;
-mod mxnet;
-mod nanotron;
-mod nemo;
-mod number;
-mod other;
-mod piece;
-mod prefix;
+mod parts;
 #[cfg(test)]
 mod real_logs;
 mod recogniser;
-mod reference;
-mod reinforce;
 #[cfg(test)]
 mod tests;
-mod torchtitan;
-
-use anchors::Reader;
 
 pub use recogniser::Recogniser;
 pub(crate) use recogniser::pieces;
@@ -111,122 +94,6 @@ pub enum Trainer {
     Hf,
     /// The user's own pattern.
     Custom,
-}
-
-/// What is known of a trainer, in the file that reads its lines.
-struct Facts {
-    trainer: Trainer,
-    /// The name on the command line and in reports.
-    name: &'static str,
-    /// Other names for it on the command line.
-    aliases: &'static [&'static str],
-    /// The number that it gives its first step.
-    first: u64,
-    /// Whether every rank or host prints the line unless a launcher filters them.
-    every_rank: bool,
-    /// Whether line N is printed only after step N+1 was dispatched.
-    lags: bool,
-    /// Words of which one is in every record, and who reads the record around it.
-    words: &'static [(&'static [u8], Reader)],
-}
-
-impl Facts {
-    /// A trainer that counts from 1 and of which one rank prints a line when the step is over.
-    const fn of(
-        trainer: Trainer,
-        name: &'static str,
-        words: &'static [(&'static [u8], Reader)],
-    ) -> Facts {
-        Facts {
-            trainer,
-            name,
-            aliases: &[],
-            first: 1,
-            every_rank: false,
-            lags: false,
-            words,
-        }
-    }
-}
-
-/// The facts of every trainer with a recogniser of its own, in the order of [`Trainer`].
-const FACTS: &[Facts] = &[
-    nemo::FACTS,
-    described::NEMO,
-    megatron::FACTS,
-    megatron::DEEPSPEED,
-    megatron::NEOX,
-    maxtext::FACTS,
-    torchtitan::FACTS,
-    nanotron::FACTS,
-    other::OLMO,
-    other::COMPOSER,
-    reinforce::VERL,
-    reinforce::OPENRLHF,
-    fairseq::FACTS,
-    litgpt::FACTS,
-    mxnet::FACTS,
-    eta::MASKRCNN,
-    eta::TORCHVISION,
-    hugectr::FACTS,
-    dllogger::FACTS,
-    reference::IMAGENET,
-    reference::SSD,
-    reference::BERT,
-    reference::DLRM,
-    reference::DLROVER,
-    mlperf::FACTS,
-    other::COLOSSAL,
-    other::TORCHTUNE,
-    deepspeed::FACTS,
-    described::LIGHTNING,
-    bar::FACTS,
-];
-
-impl Trainer {
-    /// Every trainer with a recogniser of its own, by priority; [`Trainer::Custom`] has none.
-    pub fn all() -> impl Iterator<Item = Trainer> {
-        FACTS.iter().map(|facts| facts.trainer)
-    }
-
-    fn facts(self) -> Option<&'static Facts> {
-        FACTS.get(self as usize)
-    }
-
-    /// The name on the command line and in reports.
-    pub fn name(self) -> &'static str {
-        self.facts().map_or("regex", |facts| facts.name)
-    }
-
-    /// The trainer of a name or of one of its aliases, `None` for a name not known.
-    ///
-    /// `regex` is not among them: a pattern has to come with it, see [`Recogniser::regex`].
-    pub fn from_name(name: &str) -> Option<Trainer> {
-        let known = |facts: &&Facts| facts.name == name || facts.aliases.contains(&name);
-        FACTS.iter().find(known).map(|facts| facts.trainer)
-    }
-
-    /// The number that the trainer gives its first step; a user's own pattern is taken to count
-    /// from 1.
-    pub fn first_step(self) -> u64 {
-        self.facts().map_or(1, |facts| facts.first)
-    }
-
-    /// Whether every rank or host prints the line unless a launcher filters them.
-    pub fn printed_by_every_rank(self) -> bool {
-        self.facts().is_some_and(|facts| facts.every_rank)
-    }
-
-    /// True for trainers whose line comes after calls of the next step: Hugging Face's bar moves on
-    /// when the losses were gathered, and another program's bar when it likes.
-    pub fn prints_late(self) -> bool {
-        matches!(self, Trainer::Hf)
-    }
-
-    /// Whether line N is printed only after step N+1 was dispatched.
-    pub fn lags_one_step(self) -> bool {
-        self.facts().is_some_and(|facts| facts.lags)
-    }
 }
 
 /// What one step line says.

@@ -2,7 +2,7 @@
 
 use super::anchors::Anchors;
 use super::custom::Pattern;
-use super::piece::Piece;
+use super::parts::piece::Piece;
 use super::{Found, Mark, Trainer};
 use crate::grammar::wrap::without_escapes;
 

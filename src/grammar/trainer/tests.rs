@@ -3,7 +3,8 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::{FACTS, Found, Mark, Recogniser, StepLine, Trainer};
+use super::known::FACTS;
+use super::{Found, Mark, Recogniser, StepLine, Trainer};
 
 /// Every record of a line.
 pub(super) fn found(text: &str) -> Vec<Found> {

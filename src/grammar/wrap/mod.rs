@@ -35,7 +35,7 @@ const LONGEST: usize = 16 << 20;
 
 /// A line without what stood around it, perhaps several lines, and where its bytes stood.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unwrapped {
+pub(crate) struct Unwrapped {
     text: Vec<u8>,
     /// For each wrapping, the outermost first.
     places: Vec<Places>,
@@ -43,19 +43,19 @@ pub struct Unwrapped {
 
 impl Unwrapped {
     /// The lines with `\n` between them.
-    pub fn text(&self) -> &[u8] {
+    pub(crate) fn text(&self) -> &[u8] {
         &self.text
     }
 
     /// The lines that are not empty, each with its place in [`Unwrapped::text`].
-    pub fn lines(&self) -> impl Iterator<Item = (usize, &[u8])> {
+    pub(crate) fn lines(&self) -> impl Iterator<Item = (usize, &[u8])> {
         lines(&self.text)
             .map(|(at, line)| (at, line.strip_suffix(b"\r").unwrap_or(line)))
             .filter(|(_, line)| !line.is_empty())
     }
 
     /// Where the byte at `at` of [`Unwrapped::text`] stood in the line it was taken from.
-    pub fn place(&self, at: usize) -> usize {
+    pub(crate) fn place(&self, at: usize) -> usize {
         self.places
             .iter()
             .rev()
@@ -66,7 +66,7 @@ impl Unwrapped {
 /// A line without what stands around it; `None` where nothing does. `is_wanted` says that a text is
 /// worth reading: of a record's strings only such are taken, and those that are a log's lines by
 /// their name or their end.
-pub fn unwrapped(line: &[u8], is_wanted: &dyn Fn(&[u8]) -> bool) -> Option<Unwrapped> {
+pub(crate) fn unwrapped(line: &[u8], is_wanted: &dyn Fn(&[u8]) -> bool) -> Option<Unwrapped> {
     if !is_suspect(line) || line.len() > LONGEST {
         return None;
     }
@@ -175,7 +175,7 @@ fn is_suspect(line: &[u8]) -> bool {
 }
 
 /// True for text that holds a line of NCCL's, or what a torn one left.
-pub fn is_nccl(text: &[u8]) -> bool {
+pub(crate) fn is_nccl(text: &[u8]) -> bool {
     static NCCL: LazyLock<memmem::Finder<'static>> =
         LazyLock::new(|| memmem::Finder::new(b"NCCL "));
     NCCL.find(text).is_some() || coll::FINDER.find(text).is_some() || coll::is_tail(text)
@@ -234,7 +234,7 @@ impl Taken {
 
 /// `text` without a terminal's escape sequences, and where its bytes stood; `None` where there are
 /// none.
-pub fn without_escapes(text: &[u8]) -> Option<Unwrapped> {
+pub(crate) fn without_escapes(text: &[u8]) -> Option<Unwrapped> {
     let mut out = Taken::default();
     let line = Line {
         text,

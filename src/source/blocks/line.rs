@@ -2,7 +2,7 @@
 
 use crate::grammar::coll;
 use crate::grammar::header::{self, Header, Level};
-use crate::grammar::message::init;
+use crate::grammar::message::communicator::init;
 use memchr::{memchr, memmem, memrchr};
 
 /// The longest stamp in front of a header.

@@ -8,7 +8,7 @@ use super::line::{
 use super::{BLOCK, RUN};
 use crate::grammar::coll;
 use crate::grammar::trainer::Recogniser;
-use crate::records::is_known;
+use crate::grammar::values::is_known;
 use memchr::{memchr, memmem};
 use std::ops::Range;
 use std::sync::LazyLock;

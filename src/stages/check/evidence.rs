@@ -3,7 +3,7 @@
 use super::finding::{Evidence, Finding, Spot};
 use super::walk::Walked;
 use crate::error::{Error, Result};
-use crate::grammar::message::setting;
+use crate::grammar::message::setup::setting;
 use crate::source::Input;
 use crate::stages::net::all::First;
 use memchr::memchr;

@@ -1,103 +1,48 @@
 //! nccl-check: what is wrong with a job, by its log; with evidence, and with what the log cannot
 //! tell.
 //!
-//! | | |
+//! | room | the questions it answers |
 //! |---|---|
-//! | [`finding`] | what is said: one finding with its evidence |
+//! | `finding`, `evidence` | what is reported: a finding, and the lines that show it |
 //! | `walk` | one walk over all inputs that gathers what every check needs |
-//! | `streams`, `compare` | the ranks' calls as hashes, and where they differ |
-//! | `again`, `evidence` | calls and lines that are read again where something is wrong |
-//! | `ranks`, `mismatch`, `behind` | ranks that call different things, or fewer |
-//! | `tail`, `replay`, `meet`, `lag` | the last calls of all ranks, let meet: who waits for whom |
-//! | `cuts` | where a log may lack lines of its job |
-//! | `taken` | communicators that no line names, told by counting |
-//! | `ranks`, `mismatch`, `kin`, `messages`, `behind`, `partly` | ranks that call different things, or fewer |
-//! | [`warnings`], [`triage`], [`known`] | WARN lines by their first cause |
-//! | `ends`, `failed` | how jobs and processes ended, and which failed first |
-//! | `silence`, `stopped` | whether ranks stopped, or only the log ends |
-//! | [`watchdog`], `waited`, `waiting` | PyTorch's watchdog, and the calls it waited for |
-//! | `unchecked` | logs with nothing to check |
-//! | [`transport`], [`hosts`], [`settings`], [`channels`], [`initialisation`] | what hosts show |
-//! | [`expect`], [`coverage`] | what must hold, and what the log can answer |
-//! | `steps` | steps that are not like the others |
-//! | `hygiene`, `remains` | how the log was written, where that spoils it |
-//! | [`table`] | findings as text and as rows |
+//! | `streams` | every rank's calls as hashes, and which communicators' members differ |
+//! | `ranks` | which ranks call different things or fewer, stopped, or wait in a circle |
+//! | `warn` | what NCCL reports: WARN lines by their first cause, and settings |
+//! | `watchdog` | what PyTorch's watchdog reports, and the calls it waited for |
+//! | `hosts` | which hosts differ, and what the job runs over |
+//! | `log` | whether the log is whole, which jobs it holds and how they ended |
+//! | [`answer`] | what must hold (`--expect`), what the log can answer, findings as rows |
 
-pub(crate) mod again;
-pub(crate) mod behind;
-mod body;
-pub mod channels;
-mod clock;
-pub(crate) mod compare;
-pub mod coverage;
-mod cuts;
-mod ends;
+pub mod answer;
 pub(crate) mod evidence;
-pub mod expect;
-mod facts;
-mod failed;
-pub mod finding;
-mod gpudirect;
-pub mod hosts;
-#[cfg(test)]
-mod hosts_tests;
-pub(crate) mod hygiene;
-pub mod initialisation;
-mod kin;
-pub mod known;
-mod lag;
-mod lines;
-mod meet;
-mod messages;
-pub(crate) mod mismatch;
-pub(crate) mod names;
-mod nvls;
-mod pairs;
-mod partly;
+pub(crate) mod finding;
+pub(crate) mod hosts;
+mod log;
 pub(crate) mod ranks;
-mod remains;
-mod replay;
-mod said;
-pub mod settings;
-pub(crate) mod silence;
-mod stamp;
-pub(crate) mod steps;
-mod stopped;
 pub(crate) mod streams;
-mod summary;
-pub mod table;
-mod tail;
-mod taken;
-pub mod transport;
-pub mod triage;
-#[cfg(test)]
-mod twin_tests;
-mod unchecked;
-mod waited;
-mod waiting;
 pub(crate) mod walk;
-pub mod warnings;
-#[cfg(test)]
-mod warnings_tests;
-pub mod watchdog;
-mod words;
+pub(crate) mod warn;
+pub(crate) mod watchdog;
+mod wording;
 
-use crate::calls::{Options, Progress};
+use crate::count::calls::{Options, Progress};
 use crate::error::Result;
 use crate::report::Report;
 use crate::source::Origin;
 use crate::stages::communicators::State;
 use crate::stages::net::{self, fact::Kind};
-use behind::End;
-use coverage::Known;
-use expect::Facts;
-use failed::Failed;
+use answer::{coverage::Known, expect::Facts, summary};
 use finding::{Evidence, Finding, Severity, Spot};
-use ranks::Inputs;
+use hosts::{channels, initialisation, transport};
+use log::first_failure::{self, Failed};
+use log::hygiene;
+use log::{nothing_to_check, odd_steps};
+use ranks::{Inputs, stopped::Failures};
+use ranks::{fewer_calls::End, unnamed_communicators};
 use std::borrow::Cow;
-use stopped::Failures;
-use triage::Ended;
 use walk::Seen;
+use warn::triage::{self, Ended};
+use warn::{known, settings};
 
 /// What a check came to.
 #[derive(Debug)]
@@ -124,7 +69,7 @@ impl Checked {
 
     /// True where nothing of NCCL's work is in the log.
     pub fn is_empty(&self) -> bool {
-        self.findings.iter().any(|f| f.id == unchecked::ID)
+        self.findings.iter().any(|f| f.id == nothing_to_check::ID)
     }
 }
 
@@ -140,7 +85,7 @@ pub fn check(
     progress: &dyn Progress,
 ) -> Result<Checked> {
     let mut seen = walk::walk(origins, options, report, progress)?;
-    let untold = taken::take(&mut seen.found);
+    let untold = unnamed_communicators::take(&mut seen.found);
     seen.net.note_hidden(report);
     let open = |number| seen.open(number);
     let inputs = Inputs {
@@ -179,10 +124,10 @@ pub fn check(
     findings.extend(initialisation::findings(&seen.found));
     findings.extend(channels::findings(&seen.found));
     for ((number, input), account) in (0..).zip(&seen.inputs).zip(&seen.accounts) {
-        findings.extend(steps::findings(number, input, &seen.found));
+        findings.extend(odd_steps::findings(number, input, &seen.found));
         findings.extend(hygiene::findings(number, input, account));
     }
-    findings.extend(unchecked::finding(&seen));
+    findings.extend(nothing_to_check::finding(&seen));
     evidence::resolve(&mut findings, &seen.inputs, open)?;
     findings.sort_by(|a, b| worst_first(a).cmp(&worst_first(b)));
     let compared = ranks.compared;
@@ -267,7 +212,7 @@ fn fold(findings: &mut Vec<Finding>) {
     // A process that NCCL gave an error ends by it.
     let warned = |f: &&Finding| f.id.starts_with("warn_") && !known::follows(f.id);
     let warned = findings.iter().filter(error).find(warned).map(|f| f.id);
-    for finding in findings.iter_mut().filter(|f| failed::is_answer(f)) {
+    for finding in findings.iter_mut().filter(|f| first_failure::is_answer(f)) {
         if let Some(cause) = warned {
             finding.severity = Severity::Note;
             finding.why += &format!("; it follows from {cause}");
@@ -278,7 +223,10 @@ fn fold(findings: &mut Vec<Finding>) {
         .filter(error)
         .find(|f| calls(f))
         .map(|f| f.id);
-    let failed = findings.iter().find(|f| failed::is_cause(f)).map(|f| f.id);
+    let failed = findings
+        .iter()
+        .find(|f| first_failure::is_cause(f))
+        .map(|f| f.id);
     let behind = findings
         .iter()
         .filter(error)

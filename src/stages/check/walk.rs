@@ -1,27 +1,28 @@
 //! One walk over all inputs that gathers what every check needs.
 
-use super::cuts::Cuts;
 use super::finding::Evidence;
-use super::remains::Remains;
+use super::log::missing_steps::Cuts;
+use super::log::overwritten::Remains;
 use super::streams::{self, Streams};
-use super::warnings::{self, Warnings};
-use crate::account::Account;
-use crate::calls::{self, Options, Progress};
+use super::warn::warnings::{self, Warnings};
+use crate::count::calls;
+use crate::count::calls::{Options, Progress};
 use crate::error::{Error, Result};
+use crate::formats::account::Account;
+use crate::formats::log::timeline::Timeline;
+use crate::formats::log::walk::{Call, MarkAt, Said, Visit};
 use crate::grammar::message::Message;
 use crate::grammar::message::c10d::C10d;
 use crate::grammar::trainer::Mark;
-use crate::origin::Merged;
+use crate::members::Merged;
 use crate::report::Report;
-use crate::scan::{Call, MarkAt, Said, Visit};
 use crate::source::{Input, Origin};
 use crate::stages::communicators::{self, Found, Gathered};
 use crate::stages::net::all::First;
 use crate::stages::net::{self, Net};
-use crate::stages::rhythm::Odd;
-use crate::stages::skew::Astray;
+use crate::stages::survey::rhythm::Odd;
+use crate::stages::survey::skew::Astray;
 use crate::stages::survey::{self, Sums};
-use crate::timeline::Timeline;
 use std::collections::BTreeSet;
 
 /// One chunk's part of everything.

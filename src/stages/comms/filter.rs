@@ -1,8 +1,8 @@
 //! Which calls are wanted; and where none is, what there is instead.
 
-use crate::comm_id::CommId;
+use crate::members::comm_id::CommId;
+use crate::output::table::Row;
 use crate::report::{Report, names, ranges};
-use crate::table::Row;
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -211,7 +211,7 @@ impl Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::records::Datatype;
+    use crate::grammar::values::Datatype;
 
     #[test]
     fn each_flag_that_nothing_fits_says_what_there_is() {

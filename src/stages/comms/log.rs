@@ -7,15 +7,15 @@ use super::Run;
 use super::records::{Records, Seqs};
 use super::text::{Speaker, Text};
 use super::work::{Task, Work};
-use crate::calls;
+use crate::count::calls;
 use crate::error::{Error, Result};
-use crate::fold;
 use crate::formats::log;
-use crate::origin::{Merged, Renumbered};
-use crate::placement::{Again, Placement};
-use crate::scan::{self, Scanned};
+use crate::formats::log::placement::{Again, Placement};
+use crate::formats::log::timeline::{Timeline, Window};
+use crate::formats::log::walk::{self, Scanned};
+use crate::members::{Merged, Renumbered};
+use crate::pool;
 use crate::source::{Chunk, Input};
-use crate::timeline::{Timeline, Window};
 use std::io::Write;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -101,7 +101,7 @@ impl Run<'_> {
                 Done::Made(text.out)
             }
         };
-        let chunks = input.chunks(CHUNK, scan::quiet)?;
+        let chunks = input.chunks(CHUNK, walk::quiet)?;
         let all = read.log.jobs;
         let jobs = chunks.about().map_or(all, |n| all.min(n * PER_CHUNK));
         let work = Work::new(chunks);
@@ -114,7 +114,7 @@ impl Run<'_> {
             speakers: Vec::new(),
             gaps: placement.again(),
         };
-        fold::in_turn(jobs, &work, make, |done| {
+        pool::in_turn(jobs, &work, make, |done| {
             let result = match done {
                 Done::Walked(walked) => walked.map(|(chunk, scanned)| {
                     let part = Arc::new(numbering.number(&mut log, chunk, scanned));

@@ -1,6 +1,6 @@
 //! The call table on a terminal: the columns that are looked at most.
 
-use crate::table::Row;
+use crate::output::table::Row;
 
 /// The columns to look at, and how wide.
 const LOOK: [(&str, usize); 12] = [

@@ -4,18 +4,20 @@
 //! twice: once for its steps, once for its rows (`log`).
 
 use super::survey::{Survey, survey};
-use crate::calls::{self, Options as Read, Progress, Who};
+use crate::count::calls;
+use crate::count::calls::{Options as Read, Progress, Who};
+use crate::count::tally;
+use crate::count::tally::{Key, NO_ROOT, NONE, Sizing, Value};
 use crate::error::{Error, Result};
+use crate::formats::log::placement::{Across, Methods};
+use crate::formats::log::propose;
+use crate::formats::log::timeline::{Present, Window};
 use crate::formats::{self, Format, rows};
-use crate::origin::Merged;
-use crate::placement::{Across, Methods};
-use crate::propose;
-use crate::records::{Datatype, RedOp, has_redop, has_root};
+use crate::grammar::values::{Datatype, RedOp, has_redop, has_root};
+use crate::members::Merged;
+use crate::output::table::{Row, csv_header};
 use crate::report::Report;
 use crate::source::{Input, Origin};
-use crate::table::{Row, csv_header};
-use crate::tally::{self, Key, NO_ROOT, NONE, Sizing, Value};
-use crate::timeline::{Present, Window};
 use filter::Watch;
 use records::Seqs;
 use std::io::Write;
@@ -76,7 +78,7 @@ impl Form {
 fn unique_tally(steps: bool) -> tally::Options {
     tally::Options {
         sizing: Sizing::Count,
-        basis: crate::records::Basis::Api,
+        basis: crate::grammar::values::Basis::Api,
         members: true,
         datatypes: true,
         steps,

@@ -1,14 +1,14 @@
 //! A chunk's calls, small, numbered in their sequences, ready to be written as rows.
 
-use crate::calls::LOG;
-use crate::join::Joined;
-use crate::origin::{Merged, Renumbered};
-use crate::placement::Again;
-use crate::records::{Datatype, Kind, RedOp, has_redop, has_root};
-use crate::scan::{Call, Visit};
-use crate::table::Row;
-use crate::tally::Ops;
-use crate::timeline::Timeline;
+use crate::count::calls::LOG;
+use crate::count::tally::Ops;
+use crate::formats::log::placement::Again;
+use crate::formats::log::timeline::Timeline;
+use crate::formats::log::torn::Joined;
+use crate::formats::log::walk::{Call, Visit};
+use crate::grammar::values::{Datatype, Kind, RedOp, has_redop, has_root};
+use crate::members::{Merged, Renumbered};
+use crate::output::table::Row;
 use rustc_hash::FxHashMap;
 use std::ops::Range;
 

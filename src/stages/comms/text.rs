@@ -2,8 +2,8 @@
 //! and then copied.
 
 use super::Form;
-use crate::calls::Who;
-use crate::table::{Part, Row};
+use crate::count::calls::Who;
+use crate::output::table::{Part, Row};
 
 /// Who speaks: a member, with the columns that are the same for all its calls.
 pub(super) struct Speaker {

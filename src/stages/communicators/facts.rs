@@ -3,9 +3,9 @@
 use super::Found;
 use super::fold::{Side, State};
 use super::identity::{Communicator, Key};
-use super::label::Of;
-use super::view::Seat;
-use crate::tally::UNKNOWN;
+use super::purpose::Of;
+use super::seat::Seat;
+use crate::count::tally::UNKNOWN;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
@@ -139,7 +139,7 @@ impl<'f> Facts<'f> {
         Some(alone || self.host(peer) != self.host(side))
     }
 
-    pub(super) fn operation(&self, key: &crate::tally::Key) -> &'f [u8] {
+    pub(super) fn operation(&self, key: &crate::count::tally::Key) -> &'f [u8] {
         self.found.ops.name(key.op)
     }
 

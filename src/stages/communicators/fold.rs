@@ -1,14 +1,15 @@
 //! What is kept of a log: the calls by who made them, and the lines about communicators.
 
-use crate::comm_id::CommId;
+use crate::count::tally;
+use crate::formats::log::walk::{Call, Said, Visit};
+use crate::grammar::message::Message;
+use crate::grammar::message::communicator::init::{self, Stage};
+use crate::grammar::message::communicator::timing;
+use crate::grammar::message::communicator::timing::Of;
 use crate::grammar::message::graph::{Channels, Graph};
-use crate::grammar::message::init::{self, Stage};
-use crate::grammar::message::timing::Of;
-use crate::grammar::message::{Message, timing};
-use crate::origin::{Merged, Renumbered};
-use crate::scan::{Call, Said, Visit};
+use crate::members::comm_id::CommId;
+use crate::members::{Merged, Renumbered};
 use crate::stages::net::all::First;
-use crate::tally;
 use rustc_hash::FxHashMap;
 
 /// One chunk's part.

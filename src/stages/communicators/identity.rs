@@ -1,9 +1,9 @@
 //! Which sides are one communicator, and where its members are.
 
 use super::fold::Side;
-use super::label::Label;
-use crate::comm_id::CommId;
-use crate::origin::Process;
+use super::purpose::Label;
+use crate::members::Process;
+use crate::members::comm_id::CommId;
 use rustc_hash::FxHashMap;
 
 /// A communicator.

@@ -1,6 +1,6 @@
 //! nccl-communicators: one row a communicator, who is in it and what it is for.
 //!
-//! Chunks keep their calls ([`crate::tally`]) and their lines about communicators (`fold`). At
+//! Chunks keep their calls ([`crate::count::tally`]) and their lines about communicators (`fold`). At
 //! the merge these become *sides*: one process's view of one communicator, from the line that
 //! begins it to the one that ends it. Sides of one id are a communicator (`identity`); what it is
 //! for is read from where its members are and what they send (`label`, `traffic`).
@@ -10,31 +10,35 @@ mod fold;
 mod identity;
 mod kinds;
 mod label;
+mod purpose;
 mod rows;
+pub(crate) mod seat;
 #[cfg(test)]
 mod tests;
 mod traffic;
-pub mod view;
+pub(crate) mod view;
 mod wire;
 
-use crate::calls::{self, Options as Read, Progress};
-use crate::comm_id::CommId;
+use crate::count::calls;
+use crate::count::calls::{Options as Read, Progress};
+use crate::count::tally;
+use crate::count::tally::{Bag, Key, Ops, Sizing, Tally};
 use crate::error::Result;
 use crate::formats::log::Part;
-use crate::origin::{Identity, Member, Merged, Process};
-use crate::propose;
-use crate::records::Basis;
+use crate::formats::log::propose;
+use crate::formats::log::timeline::{self, Present, Timeline, Window};
+use crate::grammar::values::Basis;
+use crate::members::comm_id::CommId;
+use crate::members::{Identity, Member, Merged, Process};
 use crate::report::Report;
 use crate::source::Origin;
 use crate::stages::net::all::First;
-use crate::tally::{self, Bag, Key, Ops, Sizing, Tally};
-use crate::timeline::{self, Present, Timeline, Window};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 pub(crate) use fold::{Partial, Side, Sides, State};
 pub(crate) use identity::{Communicator, Gpu, Key as Named, Told, Union, gpu};
 pub(crate) use kinds::Kind;
-pub(crate) use label::Of;
+pub(crate) use purpose::Of;
 pub use rows::{grid, look, members};
 
 /// What the logs say about communicators.

@@ -5,7 +5,7 @@ use super::facts::Facts;
 use super::fold::{Side, State};
 use super::identity::Communicator;
 use super::wire::wire;
-use crate::render::{Cell, Grid};
+use crate::output::render::{Cell, Grid};
 
 /// The columns of a communicator's row.
 const COLUMNS: [&str; 27] = [

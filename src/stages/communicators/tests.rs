@@ -6,9 +6,9 @@ use super::fold::{Side, State};
 use super::identity::{self, Communicator};
 use super::label;
 use super::wire::{Wire, wire};
-use crate::comm_id::CommId;
-use crate::origin::Process;
-use crate::tally::{Key, NO_ROOT, Ops, Value};
+use crate::count::tally::{Key, NO_ROOT, Ops, Value};
+use crate::members::Process;
+use crate::members::comm_id::CommId;
 
 const BF16: u64 = 9;
 const FP32: u64 = 7;

@@ -2,8 +2,8 @@
 
 use super::fold::Side;
 use super::identity::Communicator;
-use crate::records::{Datatype, Kind, kind};
-use crate::tally::{Ops, UNKNOWN};
+use crate::count::tally::{Ops, UNKNOWN};
+use crate::grammar::values::{Datatype, Kind, kind};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A call of up to so many bytes decides something: a flag, a loss, a seed, a size.

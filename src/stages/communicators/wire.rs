@@ -20,8 +20,8 @@
 
 use super::facts::Facts;
 use super::fold::Side;
-use crate::records::{Kind, kind};
-use crate::tally::{Key, UNKNOWN, Value};
+use crate::count::tally::{Key, UNKNOWN, Value};
+use crate::grammar::values::{Kind, kind};
 
 /// Bytes of all ranks' calls together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

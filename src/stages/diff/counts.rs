@@ -1,7 +1,7 @@
 //! One run's calls: how many a step, by what tells them apart.
 
 use super::measure::Measure;
-use crate::tally::{Bag, Value};
+use crate::count::tally::{Bag, Value};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 

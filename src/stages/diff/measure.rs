@@ -1,7 +1,7 @@
 //! Numbers of two runs held against each other.
 
-use crate::render::Cell;
-use crate::stages::spread::Sorted;
+use crate::count::spread::Sorted;
+use crate::output::render::Cell;
 
 /// A number that was counted: a sum over some steps, and how far it may be off.
 ///

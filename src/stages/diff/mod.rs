@@ -26,7 +26,7 @@ pub mod run;
 mod traffic;
 mod tuned;
 mod walk;
-mod whole;
+mod whole_steps;
 
 use crate::report::Report;
 use facts::Said;

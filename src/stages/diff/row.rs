@@ -1,7 +1,7 @@
 //! A change: what, what it was, what it is.
 
 use super::measure::Measure;
-use crate::render::{Cell, Grid};
+use crate::output::render::{Cell, Grid};
 use std::cmp::Ordering;
 
 /// What a change is about, in the order of the output.

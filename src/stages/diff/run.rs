@@ -2,13 +2,17 @@
 
 use super::counts::{Call, Counts, Step};
 use super::walk::Partial;
-use super::whole::{counted, listed};
-use crate::calls::{self, Options as Read, Progress};
+use super::whole_steps::{counted, listed};
+use crate::count::calls;
+use crate::count::calls::{Options as Read, Progress};
+use crate::count::tally;
+use crate::count::tally::{Bag, Key, Tally, UNKNOWN};
 use crate::error::Result;
+use crate::formats::log::placement::Methods;
+use crate::formats::log::propose;
+use crate::formats::log::timeline::{self, Present, Timeline, Window};
 use crate::formats::{self, Format, log, rows};
-use crate::origin::{Merged, Process};
-use crate::placement::Methods;
-use crate::propose;
+use crate::members::{Merged, Process};
 use crate::report::Report;
 use crate::source::{Input, Origin};
 use crate::stages::communicators::{self, Found, Sides};
@@ -16,8 +20,6 @@ use crate::stages::hist;
 use crate::stages::net::all::First;
 use crate::stages::net::{self, Net};
 use crate::stages::tuning::all::All as Tuning;
-use crate::tally::{self, Bag, Key, Tally, UNKNOWN};
-use crate::timeline::{self, Present, Timeline, Window};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A run.

@@ -3,9 +3,9 @@
 use super::counts::{Call, Numbers};
 use super::row::{Aspect, Row, Value};
 use super::run::Run;
-use crate::records::Datatype;
+use crate::count::tally::NO_TYPE;
+use crate::grammar::values::Datatype;
 use crate::stages::hist;
-use crate::tally::NO_TYPE;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is compared, and how exactly.

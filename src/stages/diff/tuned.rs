@@ -2,7 +2,7 @@
 
 use super::measure::Measure;
 use super::row::{Aspect, Row, Value};
-use crate::records::{Kind, kind};
+use crate::grammar::values::{Kind, kind};
 use crate::stages::tuning::all::{All, Key};
 use crate::stages::tuning::table::words;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,8 +1,8 @@
 //! What is kept of a chunk: all that the stages it is made of keep, from one walk.
 
-use crate::scan::{Call, Said, Visit};
+use crate::count::tally;
+use crate::formats::log::walk::{Call, Said, Visit};
 use crate::stages::{communicators, net, tuning};
-use crate::tally;
 
 /// One chunk's part.
 pub(super) struct Partial<'o> {

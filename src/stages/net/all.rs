@@ -1,14 +1,15 @@
 //! All chunks together.
 
 use super::fact::{Fact, Kind};
-use super::fold::{Claim, Comm, Coverage, Partial};
-use super::life::{Lives, Moment};
+use super::fold::{Comm, Coverage, Partial};
+use super::lifetimes::{Lives, Moment};
 use super::link::{Channels, Way};
-use super::waiting::{self, Event, Held};
-use super::whose::{Late, Thread, Threads, Whose};
+use super::named_later::{self, Event, Held};
+use super::owner::Claim;
+use super::owner::{Late, Thread, Threads, Whose};
 use crate::formats::log::Part;
-use crate::join::Joined;
-use crate::origin::{Identity, Interner, Merged};
+use crate::formats::log::torn::Joined;
+use crate::members::{Identity, Interner, Merged};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 
@@ -49,7 +50,7 @@ pub struct All {
 /// A thread's connections that wait at the end of the chunks added.
 #[derive(Debug, Default)]
 struct Open {
-    state: waiting::State,
+    state: named_later::State,
     held: Held<Owner, First>,
 }
 
@@ -195,8 +196,8 @@ impl All {
     fn wait(&mut self, thread: Thread, owner: Owner, way: Way, channels: Channels, first: First) {
         let open = self.waiting.entry(thread).or_default();
         match open.state {
-            waiting::State::Waits => open.held.add(owner, way, channels, first),
-            waiting::State::Calls => self.link((thread.0, owner, way), channels, first),
+            named_later::State::Waits => open.held.add(owner, way, channels, first),
+            named_later::State::Calls => self.link((thread.0, owner, way), channels, first),
         }
     }
 

@@ -2,12 +2,12 @@
 //! value, both in words.
 
 use crate::grammar::message::graph::Graph;
-use crate::grammar::message::net::{Gdr, Net};
-use crate::grammar::message::nic::{Kind as Card, Nic, Nics};
-use crate::grammar::message::nvls::Nvls;
-use crate::grammar::message::plugin::{Event, Plugin};
-use crate::grammar::message::setting::{By, HIDDEN, Setting};
-use crate::grammar::message::version::{Component, Version};
+use crate::grammar::message::graph::nvls::Nvls;
+use crate::grammar::message::network::net::{Gdr, Net};
+use crate::grammar::message::network::nic::{Kind as Card, Nic, Nics};
+use crate::grammar::message::setup::plugin::{Event, Plugin};
+use crate::grammar::message::setup::setting::{By, HIDDEN, Setting};
+use crate::grammar::message::setup::version::{Component, Version};
 use crate::grammar::message::{Family, Message};
 
 /// What a fact is about, in the order of the output.
@@ -116,7 +116,7 @@ fn joined(parts: &[&[u8]]) -> Vec<u8> {
 }
 
 /// The facts of a message; connections and tuning are not among them.
-pub fn facts(message: &Message<'_>, mut add: impl FnMut(Fact)) {
+pub(crate) fn facts(message: &Message<'_>, mut add: impl FnMut(Fact)) {
     match message {
         Message::Setting(setting) => add(of_setting(setting)),
         Message::Version(version) => of_version(version, add),

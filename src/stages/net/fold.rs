@@ -2,22 +2,20 @@
 
 use super::fact::{Fact, facts};
 use super::link::{Channels, Link, Way};
-use super::waiting::{Event, Held, Waiting};
-use super::whose::{Late, Thread, Threads, Whose};
-use crate::comm_id::CommId;
+use super::named::Named;
+use super::named_later::{Event, Held, Waiting};
+use super::owner::Claim;
+use super::owner::{Thread, Threads, Whose};
+use crate::formats::log::walk::{Call, Said, Visit};
 use crate::grammar::message::Message;
-use crate::grammar::message::channel::Connection;
+use crate::grammar::message::communicator::init::{self, Stage};
 use crate::grammar::message::graph::Graph;
-use crate::grammar::message::init::{self, Init, Stage};
+use crate::grammar::message::network::channel::Connection;
 use crate::grammar::message::tuning::{Algorithm, Tuning};
-use crate::origin::Merged;
-use crate::scan::{Call, Said, Visit};
+use crate::members::Merged;
+use crate::members::comm_id::CommId;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
-
-/// Whose a connection may be, after how many INIT lines of its process in the chunk, and which
-/// torn lines may say otherwise.
-pub type Claim = (Whose, u32, Option<Late>);
 
 /// One chunk's facts and connections.
 #[derive(Debug, Default)]
@@ -45,34 +43,6 @@ pub struct Coverage {
     pub read: u64,
     /// Only what they are about is known.
     pub known: u64,
-}
-
-/// A communicator as an INIT line names it, and where the line is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Named {
-    /// Whether it begins or ends.
-    pub event: init::Event,
-    /// Its address.
-    pub comm: u64,
-    /// The process's rank in it.
-    pub rank: u32,
-    /// Its size.
-    pub nranks: u32,
-    /// Where the line begins, in bytes of the input.
-    pub at: u64,
-}
-
-impl Named {
-    /// What the line at `at` names.
-    pub fn of(init: &Init, at: u64) -> Named {
-        Named {
-            event: init.event,
-            comm: init.comm,
-            rank: init.rank,
-            nranks: init.nranks,
-            at,
-        }
-    }
 }
 
 /// A communicator as a process knows it.

@@ -1,8 +1,8 @@
 //! Connections as their lines give them, and what they come to: who reaches whom over what.
 
-use super::fold::Claim;
-use crate::grammar::message::channel::{Connection, Side};
-use crate::grammar::message::transport::{Gdr, Transport};
+use super::owner::Claim;
+use crate::grammar::message::network::channel::{Connection, Side};
+use crate::grammar::message::network::transport::{Gdr, Transport};
 use std::collections::BTreeSet;
 
 /// A connection without its channel.
@@ -141,7 +141,7 @@ impl Via {
 
 /// A connection's lines in a chunk.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Link {
+pub(crate) struct Link {
     /// The process that prints them.
     pub process: u32,
     /// Whose connection it is.
@@ -151,4 +151,4 @@ pub struct Link {
 }
 
 /// Channels, each with the number of its connection.
-pub type Channels = BTreeSet<(u32, u32)>;
+pub(crate) type Channels = BTreeSet<(u32, u32)>;

@@ -3,30 +3,32 @@
 //!
 //! | | |
 //! |---|---|
-//! | [`fact`] | what a message says, as subject and value |
-//! | [`whose`] | which communicator a connection belongs to |
-//! | [`life`] | which communicators a process had when it connected |
-//! | [`waiting`] | connections whose communicator is named behind them |
-//! | [`link`] | connections |
-//! | [`fold`] | a chunk's part |
-//! | [`all`] | all of them |
+//! | `fact` | what a message says, as subject and value |
+//! | `owner` | which communicator a connection belongs to |
+//! | `lifetimes` | which communicators a process had when it connected |
+//! | `named_later` | connections whose communicator is named behind them |
+//! | `link` | connections |
+//! | `fold` | a chunk's part |
+//! | `all` | all of them |
 //! | [`table`] | the facts by job and host |
 //! | [`pairs`] | the connections by pair of ranks, as rows and for Graphviz |
 
-pub mod all;
-pub mod fact;
-pub mod fold;
-pub mod life;
-pub mod link;
+pub(crate) mod all;
+pub(crate) mod fact;
+pub(crate) mod fold;
+pub(crate) mod lifetimes;
+pub(crate) mod link;
+pub(crate) mod named;
+pub(crate) mod named_later;
+pub(crate) mod owner;
 pub mod pairs;
 pub mod table;
-pub mod waiting;
-pub mod whose;
 
-use crate::calls::{self, Options, Progress};
+use crate::count::calls;
+use crate::count::calls::{Options, Progress};
 use crate::error::Result;
-use crate::grammar::message::setting::HIDDEN;
-use crate::origin::{Merged, Process};
+use crate::grammar::message::setup::setting::HIDDEN;
+use crate::members::{Merged, Process};
 use crate::report::Report;
 use crate::source::Origin;
 use all::All;

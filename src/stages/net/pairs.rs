@@ -4,8 +4,8 @@ use super::Net;
 use super::all::Owner;
 use super::fold::Comm;
 use super::link::{Channels, Way};
-use crate::comm_id::CommId;
-use crate::render::{Cell, Grid};
+use crate::members::comm_id::CommId;
+use crate::output::render::{Cell, Grid};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 

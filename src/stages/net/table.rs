@@ -11,7 +11,7 @@ use super::Net;
 use super::all::First;
 use super::fact::{Fact, Kind};
 use super::link::Via;
-use crate::render::{Cell, Grid};
+use crate::output::render::{Cell, Grid};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What is asked for.

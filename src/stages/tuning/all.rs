@@ -2,11 +2,11 @@
 
 use super::burst::{Burst, Fit, How, Line, Made, Match};
 use super::fold::{Late, Partial, TUNED, Thread, made};
+use crate::count::tally::Ops;
 use crate::formats::log::Part;
-use crate::join::Joined;
-use crate::origin::Merged;
-use crate::records::kind;
-use crate::tally::Ops;
+use crate::formats::log::torn::Joined;
+use crate::grammar::values::kind;
+use crate::members::Merged;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 

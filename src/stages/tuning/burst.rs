@@ -12,7 +12,7 @@
 //! sum belongs to its calls.
 
 use crate::grammar::message::tuning::{Algorithm, Protocol};
-use crate::records::{Basis, Datatype, Kind};
+use crate::grammar::values::{Basis, Datatype, Kind};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,7 +29,7 @@ pub enum How {
 
 /// A TUNING line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Line {
+pub(crate) struct Line {
     /// The operation's number, where the line names one.
     pub op: Option<u32>,
     /// The bytes, as printed.
@@ -44,7 +44,7 @@ pub struct Line {
 
 /// A call, but for its time and buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Made {
+pub(crate) struct Made {
     /// Who made it: a member's number.
     pub member: u32,
     /// The operation's number.
@@ -59,7 +59,7 @@ pub struct Made {
 
 /// What a thread printed since the burst before.
 #[derive(Debug, Clone, Default)]
-pub struct Burst {
+pub(crate) struct Burst {
     /// Calls, with how often.
     pub calls: FxHashMap<Made, u64>,
     /// TUNING lines, with how often.
@@ -68,7 +68,7 @@ pub struct Burst {
 
 /// Calls that a TUNING line fits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Fit {
+pub(crate) struct Fit {
     /// The call; of several that are put together, the smallest.
     pub made: Made,
     /// How many calls one line serves.
@@ -79,7 +79,7 @@ pub struct Fit {
 
 /// A TUNING line of a burst, and the calls it may belong to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Match {
+pub(crate) struct Match {
     /// The line.
     pub line: Line,
     /// How many of it there are.
@@ -90,12 +90,12 @@ pub struct Match {
 
 impl Burst {
     /// True where a call now begins the next burst.
-    pub fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         !self.lines.is_empty()
     }
 
     /// What each line of the burst may belong to. `kind` says what an operation is.
-    pub fn matches(&self, kind: impl Fn(u32) -> Kind) -> impl Iterator<Item = Match> {
+    pub(crate) fn matches(&self, kind: impl Fn(u32) -> Kind) -> impl Iterator<Item = Match> {
         let put_together = if self.lines.keys().any(|line| !line.api) {
             self.put_together(&kind)
         } else {

@@ -2,12 +2,12 @@
 //! result does not depend on where the edges are.
 
 use super::burst::{Burst, How, Line, Made, Match};
+use crate::count::tally::Ops;
+use crate::formats::log::walk::{Call, Said, Visit};
 use crate::grammar::coll::Coll;
 use crate::grammar::message::Message;
 use crate::grammar::message::tuning::Tuning;
-use crate::records::kind;
-use crate::scan::{Call, Said, Visit};
-use crate::tally::Ops;
+use crate::grammar::values::kind;
 use rustc_hash::FxHashMap;
 
 /// A thread: its process, and its number where the line has one.
@@ -57,7 +57,7 @@ pub(super) enum Late {
 /// What a call is to the join, if it is no Send or Recv.
 pub(super) fn made(names: &mut Ops, member: u32, coll: &Coll<'_>) -> Option<Made> {
     let (op, kind) = names.intern(coll.op);
-    (kind != crate::records::Kind::PointToPoint).then_some(Made {
+    (kind != crate::grammar::values::Kind::PointToPoint).then_some(Made {
         member,
         op,
         count: coll.count,

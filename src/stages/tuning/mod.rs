@@ -1,17 +1,18 @@
 //! nccl-tuning: which algorithm and protocol, on how many channels, served which operation and
 //! size.
 //!
-//! [`burst`] joins TUNING lines to calls, [`fold`] does so for a chunk, [`all`] for all of them;
+//! `burst` joins TUNING lines to calls, `fold` does so for a chunk, `all` for all of them;
 //! [`table`] makes ranges of sizes with the same choice.
 
-pub mod all;
-pub mod burst;
-pub mod fold;
+pub(crate) mod all;
+pub(crate) mod burst;
+pub(crate) mod fold;
 pub mod table;
 
-use crate::calls::{self, Options, Progress};
+use crate::count::calls;
+use crate::count::calls::{Options, Progress};
 use crate::error::Result;
-use crate::origin::Merged;
+use crate::members::Merged;
 use crate::report::Report;
 use crate::source::Origin;
 use all::{All, Counts};

@@ -3,7 +3,7 @@
 
 use super::all::{All, Counts};
 use super::burst::How;
-use crate::render::{Cell, Grid};
+use crate::output::render::{Cell, Grid};
 use std::collections::BTreeMap;
 
 /// What is asked for.

@@ -18,15 +18,15 @@ use crate::error::Result;
 use crate::synth::ahead::end::Stop;
 use crate::synth::ahead::pace::{Agenda, Event, Pace};
 use crate::synth::ahead::script::{Item, script};
-use crate::synth::call::Call;
-use crate::synth::events;
 use crate::synth::fault::{FaultKind, Pending, Plan, Watch};
 use crate::synth::job::Job;
+use crate::synth::job::call::Call;
+use crate::synth::job::schedule::Stretch;
 use crate::synth::options::Trainer;
 use crate::synth::run::{Programs, Run, mean};
-use crate::synth::schedule::Stretch;
-use crate::synth::stretch::Cursor;
+use crate::synth::stream::stretch::Cursor;
 use crate::synth::trainer::StepFacts;
+use crate::synth::trainer::events;
 use std::collections::VecDeque;
 
 /// How a life of the job ended.
@@ -98,7 +98,7 @@ struct Life<'r, 'a, 'j> {
 
 impl Run<'_> {
     /// The job whose hosts may be so many steps ahead of their GPUs.
-    pub(in crate::synth) fn ahead(&mut self, lead: u64) -> Result<()> {
+    pub(crate) fn ahead(&mut self, lead: u64) -> Result<()> {
         self.mixer.truth.place_calls();
         let mut from = self.options.first();
         loop {

@@ -1,8 +1,8 @@
 //! What a host does, one item behind the other.
 
-use crate::synth::events;
+use crate::synth::job::schedule::Stretch;
 use crate::synth::options::Options;
-use crate::synth::schedule::Stretch;
+use crate::synth::trainer::events;
 
 /// A stretch of a host's program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

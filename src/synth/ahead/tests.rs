@@ -62,7 +62,7 @@ fn by_member(text: &str) -> BTreeMap<(String, String), Vec<String>> {
 /// The members' calls of each communicator, collectives only.
 fn collectives(text: &str, truth: &Truth) -> Vec<Vec<Vec<String>>> {
     let calls = by_member(text);
-    let of = |member: &crate::synth::rows::MemberRow| {
+    let of = |member: &crate::synth::truth::rows::MemberRow| {
         let made = calls.get(&(member.pid.to_string(), member.comm.clone()));
         let mut made = made.cloned().unwrap_or_default();
         made.retain(|said| !said.starts_with("Send") && !said.starts_with("Recv"));

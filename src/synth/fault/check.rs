@@ -3,13 +3,13 @@
 use crate::error::Result;
 use crate::synth::fault::host::{apply, fact, odd_host};
 use crate::synth::fault::{Fault, FaultKind, Group, Plan, refuse};
-use crate::synth::init;
 use crate::synth::job::Job;
+use crate::synth::nccl::init;
 use crate::synth::options::{Damage, Layout, Nccl, Net, Options};
 
 impl Options {
     /// Says what contradicts in `--fault`.
-    pub(in crate::synth) fn check_fault(&self) -> Result<()> {
+    pub(crate) fn check_fault(&self) -> Result<()> {
         let Some(fault) = self.fault else {
             return Ok(());
         };

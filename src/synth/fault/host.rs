@@ -2,13 +2,14 @@
 
 use crate::synth::fault::row::{FactRow, FaultRow};
 use crate::synth::fault::{Fault, FaultKind};
-use crate::synth::init::{Said, release};
 use crate::synth::job::{Comm, Job};
-use crate::synth::net::ConnectionRow;
+use crate::synth::nccl::init::release;
+use crate::synth::nccl::net::ConnectionRow;
+use crate::synth::nccl::said::Said;
 use crate::synth::options::{Nccl, Options};
 use crate::synth::rng::hash;
-use crate::synth::rows::CommRow;
 use crate::synth::trainer::Printer;
+use crate::synth::truth::rows::CommRow;
 
 /// Phases of an initialisation that a rank can be slow in by itself.
 const PHASES: [&str; 5] = ["kernels", "bootstrap", "topo", "graphs", "connections"];
@@ -273,7 +274,7 @@ fn half(text: &str) -> Option<Vec<String>> {
 
 /// Edits a rank's lines; says which is the first that is not as it should be, or stands where
 /// one is missing.
-pub(in crate::synth) fn apply(
+pub(crate) fn apply(
     options: &Options,
     job: &Job,
     rank: usize,
@@ -308,7 +309,7 @@ pub(in crate::synth) fn apply(
 }
 
 /// What of the connections the odd host's ends print.
-pub(in crate::synth) fn connections(options: &Options, job: &Job, rows: &mut [ConnectionRow]) {
+pub(crate) fn connections(options: &Options, job: &Job, rows: &mut [ConnectionRow]) {
     let Some(odd) = Odd::new(options, job) else {
         return;
     };
@@ -341,14 +342,14 @@ pub(in crate::synth) fn connections(options: &Options, job: &Job, rows: &mut [Co
 }
 
 /// NVLS serves no call of the communicator, which is on one host.
-pub(in crate::synth) fn lacks_nvls(options: &Options, comm: &Comm) -> bool {
+pub(crate) fn lacks_nvls(options: &Options, comm: &Comm) -> bool {
     let fault = options.fault.filter(|fault| fault.kind == FaultKind::Nvls);
     let host = comm.ranks[0] / (options.ranks / options.nodes);
     fault.is_some_and(|fault| odd_host(options, fault) == host)
 }
 
 /// The fact, for the truth; its line is found when it is written.
-pub(in crate::synth) fn fact(options: &Options, job: &Job, comms: &[CommRow]) -> Option<FaultRow> {
+pub(crate) fn fact(options: &Options, job: &Job, comms: &[CommRow]) -> Option<FaultRow> {
     let odd = Odd::new(options, job)?;
     let mut row = FaultRow {
         kind: odd.kind.name(),

@@ -1,20 +1,20 @@
 //! The job from its fault on: ranks go on as far as their calls end.
 
 use crate::error::Result;
-use crate::synth::call::{Call, Count};
 use crate::synth::fault::pending::Pending;
 use crate::synth::fault::row::{CallSaid, FaultRow, LastCall};
 use crate::synth::fault::{FaultKind, Plan, Watch, watchdog};
-use crate::synth::init::Said;
 use crate::synth::job::Job;
+use crate::synth::job::call::{Call, Count};
+use crate::synth::nccl::said::Said;
 use crate::synth::options::{Layout, Nccl, Options, Trainer};
 use crate::synth::run::Run;
-use crate::synth::stretch::Cursor;
-use crate::synth::writer::file_name;
+use crate::synth::stream::stretch::Cursor;
+use crate::synth::stream::writer::file_name;
 
 /// How the job goes on behind the step of the fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::synth) enum Course {
+pub(crate) enum Course {
     /// As if nothing had been.
     GoesOn,
     /// All steps are made.
@@ -34,7 +34,7 @@ struct Places {
 
 impl Run<'_> {
     /// The step of the fault, and if the job cannot go on from there, its end.
-    pub(in crate::synth) fn wrong_step(&mut self, plan: &Plan) -> Result<Course> {
+    pub(crate) fn wrong_step(&mut self, plan: &Plan) -> Result<Course> {
         let mut calls = self.programs.train[plan.rank].clone();
         plan.edit(&self.mixer.job, &mut calls, &mut self.mixer.cells);
         let healthy = std::mem::replace(&mut self.programs.train[plan.rank], calls);
@@ -120,7 +120,7 @@ impl Run<'_> {
     }
 
     /// PyTorch's watchdog speaks on the ranks that are alive.
-    pub(in crate::synth) fn watchdog(
+    pub(crate) fn watchdog(
         &mut self,
         job: &Job,
         watch: &Watch,
@@ -162,7 +162,7 @@ impl Run<'_> {
 
     /// Its neighbours on the host see that a process is gone (`testdata/captured/ddp-die`;
     /// `src/proxy.cc`).
-    pub(in crate::synth) fn closed(&mut self, job: &Job, gone: usize) -> Result<()> {
+    pub(crate) fn closed(&mut self, job: &Job, gone: usize) -> Result<()> {
         if !self.options.init || !self.options.nccl.since(Nccl::V2_16) {
             return Ok(());
         }
@@ -191,11 +191,11 @@ fn said(call: &Call, count: u64) -> CallSaid {
 }
 
 /// The fault, as the truth says it.
-pub(in crate::synth) fn row(
+pub(crate) fn row(
     plan: &Plan,
     watch: &Watch,
     job: &Job,
-    communicators: &[crate::synth::rows::CommRow],
+    communicators: &[crate::synth::truth::rows::CommRow],
     options: &Options,
     hangs: bool,
 ) -> FaultRow {

@@ -17,7 +17,7 @@ mod watch;
 mod watchdog;
 
 use crate::error::{Error, Result};
-use crate::synth::options::named;
+use crate::synth::named::named;
 use std::str::FromStr;
 
 pub(super) use host::{apply, connections, fact, lacks_nvls};

@@ -3,10 +3,10 @@
 //! A rank's calls run one behind the other. A collective runs to its end once all members run
 //! theirs and they are the same; a Send once its peer runs the Recv.
 
-use crate::synth::call::Op;
 use crate::synth::fault::plan::ONE_LINE;
 use crate::synth::fault::watch::Made;
 use crate::synth::job::Job;
+use crate::synth::job::call::Op;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 
@@ -49,7 +49,7 @@ type Meeting = Vec<(usize, Same, u128)>;
 
 /// The calls that run or wait.
 #[derive(Debug)]
-pub(in crate::synth) struct Pending<'a> {
+pub(crate) struct Pending<'a> {
     job: &'a Job,
     streams: Vec<VecDeque<Work>>,
     group: Vec<Option<Work>>,
@@ -63,7 +63,7 @@ pub(in crate::synth) struct Pending<'a> {
 
 impl<'a> Pending<'a> {
     /// Nothing runs.
-    pub(in crate::synth) fn new(job: &'a Job) -> Self {
+    pub(crate) fn new(job: &'a Job) -> Self {
         let ranks = job.procs.len();
         Self {
             job,
@@ -78,7 +78,7 @@ impl<'a> Pending<'a> {
     }
 
     /// A rank makes a call; true where its first work is to [`Pending::begin`] now.
-    pub(in crate::synth) fn push(&mut self, made: Made) -> bool {
+    pub(crate) fn push(&mut self, made: Made) -> bool {
         let Made {
             rank,
             call,
@@ -175,7 +175,7 @@ impl<'a> Pending<'a> {
     }
 
     /// The first work of a rank begins to run; the ranks whose first work has met all it needs.
-    pub(in crate::synth) fn begin(&mut self, rank: usize) -> Vec<usize> {
+    pub(crate) fn begin(&mut self, rank: usize) -> Vec<usize> {
         let mut met = Vec::new();
         let Some(work) = self.streams[rank].front_mut() else {
             return met;
@@ -193,13 +193,13 @@ impl<'a> Pending<'a> {
     }
 
     /// The first work of a rank has ended; true where the next is to begin.
-    pub(in crate::synth) fn end(&mut self, rank: usize) -> bool {
+    pub(crate) fn end(&mut self, rank: usize) -> bool {
         self.streams[rank].pop_front();
         !self.streams[rank].is_empty()
     }
 
     /// The process is gone, and what it handed over with it.
-    pub(in crate::synth) fn gone(&mut self, rank: usize) {
+    pub(crate) fn gone(&mut self, rank: usize) {
         self.streams[rank].clear();
         for meeting in self.meetings.values_mut() {
             meeting.retain(|(member, ..)| *member != rank);
@@ -249,7 +249,7 @@ impl<'a> Pending<'a> {
     }
 
     /// No call of the rank runs.
-    pub(in crate::synth) fn idle(&self, rank: usize) -> bool {
+    pub(crate) fn idle(&self, rank: usize) -> bool {
         self.streams[rank].is_empty()
     }
 

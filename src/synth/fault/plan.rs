@@ -1,14 +1,14 @@
 //! Which call goes wrong, and how.
 
 use crate::error::Result;
-use crate::synth::call::{Call, Count, Dtype, Op};
-use crate::synth::cells::Cells;
 use crate::synth::fault::{Fault, FaultKind, refuse};
 use crate::synth::job::Job;
+use crate::synth::job::call::{Call, Count, Dtype, Op};
+use crate::synth::job::schedule::{Stretch, program};
 use crate::synth::options::{Options, Strategy};
 use crate::synth::rng::hash;
-use crate::synth::schedule::{Stretch, program};
 use crate::synth::trainer::Printer;
+use crate::synth::truth::cells::Cells;
 
 /// Bytes that NCCL's LL protocol sends in one piece: calls of less end whatever is in them.
 /// `testdata/captured/ddp-datatype`: one fp16 among fp32, and the job goes on.
@@ -16,12 +16,12 @@ pub(super) const ONE_LINE: u128 = 8;
 
 /// A wrong call, or a missing one.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::synth) struct Plan {
-    pub(in crate::synth) kind: FaultKind,
+pub(crate) struct Plan {
+    pub(crate) kind: FaultKind,
     /// The rank in the job.
-    pub(in crate::synth) rank: usize,
+    pub(crate) rank: usize,
     /// In the trainer's numbers.
-    pub(in crate::synth) step: u64,
+    pub(crate) step: u64,
     /// Where it is in the rank's program of a step.
     pub(super) at: usize,
     /// The second call, where two change places.
@@ -33,12 +33,12 @@ pub(in crate::synth) struct Plan {
     /// What is made in its place.
     pub(super) made: Option<Call>,
     /// The job does not go on to its end.
-    pub(in crate::synth) hangs: bool,
+    pub(crate) hangs: bool,
 }
 
 impl Plan {
     /// The wrong call that was asked for; none where no call is wrong.
-    pub(in crate::synth) fn of(options: &Options, job: &Job) -> Result<Option<Plan>> {
+    pub(crate) fn of(options: &Options, job: &Job) -> Result<Option<Plan>> {
         match options.fault {
             Some(fault) if fault.kind.of_calls() => Search::new(options, fault).plan(job).map(Some),
             _ => Ok(None),
@@ -46,7 +46,7 @@ impl Plan {
     }
 
     /// The rank's calls of the step.
-    pub(in crate::synth) fn edit(&self, job: &Job, calls: &mut Vec<Call>, cells: &mut Cells) {
+    pub(crate) fn edit(&self, job: &Job, calls: &mut Vec<Call>, cells: &mut Cells) {
         match self.kind {
             FaultKind::Skip | FaultKind::Recv => {
                 calls.remove(self.at);
@@ -75,7 +75,7 @@ impl Plan {
 
     /// The ranks that make another number of steps: those that share their data with the rank of
     /// the fault.
-    pub(in crate::synth) fn ranks(&self, options: &Options) -> Vec<usize> {
+    pub(crate) fn ranks(&self, options: &Options) -> Vec<usize> {
         let data = |rank: usize| rank / options.tp % options.copies() / options.cp;
         let alone = self.kind == FaultKind::LoneSave || options.strategy == Strategy::Server;
         let same = |rank: &usize| *rank == self.rank || (!alone && data(*rank) == data(self.rank));

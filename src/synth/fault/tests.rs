@@ -3,10 +3,10 @@
 use super::pending::Pending;
 use super::{Fault, FaultKind, Group, Plan, Watch};
 use crate::grammar::message::c10d::{self, C10d};
-use crate::synth::cells::Cells;
 use crate::synth::job::Job;
+use crate::synth::job::schedule::{Stretch, program};
 use crate::synth::options::{Layout, Net, Options};
-use crate::synth::schedule::{Stretch, program};
+use crate::synth::truth::cells::Cells;
 use crate::synth::{StreamSink, generate};
 
 fn asked(fault: &str, change: impl FnOnce(&mut Options)) -> Options {

@@ -1,12 +1,12 @@
 //! Counts the calls that are made, so that the truth can name the wrong one.
 
-use crate::synth::call::{Call, Op};
 use crate::synth::fault::plan::Plan;
+use crate::synth::job::call::{Call, Op};
 use rustc_hash::FxHashMap;
 
 /// A call that was made.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::synth) struct Made {
+pub(crate) struct Made {
     /// The rank in the job.
     pub(super) rank: usize,
     /// What.
@@ -19,7 +19,7 @@ pub(in crate::synth) struct Made {
 
 impl Made {
     /// With it the work is handed over; a group is, with its last call.
-    pub(in crate::synth) fn is_last(&self) -> bool {
+    pub(crate) fn is_last(&self) -> bool {
         !self.call.more
     }
 }
@@ -43,14 +43,14 @@ fn series(call: &Call) -> Series {
 
 /// Sees every call.
 #[derive(Debug)]
-pub(in crate::synth) struct Watch {
+pub(crate) struct Watch {
     rank: usize,
     step: u64,
     at: usize,
     /// The step of the fault is behind.
-    pub(in crate::synth) over: bool,
+    pub(crate) over: bool,
     /// Calls are to be handed on.
-    pub(in crate::synth) live: bool,
+    pub(crate) live: bool,
     news: Vec<Made>,
     /// Calls of the rank before the fault.
     made: FxHashMap<Series, u64>,
@@ -63,7 +63,7 @@ pub(in crate::synth) struct Watch {
 
 impl Watch {
     /// Without a wrong call there is nothing to look out for.
-    pub(in crate::synth) fn new(plan: Option<&Plan>) -> Self {
+    pub(crate) fn new(plan: Option<&Plan>) -> Self {
         Self {
             rank: plan.map_or(usize::MAX, |plan| plan.rank),
             step: plan.map_or(0, |plan| plan.step),
@@ -79,7 +79,7 @@ impl Watch {
     }
 
     /// A rank has made the call at a place of its program; its line is this one.
-    pub(in crate::synth) fn made(
+    pub(crate) fn made(
         &mut self,
         rank: usize,
         place: (u64, usize),
@@ -121,7 +121,7 @@ impl Watch {
     }
 
     /// The calls made since the last time.
-    pub(in crate::synth) fn news(&mut self) -> Vec<Made> {
+    pub(crate) fn news(&mut self) -> Vec<Made> {
         std::mem::take(&mut self.news)
     }
 

@@ -1,0 +1,923 @@
+//! All inputs as one tally: logs, call tables and chain lines together, steps resolved, members
+//! named. What nccl-ops, nccl-hist and nccl-agg finish into rows.
+
+use crate::count::cells::{Cells, Gathering};
+use crate::count::tally;
+use crate::count::tally::{Counted, Key, Ops, Partial, Tally, Value};
+use crate::error::{Error, Result};
+use crate::formats::log::placement::Methods;
+use crate::formats::log::propose;
+use crate::formats::log::timeline::{self, Present, Timeline, Times, Window};
+use crate::formats::log::walk::{Had, Visit};
+use crate::formats::{self, Format, log, rows};
+use crate::members::comm_id::CommId;
+use crate::members::{Interner, Member, Merged};
+use crate::output::table::Row;
+use crate::pool;
+use crate::report::{Report, counted};
+use crate::source::{self, Input, Origin, Texts};
+use rustc_hash::{FxHashMap, FxHasher};
+use std::hash::{Hash, Hasher};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+pub use crate::report::progress::Progress;
+
+/// How inputs are read.
+#[derive(Debug)]
+pub struct Options {
+    /// How bytes come in.
+    pub source: source::Options,
+    /// How logs are read.
+    pub log: log::Options,
+    /// How steps are found.
+    pub timeline: timeline::Options,
+    /// The steps that count; all calls if none.
+    pub window: Option<Window>,
+}
+
+impl Options {
+    /// True for a gap whose calls count.
+    fn wants(&self, timeline: &Timeline, gap: usize) -> bool {
+        let step = || timeline.step_of(gap).map(|s| s.step);
+        let inside = |window: &Window| step().is_some_and(|s| window.contains(s));
+        self.window.as_ref().is_none_or(inside)
+    }
+}
+
+/// Who made a call, as far as it is known.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct Who {
+    /// The host.
+    pub host: Box<[u8]>,
+    /// The process.
+    pub pid: Option<u64>,
+    /// The CUDA device.
+    pub dev: Option<u32>,
+    /// The communicator's address.
+    pub comm: Option<u64>,
+    /// The communicator's id.
+    pub comm_id: Option<CommId>,
+    /// The rank in it.
+    pub rank: Option<u32>,
+    /// What recorded its calls, where a tally is exact.
+    pub recorded: Recorded,
+}
+
+/// What recorded calls, as the call table says: times of one clock are not another's.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct Recorded {
+    /// What they come from.
+    pub src: Box<[u8]>,
+    /// Which clock their durations are on.
+    pub clock: Box<[u8]>,
+    /// What limits their durations.
+    pub quality: Box<[u8]>,
+}
+
+impl Recorded {
+    fn is(&self, other: [&[u8]; 3]) -> bool {
+        [&*self.src, &*self.clock, &*self.quality] == other
+    }
+}
+
+/// The column `src` of a log's calls.
+pub const LOG: &[u8] = b"log";
+
+/// How long equal calls took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Duration {
+    /// How many of them have a duration.
+    calls: u64,
+    /// Nanoseconds together; `None` beyond 64 bits.
+    sum: Option<u64>,
+}
+
+impl Duration {
+    fn add(&mut self, other: Duration) {
+        self.calls = self.calls.saturating_add(other.calls);
+        self.sum = self.sum.zip(other.sum).and_then(|(a, b)| a.checked_add(b));
+    }
+}
+
+/// Calls of all inputs, counted.
+#[derive(Debug, Default)]
+pub struct Calls {
+    /// Operations by number.
+    pub ops: Ops,
+    /// Who made calls, by the number in [`Key::member`].
+    pub who: Vec<Who>,
+    /// The counts by step (`None` where steps are not told apart or not known) and key.
+    pub cells: Cells,
+    /// By step and key, where a tally is exact.
+    durations: FxHashMap<(Option<u64>, Key), Duration>,
+}
+
+impl Calls {
+    /// How many nanoseconds the calls of a step and key took together; `None` where that is not
+    /// known of each of them.
+    pub fn duration(&self, step: Option<u64>, key: &Key, value: &Value) -> Option<u64> {
+        let all = self.durations.get(&(step, *key));
+        all.filter(|all| all.calls == value.calls)?.sum
+    }
+}
+
+/// Counts the calls of all `origins`.
+///
+/// # Errors
+/// No input could be read, the window is not there, damage under `--strict`.
+pub fn count(
+    origins: &[Origin],
+    options: &Options,
+    tally: &tally::Options,
+    report: &mut Report,
+    progress: &dyn Progress,
+) -> Result<Calls> {
+    let mut all = Collector::new(options, tally, origins.len());
+    all.inputs(origins, report, progress)?;
+    all.rest();
+    if let Some(window) = &options.window {
+        let missing = |text| propose::anew(text, &all.present, origins, options.source);
+        all.present.check(window).map_err(missing)?;
+    }
+    progress.finish();
+    report.placed(all.methods);
+    Ok(all.finish())
+}
+
+/// Opens each input in turn and hands it to `take`. One of several that cannot be opened or
+/// read is said and passed over.
+///
+/// # Errors
+/// The only input's, or the first where none could be read; output and strict errors at once.
+pub fn each(
+    origins: &[Origin],
+    source: source::Options,
+    report: &mut Report,
+    mut take: impl FnMut(Input, &mut Report) -> Result<()>,
+) -> Result<()> {
+    let mut outcome = Outcome::of(origins);
+    for origin in origins {
+        let result = opened(origin, source, report).and_then(|input| take(input, report));
+        outcome.add(origin, result, report)?;
+    }
+    outcome.end(report)
+}
+
+/// Opens an input, and says in what its bytes are not its text.
+fn opened(origin: &Origin, source: source::Options, report: &Report) -> Result<Input> {
+    let input = Input::open(origin, source)?;
+    if input.is_utf16() {
+        report.note(&format!(
+            "{}: the text is UTF-16; it is read as UTF-8",
+            input.name()
+        ));
+    }
+    Ok(input)
+}
+
+/// What became of the inputs so far.
+struct Outcome {
+    several: bool,
+    read: u64,
+    first: Option<Error>,
+}
+
+impl Outcome {
+    fn of(origins: &[Origin]) -> Outcome {
+        Outcome {
+            several: origins.len() > 1,
+            read: 0,
+            first: None,
+        }
+    }
+
+    /// Takes in the next input's result. One of several that could not be read is said; what is
+    /// no text is passed over where nobody named it.
+    fn add(&mut self, origin: &Origin, result: Result<()>, report: &mut Report) -> Result<()> {
+        match result {
+            Ok(()) => self.read += 1,
+            Err(Error::NoText { name, what }) if origin.is_listed() => report.pass(&name, what),
+            Err(e @ (Error::Output(_) | Error::Damaged(_) | Error::Usage(_))) => return Err(e),
+            Err(e) => {
+                if self.several {
+                    report.error(&e.to_string());
+                }
+                self.first.get_or_insert(e);
+            }
+        }
+        Ok(())
+    }
+
+    fn end(self, report: &Report) -> Result<()> {
+        if self.read > 0 {
+            return Ok(());
+        }
+        let none = |what: String| Err(Error::Content(what));
+        match (self.first, report.passed()) {
+            (Some(_), _) if self.several => none("none of the inputs could be read".to_owned()),
+            (Some(e), _) => Err(e),
+            (None, Some(passed)) => none(format!("no log among the files: {passed}")),
+            (None, None) => Ok(()),
+        }
+    }
+}
+
+/// Small files that a worker walks in one go: handing one over costs as much as walking some.
+const BATCH: usize = 32;
+
+struct Collector<'o> {
+    options: &'o Options,
+    tally: Tally,
+    tally_options: &'o tally::Options,
+    merged: Merged,
+    /// By merged member.
+    logged: Gathering,
+    /// By `who`.
+    rows: FxHashMap<(Option<u64>, Key), Value>,
+    /// By `who`.
+    durations: FxHashMap<(Option<u64>, Key), Duration>,
+    who: Interner<Who>,
+    /// Who made a row's calls, by the hash of who that is.
+    rows_by: FxHashMap<u64, u32>,
+    present: Present,
+    /// How calls were placed.
+    methods: Methods,
+}
+
+impl<'o> Collector<'o> {
+    fn new(options: &'o Options, tally: &'o tally::Options, inputs: usize) -> Self {
+        Collector {
+            options,
+            tally: Tally::new(tally.clone(), inputs, options.log.jobs),
+            tally_options: tally,
+            merged: Merged::default(),
+            logged: Gathering::default(),
+            rows: FxHashMap::default(),
+            durations: FxHashMap::default(),
+            who: Interner::default(),
+            rows_by: FxHashMap::default(),
+            present: Present::default(),
+            methods: Methods::default(),
+        }
+    }
+
+    /// All inputs in order. Small logs are opened, read and walked by the workers, many at a
+    /// time; everything else is opened when it is its turn, and its chunks are shared out.
+    fn inputs(
+        &mut self,
+        origins: &[Origin],
+        report: &mut Report,
+        progress: &dyn Progress,
+    ) -> Result<()> {
+        let options = self.options;
+        let walker = Walker {
+            log: &options.log,
+            tally: self.tally_options,
+            apart: AtomicUsize::new(0),
+        };
+        let mut outcome = Outcome::of(origins);
+        // Few files are shared out one by one.
+        let size = (origins.len() / (4 * options.log.jobs.max(1))).clamp(1, BATCH);
+        let batches = origins.chunks(size);
+        pool::ordered(
+            options.log.jobs,
+            batches,
+            |batch| walker.ahead(batch),
+            |batch| {
+                batch.into_iter().try_for_each(|(origins, ahead)| {
+                    self.ahead(origins, ahead, &mut outcome, report, progress)
+                })
+            },
+        )?;
+        outcome.end(report)
+    }
+
+    /// Adds inputs that a worker had already.
+    fn ahead(
+        &mut self,
+        origins: &[Origin],
+        ahead: Ahead<'o>,
+        outcome: &mut Outcome,
+        report: &mut Report,
+        progress: &dyn Progress,
+    ) -> Result<()> {
+        match ahead {
+            Ahead::Together(log, had) => {
+                self.tally.clear();
+                let (tally, steps) = (&mut self.tally, &self.options.timeline);
+                let (log, again) = log.merge_all(
+                    origins.iter().map(Origin::name),
+                    &had,
+                    &mut self.merged,
+                    |bytes| progress.advance(bytes),
+                    |part| {
+                        tally.merge(part, steps);
+                        Ok(())
+                    },
+                )?;
+                report.plain(origins.len() as u64, &log.account);
+                for ((origin, had), again) in origins.iter().zip(had).zip(again) {
+                    if let Some(again) = again {
+                        report.again(&origin.name(), &again);
+                    }
+                    if had.calls == 0 {
+                        no_calls(&origin.name(), had.lines, report);
+                    }
+                    outcome.add(origin, Ok(()), report)?;
+                }
+                let timeline = self.timeline(&log);
+                self.count(&timeline);
+                Ok(())
+            }
+            Ahead::Each(logs) => origins.iter().zip(logs).try_for_each(|(origin, log)| {
+                let name = origin.name();
+                let walked = self.walked(&name, log, progress);
+                let result = walked.map(|log| self.add(&name, &log, report));
+                outcome.add(origin, result, report)
+            }),
+            Ahead::Not => origins.iter().try_for_each(|origin| {
+                let opened = opened(origin, self.options.source, report);
+                let result = opened.and_then(|input| self.input(&input, report, progress));
+                outcome.add(origin, result, report)
+            }),
+        }
+    }
+
+    fn input(&mut self, input: &Input, report: &mut Report, p: &dyn Progress) -> Result<()> {
+        match formats::recognise(&input.head()?) {
+            Format::Log => self.log(input, report, p),
+            format => self.table(input, format, report, p),
+        }
+    }
+
+    fn log(&mut self, input: &Input, report: &mut Report, progress: &dyn Progress) -> Result<()> {
+        self.tally.clear();
+        let (tally, options) = (&mut self.tally, self.tally_options);
+        let steps = &self.options.timeline;
+        let log = log::read(
+            input,
+            &self.options.log,
+            &mut self.merged,
+            || Partial::new(options),
+            |bytes| progress.advance(bytes),
+            |part| {
+                tally.merge(part, steps);
+                Ok(())
+            },
+        )?;
+        self.add(&input.name(), &log, report);
+        Ok(())
+    }
+
+    /// Merges a log that was walked already.
+    fn walked(
+        &mut self,
+        name: &str,
+        log: log::Ahead<Partial<'o>>,
+        progress: &dyn Progress,
+    ) -> Result<log::Log> {
+        self.tally.clear();
+        let (tally, steps) = (&mut self.tally, &self.options.timeline);
+        log.merge(
+            name,
+            self.options.log.strict,
+            &mut self.merged,
+            |bytes| progress.advance(bytes),
+            |part| {
+                tally.merge(part, steps);
+                Ok(())
+            },
+        )
+    }
+
+    /// Adds the calls of a log that is read to its end, by their steps.
+    fn add(&mut self, name: &str, log: &log::Log, report: &mut Report) {
+        report.input(name, &log.account);
+        if log.account.calls == 0 {
+            no_calls(name, log.account.lines, report);
+        }
+        let timeline = self.timeline(log);
+        said(name, &timeline, report);
+        self.count(&timeline);
+    }
+
+    /// The steps of a log, where they are told apart.
+    fn timeline(&mut self, log: &log::Log) -> Timeline {
+        if !self.tally_options.steps {
+            return Timeline::default();
+        }
+        let timeline = log.timeline(&self.options.timeline);
+        self.present.add(&timeline);
+        timeline
+    }
+
+    /// Adds the calls of the tally by the steps of their gaps.
+    fn count(&mut self, timeline: &Timeline) {
+        if self.tally_options.steps {
+            let wanted = |gap: usize| self.options.wants(timeline, gap);
+            let methods = self.tally.place(timeline, &self.merged, wanted);
+            self.methods.add(methods);
+        }
+        self.counted(timeline);
+    }
+
+    /// All inputs are read: adds the calls that were held until now.
+    fn rest(&mut self) {
+        let wanted = |timeline: &Timeline, gap: usize| self.options.wants(timeline, gap);
+        if let Some((timeline, methods)) = self.tally.rest(&self.merged, wanted) {
+            self.methods.add(methods);
+            self.counted(&timeline);
+        }
+    }
+
+    /// Adds what the tally has counted.
+    fn counted(&mut self, timeline: &Timeline) {
+        let step_of = |gap: usize| timeline.step_of(gap).map(|s| s.step);
+        let wanted = |gap: usize| self.options.wants(timeline, gap);
+        let logged = &mut self.logged;
+        logged.next_input();
+        let chunks = self.tally.gaps(wanted, |gap, key, value| {
+            logged.push(step_of(gap), key, value);
+        });
+        for pieces in chunks {
+            logged.pieces(pieces.renamed(|gap| wanted(gap).then(|| step_of(gap))));
+        }
+    }
+
+    fn table(
+        &mut self,
+        input: &Input,
+        format: Format,
+        report: &mut Report,
+        progress: &dyn Progress,
+    ) -> Result<()> {
+        let strict = self.options.log.strict;
+        let steps = self.tally_options.steps;
+        let mut twice = std::mem::take(&mut self.merged.twice);
+        let account = rows::read_known(
+            input,
+            format,
+            strict,
+            &mut twice,
+            |b| progress.advance(b),
+            |row| {
+                if let (true, Some(step)) = (steps, row.step) {
+                    self.present.step(step, 1);
+                }
+                if let Some(window) = &self.options.window
+                    && !row.step.is_some_and(|s| window.contains(s))
+                {
+                    return Ok(());
+                }
+                self.row(row)
+            },
+        );
+        self.merged.twice = twice;
+        report.input(&input.name(), &account?);
+        Ok(())
+    }
+
+    /// The number of who made a row's calls.
+    fn member(&mut self, row: &Row<'_>) -> u32 {
+        let recorded: [&[u8]; 3] = match self.tally_options.exact {
+            true => [row.src, row.clock, row.quality],
+            false => [b""; 3],
+        };
+        // Looked up without making a key: most rows are by someone known.
+        let mut hasher = FxHasher::default();
+        (row.host, row.pid, row.dev, row.comm, row.comm_id, row.rank).hash(&mut hasher);
+        recorded.hash(&mut hasher);
+        let known = self.rows_by.entry(hasher.finish()).or_insert(u32::MAX);
+        if let Some(who) = self.who.items().get(*known as usize)
+            && *who.host == *row.host
+            && (who.pid, who.dev, who.comm) == (row.pid, row.dev, row.comm)
+            && (who.comm_id, who.rank) == (row.comm_id, row.rank)
+            && who.recorded.is(recorded)
+        {
+            return *known;
+        }
+        let [src, clock, quality] = recorded.map(Into::into);
+        *known = self.who.intern(Who {
+            host: row.host.into(),
+            pid: row.pid,
+            dev: row.dev,
+            comm: row.comm,
+            comm_id: row.comm_id,
+            rank: row.rank,
+            recorded: Recorded {
+                src,
+                clock,
+                quality,
+            },
+        });
+        *known
+    }
+
+    fn row(&mut self, row: &Row<'_>) -> Result<()> {
+        let (op, kind) = self.tally.ops.intern(row.op);
+        let basis = self.tally_options.basis;
+        let bytes = row.bytes().and_then(|api| basis.of(kind, api, row.nranks));
+        let who = if self.tally_options.members {
+            self.member(row)
+        } else {
+            0
+        };
+        let datatype = row.datatype.map_or(tally::NO_TYPE, |d| d.0.into());
+        let key = self.tally_options.key_of(&Counted {
+            op,
+            member: who,
+            datatype,
+            count: row.count,
+            nranks: row.nranks,
+            redop: row.redop.map_or(tally::NONE, |r| r.0),
+            root: row.root.unwrap_or(tally::NO_ROOT),
+            bytes,
+        });
+        let step = row.step.filter(|_| self.tally_options.steps);
+        let value = self.rows.entry((step, key)).or_default();
+        value.add(row.calls, bytes);
+        if let (true, Some(dur_ns)) = (self.tally_options.exact, row.dur_ns) {
+            let one = Duration {
+                calls: row.calls,
+                sum: Some(dur_ns),
+            };
+            let all = self.durations.entry((step, key));
+            all.and_modify(|all| all.add(one)).or_insert(one);
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Calls {
+        let mut to = Vec::new();
+        if self.tally_options.members {
+            let aliases = self.merged.aliases();
+            for member in self.merged.origins.members.items() {
+                let mut who = who(&self.merged, &aliases, member);
+                if self.tally_options.exact {
+                    who.recorded.src = LOG.into();
+                }
+                to.push(self.who.intern(who));
+            }
+        }
+        // Whoever was met in whatever order: rows come by host, process and communicator.
+        let (who, ranks) = sorted(self.who.items());
+        let rank = |member: u32| ranks.get(member as usize).copied().unwrap_or(0);
+        let mut cells = self.logged;
+        cells.change(|key| {
+            let member = to.get(key.member as usize).copied().unwrap_or(0);
+            key.member = rank(member);
+        });
+        for ((step, mut key), value) in self.rows {
+            key.member = rank(key.member);
+            cells.push(step, key, value);
+        }
+        let durations = self.durations.into_iter().map(|((step, mut key), all)| {
+            key.member = rank(key.member);
+            ((step, key), all)
+        });
+        Calls {
+            ops: self.tally.ops,
+            who,
+            cells: cells.into_cells(),
+            durations: durations.collect(),
+        }
+    }
+}
+
+/// The items in their order, and the place of each there.
+fn sorted<T: Ord + Clone>(items: &[T]) -> (Vec<T>, Vec<u32>) {
+    let mut order: Vec<usize> = (0..items.len()).collect();
+    order.sort_by_key(|&at| &items[at]);
+    let mut ranks = vec![0; items.len()];
+    for (rank, &at) in (0_u32..).zip(&order) {
+        ranks[at] = rank;
+    }
+    (order.iter().map(|&at| items[at].clone()).collect(), ranks)
+}
+
+/// Inputs before it is their turn.
+enum Ahead<'o> {
+    /// Small logs, walked as one, and what each had.
+    Together(Box<log::Ahead<Partial<'o>>>, Vec<Had>),
+    /// Small logs, each walked by itself.
+    Each(Vec<log::Ahead<Partial<'o>>>),
+    /// Anything else.
+    Not,
+}
+
+/// Walks small logs before it is their turn.
+struct Walker<'o> {
+    log: &'o log::Options,
+    tally: &'o tally::Options,
+    /// How many times to come logs are not walked as one: where one is torn, so may be others,
+    /// and what was walked for nothing would cost more than is won.
+    apart: AtomicUsize,
+}
+
+/// After so many times logs are walked as one again.
+const APART: usize = 32;
+
+impl<'o> Walker<'o> {
+    fn ahead<'i>(&self, origins: &'i [Origin]) -> Vec<(&'i [Origin], Ahead<'o>)> {
+        let mut all = Vec::new();
+        // What is empty is nothing to walk, and in a folder nothing to be said of.
+        let is_log = |head: &[u8]| !head.is_empty() && formats::recognise(head) == Format::Log;
+        source::texts(origins, is_log, |origins, texts| {
+            let ahead = texts.map_or(Ahead::Not, |texts| self.walk(&texts));
+            all.push((origins, ahead));
+        });
+        all
+    }
+
+    fn walk(&self, texts: &Texts<'_>) -> Ahead<'o> {
+        let new = || Partial::new(self.tally);
+        let next = |apart: usize| apart.checked_sub(1);
+        let apart = self
+            .apart
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+        if texts.at().len() > 1 && apart.is_err() {
+            match log::together(texts, self.log, self.tally.steps, new()) {
+                Some((log, had)) => return Ahead::Together(Box::new(log), had),
+                None => self.apart.store(APART, Ordering::Relaxed),
+            }
+        }
+        let walked = texts.each().map(|text| log::ahead(text, self.log, new));
+        Ahead::Each(walked.collect())
+    }
+}
+
+/// A merged member as its columns.
+pub fn who(merged: &Merged, aliases: &[u32], member: &Member) -> Who {
+    who_as(merged, merged, aliases, member)
+}
+
+/// The same where more is known than was merged so far: `all` is what a walk before this one
+/// merged ([`Merged::after`]), and `aliases` are its.
+pub fn who_as(merged: &Merged, all: &Merged, aliases: &[u32], member: &Member) -> Who {
+    let place = merged.origins.places.get(member.place);
+    let process = place.process;
+    let real = aliases.get(process as usize).copied().unwrap_or(process);
+    let identity = merged
+        .identity_of(member)
+        .or_else(|| all.sole_identity(process, real, member.comm));
+    let process = merged.origins.processes.get(real);
+    Who {
+        host: process.host.clone(),
+        pid: process.pid,
+        dev: place.dev,
+        comm: Some(member.comm),
+        comm_id: identity.and_then(|i| i.comm_id),
+        rank: identity.map(|i| i.rank),
+        recorded: Recorded::default(),
+    }
+}
+
+/// Walks an input that must be a log, and says what became of its lines; `why` is what a call
+/// table lacks.
+///
+/// # Errors
+/// It is no log, and those of [`log::read`].
+pub fn only_log<V: Visit + Send>(
+    input: &Input,
+    options: &log::Options,
+    merged: &mut Merged,
+    (why, report): (&str, &mut Report),
+    new: impl Fn() -> V + Sync,
+    progress: impl Fn(u64),
+    sink: impl FnMut(log::Part<'_, V>) -> Result<()>,
+) -> Result<log::Log> {
+    let name = input.name();
+    demand_log(input, why)?;
+    let log = log::read(input, options, merged, new, progress, sink)?;
+    report.input(&name, &log.account);
+    if log.account.lines == 0 {
+        no_calls(&name, 0, report);
+    }
+    Ok(log)
+}
+
+/// Sees to it that an input is a log; `why` is what a call table lacks.
+///
+/// # Errors
+/// It is a table, or it cannot be read.
+pub fn demand_log(input: &Input, why: &str) -> Result<()> {
+    match formats::recognise(&input.head()?) {
+        Format::Log => Ok(()),
+        _ => Err(Error::Content(format!(
+            "{}: expected a log: {why}; give the log that the table was made of",
+            input.name()
+        ))),
+    }
+}
+
+/// Says what an input without calls lacks.
+pub fn no_calls(name: &str, lines: u64, report: &mut Report) {
+    if lines == 0 {
+        report.error(&format!("{name}: the input is empty"));
+    } else {
+        report.warn(&format!(
+            "{name}: no NCCL calls in {}; NCCL prints them under NCCL_DEBUG=INFO \
+             NCCL_DEBUG_SUBSYS=INIT,COLL",
+            counted(lines, "line")
+        ));
+    }
+}
+
+/// Reports where step times and step numbers are not what the step lines print.
+pub fn stamps(name: &str, timeline: &Timeline, report: &Report) {
+    let note = |says: &str| report.note(&format!("{name}: {says}"));
+    match timeline.counted {
+        timeline::Counted::Steps => {}
+        timeline::Counted::ByStep(each) => note(&format!(
+            "the step lines count samples or tokens, {each} a step: the steps are these numbers over {each}"
+        )),
+        timeline::Counted::Samples => note(
+            "the step lines count samples, and the log does not state a batch size: the step \
+             numbers are samples, and step times are not known",
+        ),
+    }
+    match timeline.times {
+        Times::Printed => {}
+        Times::Stamps => note(
+            "these step lines carry no step time: it is the difference of the lines' time \
+             stamps over the difference of their step numbers",
+        ),
+        Times::Throughput => note(
+            "these step lines carry no step time: it is the batch size that the log states over \
+             the samples a second on the line",
+        ),
+        Times::Smoothed => note(
+            "these step lines carry no step time: it is that of the rate on the line, a moving \
+             average over the last steps",
+        ),
+        Times::Clock => note(
+            "these step lines carry no step time: it is the difference of the time since the \
+             beginning that they print, over as many steps as its digits need",
+        ),
+    }
+}
+
+/// Says what a reader of step numbers must know of a timeline.
+pub fn said(name: &str, timeline: &Timeline, report: &Report) {
+    if let Some(falls) = timeline.bursts {
+        report.note(&format!(
+            "{name}: progress bars begin again {falls} times while the log goes on between them: \
+             they are not taken for training steps (--trainer hf takes them)"
+        ));
+    }
+    let interval = timeline.interval();
+    if interval > 1 {
+        report.note(&format!(
+            "{name}: the step lines come every {interval} steps: what is given for a step is the \
+             sum over the steps since the line before"
+        ));
+    }
+    let falls = timeline.steps.last().map_or(0, |s| s.segment);
+    if falls > 0 {
+        report.note(&format!(
+            "{name}: the steps begin again {} (a restart or a new epoch): a step number means that \
+             step of each of the {} segments",
+            counted(falls.into(), "time"),
+            falls + 1
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::count::tally::Sizing;
+    use crate::formats::log::walk::{self, tests::healthy};
+    use crate::grammar::trainer::Recogniser;
+    use crate::grammar::values::Basis;
+    use proptest::prelude::*;
+    use std::fs;
+    use std::path::Path;
+
+    struct Nobody;
+    impl Progress for Nobody {
+        fn advance(&self, _: u64) {}
+    }
+
+    fn options(jobs: usize, strict: bool) -> Options {
+        Options {
+            source: source::Options::default(),
+            log: log::Options {
+                jobs,
+                recogniser: Recogniser::all(),
+                strict,
+                keep_init_lines: false,
+            },
+            timeline: timeline::Options::default(),
+            window: None,
+        }
+    }
+
+    /// Logs of no line and more, a damaged one, a table, a binary file, one that is not there, and
+    /// one that is no small file.
+    fn folder(dir: &Path) -> Vec<Origin> {
+        let call = |rank: usize, i: usize| {
+            format!(
+                "h{}:{}:{} [{rank}] NCCL INFO AllReduce: opCount {i:x} sendbuff 0x7f0000000000 \
+                 recvbuff 0x7f0000000000 count {} datatype 7 op 0 root 0 comm 0x5500299{:05x} \
+                 [nranks=32] stream 0x5600ea6658e0\n",
+                rank % 3,
+                100 + rank,
+                200 + rank,
+                1 << (i % 20),
+                rank % 7,
+            )
+        };
+        for rank in 0..40 {
+            let lines = if rank == 20 { 6000 } else { rank * rank };
+            let log: String = (0..lines).map(|i| call(rank, i)).collect();
+            fs::write(dir.join(format!("r{rank:02}.log")), log).unwrap();
+        }
+        fs::write(dir.join("r07b.csv"), "op,count,datatype\nSend,5,int8\n").unwrap();
+        fs::write(dir.join("r08b.log"), b"\x7fELF\x02\x01").unwrap();
+        fs::write(
+            dir.join("r09b.log"),
+            "h1:2:3 [0] NCCL INFO AllReduce: opCount 5 sendbuff\n",
+        )
+        .unwrap();
+        let mut origins = source::expand(&[dir.to_owned()], &[]).unwrap().origins;
+        origins.insert(11, Origin::Path(dir.join("nothing")));
+        origins
+    }
+
+    fn tally(steps: bool) -> tally::Options {
+        tally::Options {
+            sizing: Sizing::Count,
+            basis: Basis::Api,
+            members: true,
+            datatypes: true,
+            steps,
+            exact: true,
+        }
+    }
+
+    /// The twin: each input opened when it is its turn.
+    fn one_by_one(
+        origins: &[Origin],
+        options: &Options,
+        tally: &tally::Options,
+        report: &mut Report,
+    ) -> Result<Calls> {
+        let mut all = Collector::new(options, tally, origins.len());
+        each(origins, options.source, report, |input, report| {
+            all.input(&input, report, &Nobody)
+        })?;
+        all.rest();
+        Ok(all.finish())
+    }
+
+    /// Holds the inputs as workers walk them against the twin.
+    fn hold(origins: &[Origin], options: &Options, steps: bool) -> Result<Calls> {
+        let tally = tally(steps);
+        let (mut report, mut other) =
+            (Report::new("a", false, true), Report::new("b", false, true));
+        let got = count(origins, options, &tally, &mut report, &Nobody);
+        let want = one_by_one(origins, options, &tally, &mut other);
+        let all = |calls: &Result<Calls>| match calls {
+            Ok(calls) => format!("{:?} {:?} {:?}", calls.ops, calls.who, calls.cells.list()),
+            Err(e) => e.to_string(),
+        };
+        assert_eq!(all(&got), all(&want));
+        assert_eq!(report.total(), other.total());
+        assert_eq!(report.is_damaged(), other.is_damaged());
+        got
+    }
+
+    #[test]
+    fn small_files_read_ahead_give_what_they_give_in_turn() {
+        let dir = tempfile::tempdir().unwrap();
+        let origins = folder(dir.path());
+        for (jobs, strict) in [(1, false), (2, false), (5, false), (1, true), (4, true)] {
+            let got = hold(&origins, &options(jobs, strict), false);
+            assert_eq!(got.is_err(), strict);
+        }
+    }
+
+    proptest! {
+        /// Files with torn lines, with step lines and without, and such that are no logs.
+        #[test]
+        fn small_files_walked_as_one_give_what_each_gives(
+            files in proptest::collection::vec(prop_oneof![
+                9 => healthy(),
+                1 => walk::tests::log(),
+                1 => Just(b"op,count,datatype\nSend,5,int8\n".to_vec()),
+            ], 1..40),
+            jobs in 1..4_usize,
+            steps: bool,
+        ) {
+            let dir = tempfile::tempdir().unwrap();
+            for (at, file) in files.iter().enumerate() {
+                fs::write(dir.path().join(format!("{at:02}.log")), file).unwrap();
+            }
+            let origins = source::expand(&[dir.path().to_owned()], &[]).unwrap().origins;
+            // A folder of empty files has no log.
+            let is_ok = files.iter().any(|file| !file.is_empty());
+            prop_assert_eq!(hold(&origins, &options(jobs, false), steps).is_ok(), is_ok);
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Columns of a group that many calls leave empty, and what would fill them.
+
+use super::By;
+use crate::count::calls::{Calls, Who};
+use crate::count::tally::Key;
+use crate::grammar::values::Datatype;
+use crate::report::Report;
+
+/// A column that fewer calls leave empty is not spoken of: some calls come before the INIT lines
+/// that tell their rank, and some after the last step.
+const SHARE: u64 = 10;
+
+/// Notes the columns of `by` that are empty for a tenth of the calls or more.
+pub fn note(calls: &Calls, by: &[By], report: &Report) {
+    for &by in by {
+        let Some((unknown, all)) = unknown(calls, by) else {
+            continue;
+        };
+        if unknown.saturating_mul(SHARE) < all {
+            continue;
+        }
+        let column = by.columns().last().copied().unwrap_or_default();
+        let why = match by {
+            By::Step if unknown == all => {
+                "no step lines were found (name the trainer with --trainer, or describe its lines \
+                 with --step-regex)"
+            }
+            By::Step => "these belong to no step",
+            By::Rank => {
+                "ranks come from NCCL's INIT lines (NCCL_DEBUG_SUBSYS=INIT,COLL; nccl-steps passes \
+                 them under --keep-init)"
+            }
+            By::CommId => {
+                "ids come from NCCL's INIT lines (NCCL_DEBUG_SUBSYS=INIT,COLL; nccl-steps passes \
+                 them under --keep-init), from NCCL 2.18 on"
+            }
+            By::Comm | By::Host | By::Datatype => "the input does not tell it",
+        };
+        report.note(&format!(
+            "{column} is not known for {unknown} of {all} calls: {why}"
+        ));
+    }
+}
+
+/// How many calls leave a column empty, of how many; `None` if none does.
+fn unknown(calls: &Calls, by: By) -> Option<(u64, u64)> {
+    let nobody = Who::default();
+    let lacks = |key: &Key| {
+        let who = calls.who.get(key.member as usize).unwrap_or(&nobody);
+        match by {
+            By::Step => false,
+            By::Comm => who.comm.is_none(),
+            By::CommId => who.comm_id.is_none(),
+            By::Rank => who.rank.is_none(),
+            By::Host => who.host.is_empty(),
+            By::Datatype => Datatype::from_code(key.datatype).is_none(),
+        }
+    };
+    let lacking: Vec<bool> = calls.cells.keys().iter().map(lacks).collect();
+    let no_step = |step: Option<u64>| by == By::Step && step.is_none();
+    // Mostly there is none, and the cells, which may be millions, need no look.
+    if !lacking.contains(&true) && !calls.cells.steps().any(|(step, _)| no_step(step)) {
+        return None;
+    }
+    let (mut unknown, mut all) = (0_u64, 0_u64);
+    for (at, (step, _)) in calls.cells.steps().enumerate() {
+        calls.cells.each(at, |key, value| {
+            all = all.saturating_add(value.calls);
+            if lacking[key as usize] || no_step(step) {
+                unknown = unknown.saturating_add(value.calls);
+            }
+        });
+    }
+    Some((unknown, all))
+}

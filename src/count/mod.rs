@@ -1,0 +1,7 @@
+//! Calls counted by step and key: gathered from all inputs, merged, put in the order of their rows.
+
+pub mod calls;
+pub mod cells;
+pub mod groups;
+pub mod spread;
+pub mod tally;

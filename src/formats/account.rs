@@ -1,0 +1,286 @@
+//! Where every line of an input went: the sum of the classes is the number of lines.
+
+use crate::members::twice::Again;
+use crate::source::{Broken, Seen};
+use std::collections::BTreeMap;
+
+/// What became of one line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// Holds at least one whole call, and nothing of NCCL's that is cut.
+    Call,
+    /// NCCL's, whole as far as one can tell, and no call.
+    Other,
+    /// Not NCCL's: the trainer's prints, blank lines.
+    Foreign,
+    /// NCCL's, no call, and cut by NCCL itself, whose buffer ends there.
+    Truncated,
+    /// Was cut, and its pieces were joined with certainty.
+    Repaired,
+    /// NCCL's, but cut, glued to another or overwritten: something of it is lost.
+    Damaged,
+}
+
+/// A damaged place, for a person to look at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// Line, from 1 once it is placed in its input; from 0 in its chunk before.
+    pub line: u64,
+    /// Column in bytes, from 1.
+    pub column: u64,
+    /// What was expected or found there.
+    pub what: &'static str,
+    /// The bytes there, a few.
+    pub text: Vec<u8>,
+}
+
+/// Where the first line of a kind stands: its number, from 0 in the input once merged.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Firsts {
+    /// Of those in [`Account::torn`]: its beginning.
+    pub torn: Option<u64>,
+    /// Of those in [`Account::overwritten`].
+    pub overwritten: Option<u64>,
+    /// Of those in [`Account::ray_lines`].
+    pub ray: Option<u64>,
+    /// Of those in [`Account::spliced`].
+    pub spliced: Option<u64>,
+    /// Of those in [`Account::truncated`].
+    pub truncated: Option<u64>,
+    /// Of those in [`Account::headless`].
+    pub headless: Option<u64>,
+    /// Of those in [`Account::block_lines`]: not the line's number but a byte of it, in the input
+    /// as it is put together.
+    pub block: Option<u64>,
+}
+
+impl Firsts {
+    /// Adds those of what follows behind so many lines.
+    fn merge(&mut self, next: &Firsts, before: u64) {
+        for (first, next) in [
+            (&mut self.torn, next.torn),
+            (&mut self.overwritten, next.overwritten),
+            (&mut self.ray, next.ray),
+            (&mut self.spliced, next.spliced),
+            (&mut self.truncated, next.truncated),
+            (&mut self.headless, next.headless),
+        ] {
+            *first = first.or(next.map(|line| line + before));
+        }
+        self.block = self.block.or(next.block);
+    }
+}
+
+/// How many places are kept; more are only counted.
+pub const PLACES: usize = 5;
+/// How many bytes of a damaged line are kept for `-v`.
+const TEXT: usize = 120;
+
+/// The account of one input, or of a part of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Account {
+    /// Lines, counted as `wc -l` does, plus a last one without an end.
+    pub lines: u64,
+    /// Lines of [`Class::Call`].
+    pub call_lines: u64,
+    /// Lines of [`Class::Other`].
+    pub other: u64,
+    /// Lines of [`Class::Foreign`].
+    pub foreign: u64,
+    /// Lines of [`Class::Truncated`].
+    pub truncated: u64,
+    /// Lines of [`Class::Repaired`].
+    pub repaired: u64,
+    /// Lines of [`Class::Damaged`].
+    pub damaged: u64,
+    /// Calls found, on whatever line; `u64::MAX` stands for more than can be counted.
+    pub calls: u64,
+    /// The first damaged places, in order.
+    pub places: Vec<Place>,
+    /// Calls with a datatype code this version does not know, by code.
+    pub unknown_datatypes: BTreeMap<u32, u64>,
+    /// Lines that NCCL 2.29 tore at byte 128 and that were put together again.
+    pub torn: u64,
+    /// Lines on which another process's text follows a line that was cut anywhere but at NCCL
+    /// 2.29's byte 128: the mark of one `NCCL_DEBUG_FILE` written by several processes.
+    pub overwritten: u64,
+    /// Lines that begin with what is left of a header: another line was written over its first
+    /// bytes, or a person left it out.
+    pub headless: u64,
+    /// Lines that Ray printed once for several workers, and how many it left out.
+    pub ray_lines: u64,
+    /// See `ray_lines`.
+    pub ray_repeats: u64,
+    /// Step lines spliced into a NCCL line: standard output was block-buffered.
+    pub spliced: u64,
+    /// Processes whose lines were cut at the ends of their buffers and put together.
+    pub block_writers: u64,
+    /// Those lines.
+    pub block_lines: u64,
+    /// Lines of theirs whose ends are not in the log.
+    pub block_unended: u64,
+    /// Bytes of over-long lines that were dropped.
+    pub dropped: u64,
+    /// Where some of these first are.
+    pub firsts: Firsts,
+    /// Inputs before this one that have calls of it.
+    pub again: Option<Again>,
+    /// What is wrong with a packed input.
+    pub broken: Option<Broken>,
+    /// The last line has no end.
+    pub is_open: bool,
+    /// The last line is NCCL's and has neither an end nor all that belongs on it: the log is still
+    /// written, or was cut. It is of [`Class::Other`].
+    pub is_unfinished: bool,
+    /// The last damaged line, counted as those of `places` are.
+    last_place: Option<u64>,
+}
+
+impl Account {
+    /// Counts one line.
+    pub fn line(&mut self, class: Class) {
+        self.lines += 1;
+        *match class {
+            Class::Call => &mut self.call_lines,
+            Class::Other => &mut self.other,
+            Class::Foreign => &mut self.foreign,
+            Class::Truncated => &mut self.truncated,
+            Class::Repaired => &mut self.repaired,
+            Class::Damaged => &mut self.damaged,
+        } += 1;
+    }
+
+    /// True where there is nothing to say of the lines but how many there are of each class, none
+    /// torn.
+    pub fn is_plain(&self) -> bool {
+        let numbers = Account {
+            lines: self.lines,
+            call_lines: self.call_lines,
+            other: self.other,
+            foreign: self.foreign,
+            calls: self.calls,
+            ..Account::default()
+        };
+        *self == numbers
+    }
+
+    /// Counts the lines as repaired that were put together before they were read, and those as
+    /// damaged on which the beginning of another is whose end is not in the log. The beginnings
+    /// themselves were read on one line.
+    pub fn joined(&mut self, seen: Seen) {
+        self.block_writers += seen.processes;
+        self.block_lines += seen.calls + seen.others;
+        self.firsts.block = self.firsts.block.or(seen.first);
+        for (lines, class) in [
+            (seen.calls, &mut self.call_lines),
+            (seen.others, &mut self.other),
+        ] {
+            let moved = lines.min(*class);
+            *class -= moved;
+            self.repaired += moved;
+        }
+        self.block_unended += seen.unended;
+        // Pieces that found no other half are no sign of a shared file here.
+        (self.overwritten, self.firsts.overwritten) = (0, None);
+        let lost = seen.unended.saturating_sub(1).min(self.repaired);
+        self.repaired -= lost;
+        self.damaged += lost;
+    }
+
+    /// `ghosts` names begin with bytes of another line. With lines that begin with what is left of
+    /// a header they are the mark of a shared file too.
+    pub fn haunted(&mut self, ghosts: u64) {
+        if ghosts > 0 && self.overwritten + self.headless > 0 {
+            self.overwritten += self.headless + ghosts;
+            self.firsts.overwritten = self.firsts.overwritten.or(self.firsts.headless);
+        }
+    }
+
+    /// Counts a torn line that begins on `line` and was put together.
+    pub fn torn(&mut self, line: u64) {
+        self.torn += 1;
+        let first = self.firsts.torn.map_or(line, |first| first.min(line));
+        self.firsts.torn = Some(first);
+    }
+
+    /// The input has ended: a last line that is only not finished is not damaged.
+    pub fn end(&mut self) {
+        let last = self.lines.checked_sub(1);
+        let is_damaged = self.damaged > 0 && last.is_some() && self.last_place == last;
+        if self.is_open && is_damaged {
+            self.is_unfinished = true;
+            self.damaged -= 1;
+            self.other += 1;
+            self.places.retain(|place| Some(place.line) != last);
+        }
+    }
+
+    /// The first damaged place but that of a last line that is not finished.
+    pub fn first_place(&self) -> Option<&Place> {
+        let is_last = |place: &Place| self.is_open && place.line + 1 == self.lines;
+        self.places.first().filter(|place| !is_last(place))
+    }
+
+    /// Notes a damaged place, if it is among the first.
+    pub fn place(&mut self, line: u64, column: usize, what: &'static str, text: &[u8]) {
+        self.last_place = self.last_place.max(Some(line));
+        let place = Place {
+            line,
+            column: column as u64 + 1,
+            what,
+            text: text[..text.len().min(TEXT)].to_vec(),
+        };
+        let at = self
+            .places
+            .partition_point(|p| (p.line, p.column) <= (place.line, place.column));
+        if at < PLACES {
+            self.places.insert(at, place);
+            self.places.truncate(PLACES);
+        }
+    }
+
+    /// Adds the account of what follows.
+    pub fn merge(&mut self, next: &Account) {
+        let before = self.lines;
+        for place in &next.places {
+            self.place(
+                place.line + before,
+                place.column as usize - 1,
+                place.what,
+                &place.text,
+            );
+        }
+        self.firsts.merge(&next.firsts, before);
+        let last = next.last_place.map(|line| line + before);
+        self.last_place = self.last_place.max(last);
+        self.is_open = next.is_open;
+        self.add(next);
+    }
+
+    /// Adds another account's numbers, not where anything stands.
+    pub fn add(&mut self, next: &Account) {
+        self.lines += next.lines;
+        self.call_lines += next.call_lines;
+        self.other += next.other;
+        self.foreign += next.foreign;
+        self.truncated += next.truncated;
+        self.repaired += next.repaired;
+        self.damaged += next.damaged;
+        // Only a table's own `calls` column can come near the end of 64 bits.
+        self.calls = self.calls.saturating_add(next.calls);
+        for (code, calls) in &next.unknown_datatypes {
+            let known = self.unknown_datatypes.entry(*code).or_default();
+            *known = known.saturating_add(*calls);
+        }
+        self.torn += next.torn;
+        self.overwritten += next.overwritten;
+        self.headless += next.headless;
+        self.ray_lines += next.ray_lines;
+        self.ray_repeats += next.ray_repeats;
+        self.spliced += next.spliced;
+        self.block_writers += next.block_writers;
+        self.block_lines += next.block_lines;
+        self.block_unended += next.block_unended;
+        self.dropped += next.dropped;
+    }
+}

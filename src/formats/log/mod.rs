@@ -1,0 +1,396 @@
+//! The NCCL debug log: chunks walked on all cores, merged in order.
+
+pub(crate) mod attempts;
+pub mod placement;
+pub(crate) mod propose;
+pub mod timeline;
+pub mod torn;
+pub mod walk;
+
+use crate::error::{Error, Result};
+use crate::formats::account::Account;
+use crate::formats::log::attempts::{Attempts, Begin};
+use crate::formats::log::timeline::{ByPosition, Timeline};
+use crate::formats::log::torn::{Joined, Joiner};
+use crate::formats::log::walk::{Had, MarkAt, Piece, Scanned, Visit};
+use crate::grammar::trainer::{Mark, Recogniser};
+use crate::members::twice::{Again, Count, End};
+use crate::members::{Merged, Renumbered};
+use crate::pool;
+use crate::source::{Broken, Chunk, Input, Texts};
+use std::iter;
+
+/// How a log is read.
+#[derive(Debug)]
+pub struct Options {
+    /// Threads.
+    pub jobs: usize,
+    /// What step lines look like.
+    pub recogniser: Recogniser,
+    /// Stop at the first damaged line.
+    pub strict: bool,
+    /// Keep the byte ranges of INIT lines.
+    pub keep_init_lines: bool,
+}
+
+/// What is known of one log while it is read.
+#[derive(Debug, Default)]
+pub struct Log {
+    /// Where its lines went.
+    pub account: Account,
+    /// Its marks, in order.
+    pub marks: Vec<MarkAt>,
+    /// Where new processes took over, if it has step lines.
+    pub begins: Vec<Begin>,
+    /// Byte ranges of its INIT lines, if they were kept.
+    pub init_lines: Vec<(u64, u64)>,
+    /// The last call.
+    last: Option<Count>,
+    joiner: Joiner,
+    attempts: Attempts,
+}
+
+/// A chunk's part, in order.
+pub struct Part<'a, V> {
+    /// What the stage kept of it.
+    pub visit: V,
+    /// How its numbers read in the merged tables.
+    pub to: &'a Renumbered,
+    /// Calls that were joined in it.
+    pub joined: &'a [Joined],
+    /// The input's number of the chunk's first gap.
+    pub gap: usize,
+    /// The input's number of the chunk's first line, from 0.
+    pub line: u64,
+    /// Everyone met so far.
+    pub merged: &'a Merged,
+    /// The input's marks so far.
+    pub marks: &'a [MarkAt],
+}
+
+impl<'a, V> Part<'a, V> {
+    /// What a stage kept, and the part without it: a stage that is made of others hands each
+    /// its own by [`Part::with`].
+    pub fn taken(self) -> (V, Part<'a, ()>) {
+        let rest = self.with(());
+        (self.visit, rest)
+    }
+
+    /// The part as one that keeps `visit` has it.
+    pub fn with<W>(&self, visit: W) -> Part<'a, W> {
+        Part {
+            visit,
+            to: self.to,
+            joined: self.joined,
+            gap: self.gap,
+            line: self.line,
+            merged: self.merged,
+            marks: self.marks,
+        }
+    }
+}
+
+impl Log {
+    /// The log's steps.
+    pub fn timeline(&self, options: &timeline::Options) -> Timeline {
+        let mut timeline = timeline::resolve(&self.marks, &self.begins, options);
+        let of_account = match &self.account {
+            account if account.block_writers > 0 => Some(ByPosition::Buffered),
+            // A call that is lost moves all numbers after it.
+            account if account.overwritten > 1 || account.damaged > account.calls / 100 => {
+                Some(ByPosition::Lost)
+            }
+            _ => None,
+        };
+        timeline.by_position = timeline.by_position.or(of_account);
+        timeline
+    }
+
+    /// Adds what a chunk holds; it follows what was added before.
+    pub fn add<'a, V>(
+        &'a mut self,
+        scanned: Scanned<V>,
+        merged: &'a mut Merged,
+        to: &'a mut Renumbered,
+        joined: &'a mut Vec<Joined>,
+    ) -> Part<'a, V> {
+        let Scanned {
+            visit,
+            origins,
+            inits,
+            init_lines,
+            marks,
+            fragments,
+            account,
+            prints,
+        } = scanned;
+        let line = self.account.lines;
+        let gap = self.marks.len();
+        *to = merged.add(&origins, &inits);
+        self.attempts.add(&inits, to);
+        merged
+            .twice
+            .steps(&prints, marks.iter().map(|mark| mark.start));
+        self.last = prints.last.or(self.last);
+        merged.overwritten |= account.overwritten > 1;
+        self.account.merge(&account);
+        joined.clear();
+        for mut fragment in fragments {
+            fragment.line += line;
+            match &mut fragment.piece {
+                Piece::Head(begun) | Piece::Doubtful { begun, .. } => {
+                    begun.place = to.places[begun.place as usize];
+                }
+                Piece::Heard { process } => *process = to.processes[*process as usize],
+                Piece::Tail { .. } => {}
+            }
+            self.joiner
+                .feed(fragment, merged, &mut self.account, joined);
+        }
+        for call in &*joined {
+            merged.joined_call(call.member, call.text(), call.at);
+        }
+        self.init_lines.extend(init_lines);
+        let placed = |m: MarkAt| {
+            let next_line = m.next_line + line;
+            MarkAt {
+                line: m.line + line,
+                next_line,
+                ..m
+            }
+        };
+        self.marks.extend(marks.into_iter().map(placed));
+        Part {
+            visit,
+            to,
+            joined,
+            gap,
+            line,
+            merged,
+            marks: &self.marks,
+        }
+    }
+
+    /// How the log ended, if it is one input.
+    fn end_of_one(&self) -> End {
+        End {
+            calls: self.account.calls,
+            last: self.last,
+        }
+    }
+
+    /// The log ended.
+    pub fn end(&mut self) {
+        self.joiner.close(&mut self.account);
+        self.account.end();
+    }
+}
+
+/// Walks `input`, giving each chunk's part to `sink` in order. `progress` is told of bytes read.
+///
+/// # Errors
+/// The input cannot be read; a damaged line under `strict`; the sink's own.
+pub fn read<V: Visit + Send>(
+    input: &Input,
+    options: &Options,
+    merged: &mut Merged,
+    new: impl Fn() -> V + Sync,
+    progress: impl Fn(u64),
+    sink: impl FnMut(Part<'_, V>) -> Result<()>,
+) -> Result<Log> {
+    let walk = |chunk: Result<Chunk>| -> Result<Walked<V>> {
+        let chunk = chunk?;
+        chunk.expect();
+        let mut scanned = scan(&chunk, options, new())?;
+        scanned.account.dropped += chunk.dropped;
+        scanned.account.is_open &= chunk.dropped == 0;
+        Ok((scanned, chunk.bytes().len() as u64 + chunk.dropped))
+    };
+    let chunks = input.chunks(usize::MAX, walk::quiet)?;
+    let jobs = chunks.about().map_or(options.jobs, |n| options.jobs.min(n));
+    let (name, strict) = (input.name(), options.strict);
+    merged.twice.begin(iter::once((name.clone(), u64::MAX)));
+    let mut log = gather(&name, strict, merged, progress, sink, |take| {
+        pool::ordered(jobs, chunks, walk, take)
+    })?;
+    log.account.again = merged
+        .end_input(iter::once(log.end_of_one()))
+        .pop()
+        .flatten();
+    if let Some(seen) = input.joined() {
+        log.account.joined(seen);
+    }
+    log.account.broken = unbroken(input, strict)?;
+    Ok(log)
+}
+
+/// What the walk over a chunk found, and the bytes it was.
+type Walked<V> = (Scanned<V>, u64);
+
+/// A log of one chunk, or several as one, walked before it is its turn.
+pub struct Ahead<V>(Option<Walked<V>>);
+
+/// Walks a small file by itself, to be merged when it is its turn.
+pub fn ahead<V: Visit>(bytes: &[u8], options: &Options, new: impl Fn() -> V) -> Ahead<V> {
+    let (recogniser, keep) = (&options.recogniser, options.keep_init_lines);
+    let walk = || walk::scan(bytes, (0, true), recogniser, keep, new());
+    Ahead((!bytes.is_empty()).then(|| (walk(), bytes.len() as u64)))
+}
+
+/// Walks small files as one log, to be merged when it is their turn, and says what each had; see
+/// [`walk::together`].
+pub fn together<V: Visit>(
+    texts: &Texts<'_>,
+    options: &Options,
+    marks: bool,
+    visit: V,
+) -> Option<(Ahead<V>, Vec<Had>)> {
+    let (bytes, at) = (texts.bytes(), texts.at());
+    let (scanned, had) = walk::together(bytes, at, &options.recogniser, marks, visit)?;
+    let read = texts.each().map(|text| text.len() as u64).sum();
+    Some((Ahead(Some((scanned, read))), had))
+}
+
+impl<V> Ahead<V> {
+    /// Does what [`read`] does with the walked chunk of the input `name`.
+    ///
+    /// # Errors
+    /// A damaged line under `strict`; the sink's own.
+    pub fn merge(
+        self,
+        name: &str,
+        strict: bool,
+        merged: &mut Merged,
+        progress: impl Fn(u64),
+        sink: impl FnMut(Part<'_, V>) -> Result<()>,
+    ) -> Result<Log> {
+        merged.twice.begin(iter::once((name.to_owned(), u64::MAX)));
+        let mut log = self.gathered(name, strict, merged, progress, sink)?;
+        log.account.again = merged
+            .end_input(iter::once(log.end_of_one()))
+            .pop()
+            .flatten();
+        Ok(log)
+    }
+
+    /// The same of several inputs that were walked as one: their names, and what each had. With
+    /// the log of all of them comes for each the inputs before it that have calls of it.
+    ///
+    /// # Errors
+    /// The sink's own.
+    pub fn merge_all(
+        self,
+        names: impl Iterator<Item = String>,
+        had: &[Had],
+        merged: &mut Merged,
+        progress: impl Fn(u64),
+        sink: impl FnMut(Part<'_, V>) -> Result<()>,
+    ) -> Result<(Log, Vec<Option<Again>>)> {
+        let ends = had.iter().map(|had| had.end);
+        merged.twice.begin(names.zip(ends));
+        // Nothing in them is damaged.
+        let log = self.gathered("", false, merged, progress, sink)?;
+        let ends = had.iter().map(|had| End {
+            calls: had.calls,
+            last: had.last,
+        });
+        Ok((log, merged.end_input(ends)))
+    }
+
+    fn gathered(
+        self,
+        name: &str,
+        strict: bool,
+        merged: &mut Merged,
+        progress: impl Fn(u64),
+        sink: impl FnMut(Part<'_, V>) -> Result<()>,
+    ) -> Result<Log> {
+        gather(name, strict, merged, progress, sink, |take| {
+            self.0.into_iter().map(Ok).try_for_each(take)
+        })
+    }
+}
+
+/// Merges the walked chunks of the input `name`, which `chunks` hands over in order.
+fn gather<V>(
+    name: &str,
+    strict: bool,
+    merged: &mut Merged,
+    progress: impl Fn(u64),
+    mut sink: impl FnMut(Part<'_, V>) -> Result<()>,
+    chunks: impl FnOnce(&mut dyn FnMut(Result<Walked<V>>) -> Result<()>) -> Result<()>,
+) -> Result<Log> {
+    merged.next_input();
+    let mut log = Log {
+        attempts: Attempts::new(merged),
+        ..Log::default()
+    };
+    let mut to = Renumbered::default();
+    let mut joined = Vec::new();
+    chunks(&mut |walked| {
+        let (scanned, bytes) = walked?;
+        progress(bytes);
+        sink(log.add(scanned, merged, &mut to, &mut joined))?;
+        if strict {
+            first_damage(name, &log.account)
+        } else {
+            Ok(())
+        }
+    })?;
+    log.end();
+    let is_step = |mark: &MarkAt| matches!(mark.mark, Mark::Step(_));
+    if log.marks.iter().any(is_step) {
+        log.begins = log.attempts.begins(merged);
+    }
+    if log.account.overwritten + log.account.headless > 0 {
+        log.account.haunted(merged.ghosts());
+        merged.overwritten |= log.account.overwritten > 1;
+    }
+    if strict {
+        first_damage(name, &log.account)?;
+    }
+    Ok(log)
+}
+
+/// Walks one chunk.
+///
+/// # Errors
+/// It is not what it was at the pass before.
+pub fn scan<V: Visit>(chunk: &Chunk, options: &Options, visit: V) -> Result<Scanned<V>> {
+    let scanned = walk::scan(
+        chunk.bytes(),
+        (chunk.offset, chunk.quiet),
+        &options.recogniser,
+        options.keep_init_lines,
+        visit,
+    );
+    chunk.walked()?;
+    Ok(scanned)
+}
+
+/// What is wrong with an input that is packed and was read to its end.
+///
+/// # Errors
+/// Something of it is lost, under `strict`.
+pub fn unbroken(input: &Input, strict: bool) -> Result<Option<Broken>> {
+    match input.broken() {
+        Some(broken) if strict && broken.is_lost => {
+            let (name, what) = (input.name(), broken.what);
+            Err(Error::Damaged(format!("{name}: {what}")))
+        }
+        broken => Ok(broken),
+    }
+}
+
+/// The error of `--strict`, if a line was damaged.
+pub fn first_damage(name: &str, account: &Account) -> Result<()> {
+    match account.first_place() {
+        Some(place) => Err(Error::Damaged(format!(
+            "{name}:{}:{}: expected {}",
+            place.line + 1,
+            place.column,
+            place.what
+        ))),
+        None => Ok(()),
+    }
+}

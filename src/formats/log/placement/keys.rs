@@ -1,0 +1,126 @@
+//! What two members' calls must have in common to be the same call.
+
+use super::streams::Streams;
+use super::what::What;
+use crate::count::tally::Ops;
+use crate::members::Merged;
+use crate::members::comm_id::CommId;
+use rustc_hash::FxHashMap;
+
+/// No key: the line's communicator has no id, or its rank is not known.
+pub(super) const NO_KEY: u32 = u32::MAX;
+
+/// A sequence of calls that several processes share: a communicator's collectives, or the messages
+/// from one of its ranks to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Key {
+    Collectives(u32),
+    Messages {
+        comm: u32,
+        from: i64,
+        to: i64,
+    },
+    /// A rank's messages to itself: Send and Recv count apart.
+    Own {
+        comm: u32,
+        rank: i64,
+        sends: bool,
+    },
+}
+
+/// The keys of all calls, and what there is to compare of them.
+#[derive(Debug, Default)]
+pub(super) struct Keys {
+    /// By what a call is.
+    pub(super) of: Vec<u32>,
+    /// By what a call is: what both sides say alike.
+    pub(super) content: Vec<u16>,
+    /// By key: whether it is a communicator's collectives.
+    pub(super) is_collective: Vec<bool>,
+    /// By key: the communicator's number.
+    pub(super) comm: Vec<u32>,
+    /// By what a call is: the communicator's number, where its id is known.
+    pub(super) comm_of: Vec<Option<u32>>,
+}
+
+impl Keys {
+    pub(super) fn new(streams: &Streams, merged: &Merged) -> Keys {
+        let mut keys = Keys::default();
+        let mut index: FxHashMap<Key, u32> = FxHashMap::default();
+        let mut comms: FxHashMap<CommId, u32> = FxHashMap::default();
+        for what in streams.whats() {
+            let member = merged.origins.members.get(what.member);
+            let identity = merged.identity_of(member);
+            let id = identity.and_then(|i| i.comm_id);
+            let number = comms.len() as u32;
+            let comm = id.map(|id| *comms.entry(id).or_insert(number));
+            keys.comm_of.push(comm);
+            let key = comm.zip(identity).and_then(|(comm, identity)| {
+                key(&streams.ops, what, comm, i64::from(identity.rank))
+            });
+            let is_collective = matches!(key, Some(Key::Collectives(_)));
+            let content = content(&streams.ops, what, is_collective);
+            keys.content.push(content);
+            let (Some(key), Some(comm)) = (key, comm) else {
+                keys.of.push(NO_KEY);
+                continue;
+            };
+            let next = index.len() as u32;
+            let at = *index.entry(key).or_insert(next);
+            if at == next {
+                keys.comm.push(comm);
+                keys.is_collective.push(is_collective);
+            }
+            keys.of.push(at);
+        }
+        keys
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.comm.len()
+    }
+}
+
+fn key(ops: &Ops, what: &What, comm: u32, rank: i64) -> Option<Key> {
+    let (from, to, sends) = match ops.name(what.op) {
+        b"Send" => (rank, what.root, true),
+        b"Recv" => (what.root, rank, false),
+        // One side's alone: the other does not count them.
+        b"PutSignal" | b"Signal" | b"WaitSignal" => return None,
+        _ => return Some(Key::Collectives(comm)),
+    };
+    Some(if from == to {
+        Key::Own { comm, rank, sends }
+    } else {
+        Key::Messages { comm, from, to }
+    })
+}
+
+/// What calls that are alike have in common: three levels, the finest first.
+pub(super) type Looks = [u64; 3];
+
+/// What a call looks like, whoever made it.
+pub(super) fn looks(what: &What) -> Looks {
+    const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
+    let op = (u64::from(what.op) + 1).wrapping_mul(MIX);
+    let size = u64::from(what.nranks.unwrap_or(0)) << 32 | u64::from(what.datatype);
+    let class = (op ^ size).wrapping_mul(MIX).rotate_left(23) | 1;
+    let exact = (class ^ what.count).wrapping_mul(MIX).rotate_left(31) | 1;
+    [exact, class, op | 1]
+}
+
+/// What both sides of a call say alike, short: operation, elements and datatype, of a message the
+/// last two.
+fn content(ops: &Ops, what: &What, is_collective: bool) -> u16 {
+    const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
+    let op = if is_collective {
+        let name = ops.name(what.op);
+        let first = name.first().copied().unwrap_or(0);
+        u64::from(first) << 8 | name.len() as u64
+    } else {
+        0
+    };
+    let mixed = (what.count ^ op << 40 ^ u64::from(what.datatype) << 56).wrapping_mul(MIX);
+    (mixed >> 48) as u16
+}

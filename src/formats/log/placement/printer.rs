@@ -1,0 +1,185 @@
+//! Which rank prints the step lines.
+//!
+//! Its own calls fit its lines: what it does just before and just after each line is the same at every
+//! line, it makes calls in every step, and the first line does not come after two steps of it. A rank
+//! that runs ahead by another lead at each line does not look like that; one whose lead never changes
+//! does, but for the first step and the last. Where several fit equally well the rank that the
+//! trainer's source prints on is taken.
+
+use super::keys::{Keys, looks};
+use super::resolve::Bounds;
+use super::streams::{Stream, Streams};
+use crate::grammar::trainer::Trainer;
+use crate::members::Merged;
+use rustc_hash::FxHashMap;
+
+/// Bounds that are looked at, at most.
+const LOOKED_AT: usize = 256;
+
+/// Calls looked at on each side of a bound.
+const NEAR: usize = 3;
+
+/// How much better another rank must fit than the one that the trainer prints on, in thousandths.
+const MARGIN: i64 = 200;
+
+/// The process among `processes`, members of one job, that prints the lines; `None` where none fits.
+pub(super) fn find(
+    processes: &[u32],
+    bounds: &Bounds,
+    streams: &Streams,
+    keys: &Keys,
+    merged: &Merged,
+) -> Option<u32> {
+    let ranks = ranks(processes, streams, keys, merged);
+    let first = ranks.iter().min_by_key(|r| (r.0, r.1))?.1;
+    let last = ranks
+        .iter()
+        .max_by_key(|r| (r.0, std::cmp::Reverse(r.1)))?
+        .1;
+    let usual = if prints_on_last(bounds.trainer) {
+        [last, first]
+    } else {
+        [first, last]
+    };
+    let fit = |process: u32| fit(&streams.streams[process as usize], bounds, streams);
+    let of_usual = fit(usual[0]);
+    if of_usual >= 1000 - MARGIN {
+        return Some(usual[0]);
+    }
+    let all: Vec<(i64, u32)> = processes.iter().map(|&p| (fit(p), p)).collect();
+    let best = all.iter().map(|f| f.0).max()?;
+    if of_usual >= best - MARGIN {
+        return Some(usual[0]);
+    }
+    if fit(usual[1]) >= best - MARGIN / 2 {
+        return Some(usual[1]);
+    }
+    let mut those = all.iter().filter(|f| f.0 == best);
+    those.next().map(|f| f.1)
+}
+
+/// The process among `processes` that has this rank in the job's largest communicator.
+pub(super) fn of_rank(
+    rank: u32,
+    processes: &[u32],
+    streams: &Streams,
+    keys: &Keys,
+    merged: &Merged,
+) -> Option<u32> {
+    let ranks = ranks(processes, streams, keys, merged);
+    let found = ranks.iter().find(|(of, _)| *of == u64::from(rank));
+    found.map(|(_, process)| *process)
+}
+
+/// Megatron-LM and what descends from it print on the last rank (`print_rank_last`,
+/// `megatron/training/utils.py`), nanotron on the last pipeline stage.
+fn prints_on_last(trainer: Option<Trainer>) -> bool {
+    matches!(
+        trainer,
+        Some(Trainer::Megatron | Trainer::MegatronDeepSpeed | Trainer::Nanotron)
+    )
+}
+
+/// Each process's rank in the largest communicator it has calls on: (rank, process).
+fn ranks(processes: &[u32], streams: &Streams, keys: &Keys, merged: &Merged) -> Vec<(u64, u32)> {
+    let mut size_of: FxHashMap<u32, u32> = FxHashMap::default();
+    let mut largest: FxHashMap<u32, (u32, u32)> = FxHashMap::default();
+    for (at, what) in streams.whats().iter().enumerate() {
+        if keys.comm_of[at].is_none() {
+            continue;
+        }
+        let member = merged.origins.members.get(what.member);
+        let process = merged.origins.places.get(member.place).process;
+        if let Some(identity) = merged.identity_of(member) {
+            let best = largest
+                .entry(process)
+                .or_insert((identity.nranks, identity.rank));
+            if identity.nranks > best.0 {
+                *best = (identity.nranks, identity.rank);
+            }
+            size_of.insert(process, best.0);
+        }
+    }
+    let most = size_of.values().max().copied().unwrap_or(0);
+    processes
+        .iter()
+        .map(|&p| {
+            let known = largest.get(&p).filter(|(size, _)| *size == most);
+            (
+                known.map_or(u64::from(p) + (1 << 32), |(_, rank)| u64::from(*rank)),
+                p,
+            )
+        })
+        .collect()
+}
+
+/// How well a process's calls fit the lines, in thousandths.
+fn fit(stream: &Stream, bounds: &Bounds, streams: &Streams) -> i64 {
+    let hash = |range: std::ops::Range<usize>, level: usize| {
+        range.fold(range_seed(level), |hash, at| {
+            let what = &streams.whats()[stream.calls[at] as usize];
+            let look = looks(what)[level];
+            (hash.rotate_left(5) ^ look).wrapping_mul(0x517c_c1b7_2722_0a95)
+        })
+    };
+    let len = stream.calls.len();
+    let lines: Vec<usize> = bounds
+        .lines()
+        .take(LOOKED_AT)
+        .map(|gap| stream.until(gap) as usize)
+        .collect();
+    let mut seen: [FxHashMap<u64, u64>; 4] = Default::default();
+    let mut both: FxHashMap<u64, u64> = FxHashMap::default();
+    let mut n = 0_u64;
+    for &at in lines.iter().filter(|&&at| at > 0 && at < len) {
+        n += 1;
+        let (before, after) = (at.saturating_sub(NEAR)..at, at..len.min(at + NEAR));
+        for level in 0..2 {
+            *seen[2 * level]
+                .entry(hash(before.clone(), level))
+                .or_default() += 1;
+            *seen[2 * level + 1]
+                .entry(hash(after.clone(), level))
+                .or_default() += 1;
+        }
+        *both.entry(hash(before.start..after.end, 0)).or_default() += 1;
+    }
+    if n == 0 {
+        return 0;
+    }
+    let same =
+        |seen: &FxHashMap<u64, u64>| seen.values().map(|v| v * v).sum::<u64>() * 1000 / (n * n);
+    let alike: u64 = seen.iter().map(same).sum::<u64>() / 4;
+    let mut fit = alike as i64;
+    // A step without a call, between lines that have others'.
+    let steps = std::iter::once(0).chain(lines.iter().copied()).zip(&lines);
+    let late = usize::from(bounds.trainer.is_some_and(Trainer::lags_one_step));
+    let empty = steps
+        .filter(|(from, to)| from >= *to)
+        .count()
+        .saturating_sub(late);
+    fit -= 1000 * empty as i64 / lines.len().max(1) as i64;
+    // The line of the first step comes after more than one. Where lines lag by a step, the first comes
+    // after two, and the last two at the end.
+    if let (Some(&first), Some(&second)) = (lines.first(), lines.get(1))
+        && let Some((&usual, _)) = both.iter().max_by_key(|(hash, n)| (**n, **hash))
+    {
+        let within = |from: usize, to: usize| {
+            (from + 1..to)
+                .filter(|&at| at >= NEAR && at + NEAR <= len)
+                .filter(|&at| hash(at - NEAR..at + NEAR, 0) == usual)
+                .count()
+        };
+        if within(0, first) > within(first, second) + late {
+            fit -= MARGIN + 50;
+        }
+        if lines.last() == Some(&len) && lines.iter().filter(|&&at| at == len).count() > 1 + late {
+            fit -= MARGIN + 50;
+        }
+    }
+    fit
+}
+
+fn range_seed(level: usize) -> u64 {
+    level as u64 + 1
+}

@@ -1,0 +1,546 @@
+//! All of a log's calls placed.
+
+use super::anchors::{Anchored, Run, Scratch, Thresholds};
+use super::cut::Habits;
+use super::keys::{Keys, NO_KEY};
+use super::printer;
+use super::streams::{Stream, Streams};
+use super::{Methods, Placement};
+use crate::formats::log::timeline::{Gap, Timeline};
+use crate::grammar::trainer::Trainer;
+use crate::members::Merged;
+use crate::pool;
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::cell::LazyCell;
+use std::ops::Deref;
+
+/// Placed ranks that another one's cuts are compared with, at most.
+const MODELS: usize = 4;
+
+/// Where a log's stretches end.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Bounds {
+    /// The last gap of each stretch of one step, or between steps, in order.
+    ends: Vec<u32>,
+    /// Those of them whose end is a step's line.
+    is_step: Vec<bool>,
+    pub(super) trainer: Option<Trainer>,
+}
+
+impl Bounds {
+    /// The stretches of a timeline.
+    pub(super) fn of(timeline: &Timeline) -> Bounds {
+        let gaps = &timeline.gaps;
+        let mut bounds = Bounds {
+            trainer: timeline.trainer,
+            ..Bounds::default()
+        };
+        for (at, gap) in gaps.iter().enumerate() {
+            if gaps.get(at + 1) != Some(gap) {
+                bounds.ends.push(at as u32);
+                bounds.is_step.push(matches!(gap, Gap::Step(_)));
+            }
+        }
+        bounds
+    }
+
+    /// The last gaps of steps.
+    pub(super) fn lines(&self) -> impl Iterator<Item = u32> {
+        let all = self.ends.iter().zip(&self.is_step);
+        all.filter(|(_, is_step)| **is_step).map(|(gap, _)| *gap)
+    }
+
+    /// The last gap of the stretch `n` stretches before the last one.
+    pub(super) fn before_last(&self, n: usize) -> Option<u32> {
+        let at = self.ends.len().checked_sub(n + 2)?;
+        self.ends.get(at).copied()
+    }
+
+    /// Cuts by gap as cuts by stretch.
+    pub(super) fn stretches(&self, cuts: &[(u32, u32)]) -> Cuts {
+        let stretch = |gap: u32| self.ends.partition_point(|&last| last < gap) as u32;
+        cuts.iter().map(|&(gap, end)| (stretch(gap), end)).collect()
+    }
+
+    fn last(&self) -> u32 {
+        (self.ends.len() as u32).saturating_sub(1)
+    }
+}
+
+/// The cuts of a process: (stretch, calls up to its end), both rising; the last one has all calls.
+pub(super) type Cuts = Vec<(u32, u32)>;
+
+/// The stretch of calls of which nobody knows in which one they were made.
+pub(super) const UNKNOWN: u32 = u32::MAX;
+
+struct Placing<'a> {
+    streams: &'a Streams,
+    keys: Keys,
+    bounds: &'a Bounds,
+    /// Whether the places of the lines say anything: the step lines are in the same file.
+    by_line: bool,
+    /// Where lines say nothing: the stretches in which the ranks that are known made calls, in order.
+    busy: Vec<u32>,
+    /// By stream.
+    cuts: Vec<Option<Cuts>>,
+    /// The streams that have cuts, in the order in which they got them.
+    known: Vec<u32>,
+    methods: Methods,
+    thresholds: Thresholds,
+    jobs: usize,
+}
+
+/// Whose calls can be placed.
+pub(super) struct Who<'a> {
+    /// Nobody's but by position.
+    pub(super) by_position: bool,
+    /// The rank that the user says prints.
+    pub(super) printer: Option<u32>,
+    /// Those of processes with a lower number.
+    pub(super) among: usize,
+    /// The ranks that printed lines so far; who is found is added.
+    pub(super) printers: &'a mut FxHashSet<u32>,
+}
+
+/// Places all calls of `streams`.
+pub(super) fn place(
+    streams: &Streams,
+    merged: &Merged,
+    bounds: &Bounds,
+    who: Who<'_>,
+    jobs: usize,
+) -> Placement {
+    let Who {
+        by_position,
+        printer,
+        among,
+        printers,
+    } = who;
+    let mut run = Placing::new(streams, merged, bounds, jobs);
+    if !by_position && bounds.ends.len() > 1 {
+        let own = |process: u32| vec![process];
+        let mut jobs = run.jobs(merged, own);
+        jobs.retain(|job| job.len() > 1);
+        for mut job in jobs {
+            job.retain(|&process| (process as usize) < among);
+            run.job(&job, merged, (printer, &mut *printers));
+        }
+    }
+    let mut cuts = Vec::with_capacity(run.cuts.len());
+    let mut known = std::mem::take(&mut run.known);
+    // The only process of its file prints the lines itself.
+    let mut speak = (0_u32..).zip(&streams.streams).filter(|s| s.1.len() > 0);
+    if let (Some((only, _)), None) = (speak.next(), speak.next())
+        && !by_position
+        && bounds.ends.len() > 1
+    {
+        known = vec![only];
+        run.methods.sequence += u64::from(streams.streams[only as usize].len());
+        run.cuts[only as usize] = Some(by_lines(&streams.streams[only as usize], bounds));
+    }
+    for (at, placed) in run.cuts.into_iter().enumerate() {
+        let stream = &streams.streams[at];
+        let placed = placed.unwrap_or_else(|| {
+            run.methods.position += u64::from(stream.len());
+            by_lines(stream, bounds)
+        });
+        let gap = |&(stretch, end): &(u32, u32)| {
+            (bounds.ends.get(stretch as usize).copied().unwrap_or(0), end)
+        };
+        cuts.push(placed.iter().map(gap).collect());
+    }
+    Placement {
+        first: 0,
+        cuts,
+        methods: run.methods,
+        known,
+    }
+}
+
+/// A file that tells: its stretches, and the streams whose cuts are known, the one that prints first.
+pub(super) struct Told<'a> {
+    pub(super) bounds: &'a Bounds,
+    pub(super) cuts: Vec<(u32, Cuts)>,
+}
+
+/// Places the calls of files without step lines. `slots` are the streams of a process; `choose` names
+/// of streams that share communicators the file that tells, its number, and the others in order. Gives
+/// for those that were placed that number and the cuts by gap, [`UNKNOWN`] among them.
+pub(super) fn place_others<'a>(
+    streams: &'a Streams,
+    merged: &Merged,
+    slots: impl Fn(u32) -> Vec<u32>,
+    choose: impl Fn(&[u32]) -> Option<(Told<'a>, usize, Vec<u32>)>,
+    jobs: usize,
+) -> (Vec<(u32, usize, Cuts)>, Methods) {
+    let nothing = Bounds::default();
+    let mut run = Placing::new(streams, merged, &nothing, jobs);
+    run.by_line = false;
+    let mut placed = Vec::new();
+    for job in run.jobs(merged, slots) {
+        let Some((told, which, others)) = choose(&job) else {
+            continue;
+        };
+        run.bounds = told.bounds;
+        let busy = told.cuts.iter().flat_map(|(_, cuts)| cuts);
+        run.busy = busy.map(|cut| cut.0).collect();
+        run.busy.sort_unstable();
+        run.busy.dedup();
+        let models = told.cuts.iter().take(MODELS).map(|(slot, _)| *slot);
+        let models = models.collect();
+        for (slot, cuts) in told.cuts {
+            run.done(slot, cuts);
+        }
+        run.others(others.clone(), models);
+        for slot in others {
+            if let Some(cuts) = run.cuts[slot as usize].take() {
+                let gap = |stretch: u32| told.bounds.ends.get(stretch as usize).copied();
+                let cuts = cuts
+                    .iter()
+                    .map(|&(s, end)| (gap(s).unwrap_or(UNKNOWN), end));
+                placed.push((slot, which, cuts.collect()));
+            }
+        }
+    }
+    (placed, run.methods)
+}
+
+/// A process's cuts by the position of its lines.
+fn by_lines(stream: &Stream, bounds: &Bounds) -> Cuts {
+    let mut cuts = Cuts::new();
+    for &(gap, end) in &stream.ends {
+        let stretch = bounds.ends.partition_point(|&last| last < gap) as u32;
+        push(&mut cuts, stretch, end);
+    }
+    cuts
+}
+
+/// Adds a cut; a stretch's last one counts.
+fn push(cuts: &mut Cuts, stretch: u32, end: u32) {
+    match cuts.last_mut() {
+        Some(last) if last.0 >= stretch && last.0 != UNKNOWN => last.1 = last.1.max(end),
+        Some(last) if last.1 >= end => {}
+        _ if end == 0 => {}
+        _ => cuts.push((stretch, end)),
+    }
+}
+
+impl<'a> Placing<'a> {
+    fn new(streams: &'a Streams, merged: &Merged, bounds: &'a Bounds, jobs: usize) -> Placing<'a> {
+        let keys = Keys::new(streams, merged);
+        Placing {
+            streams,
+            bounds,
+            by_line: true,
+            busy: Vec::new(),
+            cuts: vec![None; streams.streams.len()],
+            known: Vec::new(),
+            methods: Methods::default(),
+            thresholds: Thresholds::new(&keys),
+            keys,
+            jobs,
+        }
+    }
+
+    /// The streams whose processes share communicators, directly or by way of others; each set in
+    /// order. `slots` are the streams of a process.
+    fn jobs(&self, merged: &Merged, slots: impl Fn(u32) -> Vec<u32>) -> Vec<Vec<u32>> {
+        let mut parent: Vec<u32> = (0..self.streams.streams.len() as u32).collect();
+        fn root(parent: &mut [u32], mut at: u32) -> u32 {
+            while parent[at as usize] != at {
+                parent[at as usize] = parent[parent[at as usize] as usize];
+                at = parent[at as usize];
+            }
+            at
+        }
+        let mut first_of: FxHashMap<u32, u32> = FxHashMap::default();
+        for (at, what) in self.streams.whats().iter().enumerate() {
+            let Some(id) = self.keys.comm_of[at] else {
+                continue;
+            };
+            let member = merged.origins.members.get(what.member);
+            for slot in slots(merged.origins.places.get(member.place).process) {
+                if slot as usize >= parent.len() {
+                    continue;
+                }
+                let other = *first_of.entry(id).or_insert(slot);
+                let (a, b) = (root(&mut parent, slot), root(&mut parent, other));
+                parent[a.max(b) as usize] = a.min(b);
+            }
+        }
+        let mut jobs: FxHashMap<u32, Vec<u32>> = FxHashMap::default();
+        for process in 0..parent.len() as u32 {
+            if self.streams.streams[process as usize].len() > 0 {
+                let root = root(&mut parent, process);
+                jobs.entry(root).or_default().push(process);
+            }
+        }
+        let mut jobs: Vec<Vec<u32>> = jobs.into_values().collect();
+        jobs.sort_unstable();
+        jobs
+    }
+
+    fn job(
+        &mut self,
+        job: &[u32],
+        merged: &Merged,
+        (asked, printers): (Option<u32>, &mut FxHashSet<u32>),
+    ) {
+        let known = job
+            .iter()
+            .copied()
+            .find(|process| printers.contains(process));
+        let find = || match asked {
+            Some(rank) => printer::of_rank(rank, job, self.streams, &self.keys, merged),
+            None => printer::find(job, self.bounds, self.streams, &self.keys, merged),
+        };
+        let Some(printer) = known.or_else(find) else {
+            return;
+        };
+        printers.insert(printer);
+        let stream = &self.streams.streams[printer as usize];
+        self.methods.sequence += u64::from(stream.len());
+        self.done(printer, by_lines(stream, self.bounds));
+        let left = job.iter().copied().filter(|&p| p != printer).collect();
+        self.others(left, vec![printer]);
+    }
+
+    /// Places the calls of `left` by what is told, of those first that have most in common with it.
+    fn others(&mut self, mut left: Vec<u32>, mut models: Vec<u32>) {
+        let mut n = vec![0; self.keys.len()];
+        let uses: FxHashMap<u32, Vec<(u32, u64)>> =
+            left.iter().map(|&p| (p, self.uses(p, &mut n))).collect();
+        while !left.is_empty() {
+            let share = |p: &u32| self.share(&uses[p]);
+            let Some(best) = left.iter().map(share).max().filter(|&best| best > 0) else {
+                return;
+            };
+            let now: Vec<u32> = left.iter().copied().filter(|p| share(p) == best).collect();
+            left.retain(|p| !now.contains(p));
+            let this = &*self;
+            let mut placed: Vec<(Cuts, Methods)> = Vec::with_capacity(now.len());
+            let share = now.len().div_ceil(4 * this.jobs.max(1)).max(1);
+            let map = |share: &[u32]| -> Vec<(Cuts, Methods)> {
+                let mut scratch = Scratch::default();
+                let place = |&p: &u32| this.placed(p, &models, &mut scratch);
+                share.iter().map(place).collect()
+            };
+            let sink = |some: Vec<_>| {
+                placed.extend(some);
+                Ok(())
+            };
+            // The sink does not fail.
+            let _ = pool::ordered(this.jobs, now.chunks(share), map, sink);
+            for (&process, (cuts, methods)) in now.iter().zip(placed) {
+                self.methods.add(methods);
+                self.done(process, cuts);
+                if models.len() < MODELS {
+                    models.push(process);
+                }
+            }
+        }
+    }
+
+    /// How many calls a process makes by key; `n` is 0 for each key before and after.
+    fn uses(&self, process: u32, n: &mut [u64]) -> Vec<(u32, u64)> {
+        let (mut used, mut without) = (Vec::new(), 0);
+        for &what in &self.streams.streams[process as usize].calls {
+            let key = self.keys.of[what as usize];
+            let Some(n) = n.get_mut(key as usize) else {
+                without += 1;
+                continue;
+            };
+            if *n == 0 {
+                used.push(key);
+            }
+            *n += 1;
+        }
+        let of_key = |key: u32| (key, std::mem::take(&mut n[key as usize]));
+        let mut uses: Vec<(u32, u64)> = used.into_iter().map(of_key).collect();
+        uses.push((NO_KEY, without));
+        uses
+    }
+
+    /// The share of a process's calls that are placed by what is told, in thousandths, at least 1
+    /// where any are.
+    fn share(&self, uses: &[(u32, u64)]) -> u64 {
+        let all: u64 = uses.iter().map(|u| u.1).sum();
+        let told: u64 = uses
+            .iter()
+            .filter(|(key, _)| *key != NO_KEY && self.thresholds.is_told(*key))
+            .map(|u| u.1)
+            .sum();
+        (told * 1000).div_ceil(all.max(1))
+    }
+
+    fn done(&mut self, process: u32, cuts: Cuts) {
+        let stream = &self.streams.streams[process as usize];
+        self.thresholds.tell(stream, &cuts, &self.keys);
+        self.cuts[process as usize] = Some(cuts);
+        self.known.push(process);
+    }
+
+    /// A process's cuts by what is told, its own order, and what `models` do.
+    fn placed(&self, process: u32, models: &[u32], scratch: &mut Scratch) -> (Cuts, Methods) {
+        let stream = &self.streams.streams[process as usize];
+        let Anchored { runs, calls } = self.thresholds.walk(stream, &self.keys, scratch);
+        let mut methods = Methods {
+            sequence: calls,
+            ..Methods::default()
+        };
+        let Some(first) = runs.first() else {
+            let all = u64::from(stream.len());
+            if !self.by_line {
+                methods.without = all;
+                return (vec![(UNKNOWN, stream.len())], methods);
+            }
+            methods.position = all;
+            return (by_lines(stream, self.bounds), methods);
+        };
+        let all = u64::from(stream.len()) - calls;
+        let habits = LazyCell::new(|| self.habits(stream, models));
+        let mut cuts = Cuts::new();
+        let mut position = 0;
+        // Before the first call that is placed: by lines, but not after it.
+        if !self.by_line && self.busy.first().is_some_and(|&busy| busy < first.stretch) {
+            position += u64::from(first.first);
+            push(&mut cuts, UNKNOWN, first.first);
+        }
+        for stretch in (0..first.stretch).take_while(|_| self.by_line) {
+            let end = self.until(stream, stretch).min(first.first);
+            position += u64::from(end.saturating_sub(cuts.last().map_or(0, |c| c.1)));
+            push(&mut cuts, stretch, end);
+        }
+        for pair in runs.windows(2) {
+            let range = pair[0].last + 1..pair[1].first;
+            position += self.between(
+                stream,
+                pair[0].stretch,
+                pair[1].stretch,
+                range,
+                &mut cuts,
+                &habits,
+            );
+        }
+        let last = runs.last().copied().unwrap_or(*first);
+        position += self.rest(stream, last, &mut cuts, &habits);
+        methods.order = all.saturating_sub(position);
+        if self.by_line {
+            methods.position = position;
+        } else {
+            methods.without = position;
+        }
+        (cuts, methods)
+    }
+
+    /// Cuts the calls of `range`, which lie between two that are placed in different stretches; gives
+    /// how many were cut by position, or not at all where lines say nothing.
+    fn between(
+        &self,
+        stream: &Stream,
+        from: u32,
+        to: u32,
+        range: std::ops::Range<u32>,
+        cuts: &mut Cuts,
+        habits: &impl Deref<Target = Habits>,
+    ) -> u64 {
+        if to == self.next(from) {
+            if range.is_empty() {
+                push(cuts, from, range.start);
+                return 0;
+            }
+            let position = self.until(stream, from);
+            let len = u64::from(range.end - range.start);
+            let (cut, told) = habits.cut(stream, range.clone(), position, self.streams);
+            if !self.by_line && !told {
+                push(cuts, from, range.start);
+                push(cuts, UNKNOWN, range.end);
+                return len;
+            }
+            push(cuts, from, cut);
+            return if told { 0 } else { len };
+        }
+        if !self.by_line {
+            push(cuts, from, range.start);
+            push(cuts, UNKNOWN, range.end);
+            return u64::from(range.end.saturating_sub(range.start));
+        }
+        for stretch in from..to {
+            let end = self.until(stream, stretch).clamp(range.start, range.end);
+            push(cuts, stretch, end);
+        }
+        u64::from(range.end - range.start)
+    }
+
+    /// Cuts the calls after the last one that is placed.
+    fn rest(
+        &self,
+        stream: &Stream,
+        last: Run,
+        cuts: &mut Cuts,
+        habits: &impl Deref<Target = Habits>,
+    ) -> u64 {
+        let range = last.last + 1..stream.len();
+        let end = stream.len();
+        let by_line = match self.by_line {
+            true => by_lines(stream, self.bounds).last().map_or(0, |c| c.0),
+            false => 0,
+        };
+        let mut position = 0;
+        let next = self.next(last.stretch);
+        if next <= self.bounds.last() && !range.is_empty() {
+            let to = by_line.max(next);
+            position = self.between(stream, last.stretch, to, range, cuts, habits);
+            push(cuts, to, end);
+        } else {
+            push(cuts, last.stretch, end);
+        }
+        if cuts.last().is_some_and(|c| c.1 < end)
+            && let Some(last) = cuts.last_mut()
+        {
+            last.1 = end;
+        }
+        position
+    }
+
+    /// The stretch after another one; where lines say nothing, the next in which calls were made.
+    fn next(&self, stretch: u32) -> u32 {
+        if self.by_line {
+            return stretch + 1;
+        }
+        let at = self.busy.partition_point(|&busy| busy <= stretch);
+        self.busy.get(at).copied().unwrap_or(u32::MAX)
+    }
+
+    /// How many of a process's calls appear up to the end of a stretch.
+    fn until(&self, stream: &Stream, stretch: u32) -> u32 {
+        // Where lines say nothing, only what the calls are tells.
+        if !self.by_line {
+            return stream.len();
+        }
+        let gap = self.bounds.ends.get(stretch as usize);
+        gap.map_or(stream.len(), |&gap| stream.until(gap))
+    }
+
+    fn habits(&self, stream: &Stream, models: &[u32]) -> Habits {
+        let mut is_used = vec![false; self.keys.len()];
+        for &what in &stream.calls {
+            if let Some(is_used) = is_used.get_mut(self.keys.of[what as usize] as usize) {
+                *is_used = true;
+            }
+        }
+        let comms: FxHashSet<u32> = (0_u32..)
+            .zip(is_used)
+            .filter(|&(key, is_used)| is_used && self.thresholds.is_told(key))
+            .map(|(key, _)| self.keys.comm[key as usize])
+            .collect();
+        let mut habits = Habits::default();
+        for &model in models {
+            if let Some(cuts) = &self.cuts[model as usize] {
+                let stream = &self.streams.streams[model as usize];
+                habits.learn(stream, cuts, &comms, &self.keys);
+            }
+        }
+        habits.learned(self.streams)
+    }
+}

@@ -1,0 +1,392 @@
+//! All calls that are still to be placed, by process, in line order.
+
+use super::record::{List, Recorder};
+use super::what::{What, Whats};
+use crate::count::tally::Ops;
+use crate::formats::log::torn::Joined;
+use crate::members::{Merged, Renumbered};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+
+/// The place of a call whose line was torn: it is on two lines.
+const NOWHERE: u64 = u64::MAX;
+
+/// One process's calls.
+#[derive(Debug, Default)]
+pub(super) struct Stream {
+    /// What each call is, by number.
+    pub(super) calls: Vec<u32>,
+    /// Where each call is in the input, if that was kept; [`NOWHERE`] for a joined one.
+    at: Vec<u64>,
+    /// (gap, calls up to its end) by position; of gaps with calls, both rising.
+    pub(super) ends: Vec<(u32, u32)>,
+}
+
+impl Stream {
+    pub(super) fn len(&self) -> u32 {
+        self.calls.len() as u32
+    }
+
+    /// How many calls appear up to the end of `gap`.
+    pub(super) fn until(&self, gap: u32) -> u32 {
+        match self.ends.partition_point(|&(g, _)| g <= gap) {
+            0 => 0,
+            n => self.ends[n - 1].1,
+        }
+    }
+
+    fn end_gap(&mut self, gap: u32) {
+        let end = self.len();
+        match self.ends.last_mut() {
+            Some(last) if last.0 == gap => last.1 = end,
+            _ => self.ends.push((gap, end)),
+        }
+    }
+
+    /// Drops the first `n` calls.
+    fn drop_first(&mut self, n: u32) {
+        self.calls.drain(..n as usize);
+        self.at.drain(..self.at.len().min(n as usize));
+        self.ends.retain_mut(|(_, end)| {
+            let is_left = *end > n;
+            *end = end.saturating_sub(n);
+            is_left
+        });
+    }
+}
+
+/// The calls of one input by process.
+#[derive(Debug, Default)]
+pub struct Streams {
+    /// Operations by number.
+    pub ops: Ops,
+    /// What calls are; members are merged.
+    whats: Whats,
+    /// By merged process.
+    pub(super) streams: Vec<Stream>,
+}
+
+impl Streams {
+    /// How many calls there are.
+    pub fn calls(&self) -> u64 {
+        self.streams.iter().map(|s| u64::from(s.len())).sum()
+    }
+
+    fn stream(&mut self, process: u32) -> &mut Stream {
+        let at = process as usize;
+        if self.streams.len() <= at {
+            self.streams.resize_with(at + 1, Stream::default);
+        }
+        &mut self.streams[at]
+    }
+
+    /// Adds a chunk whose first gap is `gap` of the input, with the calls that were joined. Gives the
+    /// number of calls by gap.
+    pub(super) fn add(
+        &mut self,
+        mut part: Recorder,
+        gap: usize,
+        to: &Renumbered,
+        merged: &Merged,
+        joined: &[Joined],
+    ) -> Vec<(u32, u64)> {
+        let last = part.close();
+        let gap = gap as u32;
+        let ops: Vec<u32> = part.ops.names().map(|n| self.ops.intern(n).0).collect();
+        let of = |numbers: &[u32], at: u32| numbers.get(at as usize).copied().unwrap_or(0);
+        let whats = part.whats.all().iter().map(|what| {
+            self.whats.number(What {
+                member: of(&to.members, what.member),
+                op: of(&ops, what.op),
+                ..*what
+            })
+        });
+        let whats: Vec<u32> = whats.collect();
+        let made = made(&part, gap, last, joined);
+        let mut late = self.joined(&part, last, to, merged, joined);
+        for (local, list) in part.lists.iter().enumerate() {
+            let Some(&process) = to.processes.get(local) else {
+                continue;
+            };
+            let joined = late.remove(&process).unwrap_or_default();
+            self.stream(process).append(list, &whats, gap, &joined);
+        }
+        // Processes of which the chunk has pieces only, in their order.
+        let mut rest: Vec<(u32, Vec<Late>)> = late.into_iter().collect();
+        rest.sort_unstable_by_key(|(process, _)| *process);
+        for (process, joined) in rest {
+            let list = List::default();
+            self.stream(process).append(&list, &whats, gap, &joined);
+        }
+        made
+    }
+
+    /// The joined calls by process: where each belongs among the process's calls of the chunk.
+    fn joined(
+        &mut self,
+        part: &Recorder,
+        last: u32,
+        to: &Renumbered,
+        merged: &Merged,
+        joined: &[Joined],
+    ) -> FxHashMap<u32, Vec<Late>> {
+        let mut late: FxHashMap<u32, Vec<Late>> = FxHashMap::default();
+        for call in joined {
+            let coll = call.coll();
+            let (op, _) = self.ops.intern(coll.op);
+            let what = self.whats.number(What {
+                member: call.member,
+                op,
+                datatype: coll.datatype,
+                nranks: coll.nranks,
+                redop: coll.redop,
+                root: coll.root,
+                count: coll.count,
+            });
+            let member = merged.origins.members.get(call.member);
+            let process = merged.origins.places.get(member.place).process;
+            let local = to.processes.iter().position(|&p| p == process);
+            let slot = part.slots.get(call.slot as usize);
+            let gap = slot.map_or(last, |slot| slot.0);
+            let before = match (slot, local) {
+                (_, None) => 0,
+                (Some((_, made)), Some(local)) => made.get(local).copied().unwrap_or(0),
+                (None, Some(local)) => part.lists.get(local).map_or(0, |l| l.calls.len() as u32),
+            };
+            late.entry(process)
+                .or_default()
+                .push(Late { before, gap, what });
+        }
+        late
+    }
+
+    /// How many processes there are.
+    pub(super) fn processes(&self) -> usize {
+        self.streams.len()
+    }
+
+    /// Calls by gap, by position.
+    pub(super) fn by_gap(&self) -> BTreeMap<u32, u64> {
+        let mut by_gap = BTreeMap::new();
+        for stream in &self.streams {
+            let mut from = 0;
+            for &(gap, end) in &stream.ends {
+                *by_gap.entry(gap).or_default() += u64::from(end - from);
+                from = end;
+            }
+        }
+        by_gap
+    }
+
+    /// Takes out the calls that appear after the end of `gap`; what they are `self` knows.
+    pub(super) fn split(&mut self, gap: u32) -> Streams {
+        let split = |stream: &mut Stream| {
+            let at = stream.until(gap);
+            let later = stream.ends.partition_point(|&(g, _)| g <= gap);
+            let ends = stream.ends.split_off(later);
+            Stream {
+                calls: stream.calls.split_off(at as usize),
+                at: stream.at.split_off(stream.at.len().min(at as usize)),
+                ends: ends.into_iter().map(|(g, end)| (g, end - at)).collect(),
+            }
+        };
+        Streams {
+            streams: self.streams.iter_mut().map(split).collect(),
+            ..Streams::default()
+        }
+    }
+
+    /// Puts back what [`Streams::split`] took out.
+    pub(super) fn append(&mut self, later: Streams) {
+        for (stream, later) in self.streams.iter_mut().zip(later.streams) {
+            let before = stream.len();
+            stream.calls.extend(later.calls);
+            stream.at.extend(later.at);
+            let ends = later.ends.into_iter();
+            stream
+                .ends
+                .extend(ends.map(|(gap, end)| (gap, before + end)));
+        }
+    }
+
+    /// Gives the calls of each process that lie in the gaps of `cuts`, in order: the gap, and what
+    /// they are by number.
+    pub fn each<'a>(
+        &'a self,
+        cuts: &'a [Vec<(u32, u32)>],
+    ) -> impl Iterator<Item = (u32, &'a [u32])> {
+        self.streams.iter().zip(cuts).flat_map(|(stream, cuts)| {
+            let mut from = 0;
+            cuts.iter().map(move |&(gap, end)| {
+                let range = from..end as usize;
+                from = end as usize;
+                (gap, &stream.calls[range])
+            })
+        })
+    }
+
+    /// Gives each call whose line is in another gap than the one it was made in: where its line
+    /// is, the gap of the line, the gap of the call.
+    pub fn moved(&self, cuts: &[Vec<(u32, u32)>], mut sink: impl FnMut(u64, u32, u32)) {
+        for (stream, cuts) in self.streams.iter().zip(cuts) {
+            let (mut from, mut ends) = (0, stream.ends.iter().peekable());
+            for &(gap, end) in cuts {
+                for number in from..end {
+                    while ends.next_if(|(_, end)| *end <= number).is_some() {}
+                    let (Some(&&(line, _)), Some(&at)) =
+                        (ends.peek(), stream.at.get(number as usize))
+                    else {
+                        continue;
+                    };
+                    if line != gap && at != NOWHERE {
+                        sink(at, line, gap);
+                    }
+                }
+                from = end;
+            }
+        }
+    }
+
+    /// Adds another input's calls: those of a process to the end of the stream that `slot` names.
+    /// Gives the streams that got some, with how many calls each has then.
+    pub(super) fn absorb(
+        &mut self,
+        other: Streams,
+        mut slot: impl FnMut(u32) -> u32,
+    ) -> Vec<(u32, u32)> {
+        let ops: Vec<u32> = other.ops.names().map(|n| self.ops.intern(n).0).collect();
+        let whats = other.whats.all().iter().map(|what| {
+            let op = ops.get(what.op as usize).copied().unwrap_or(0);
+            self.whats.number(What { op, ..*what })
+        });
+        let whats: Vec<u32> = whats.collect();
+        let mut got = Vec::new();
+        for (process, mut stream) in (0_u32..).zip(other.streams) {
+            if stream.len() == 0 {
+                continue;
+            }
+            for what in &mut stream.calls {
+                *what = whats.get(*what as usize).copied().unwrap_or(0);
+            }
+            let at = slot(process);
+            let to = self.stream(at);
+            if to.len() == 0 {
+                *to = stream;
+            } else {
+                to.calls.append(&mut stream.calls);
+                to.at.append(&mut stream.at);
+            }
+            // Where the lines are is no matter any more.
+            let end = to.len();
+            to.ends = vec![(0, end)];
+            got.push((at, end));
+        }
+        got
+    }
+
+    /// A stream's call by its number: what it is, and where its line is if that was kept.
+    pub(super) fn call(&self, stream: usize, number: u32) -> Option<(&What, Option<u64>)> {
+        let stream = self.streams.get(stream)?;
+        let what = *stream.calls.get(number as usize)?;
+        let at = stream.at.get(number as usize).copied();
+        Some((
+            self.whats().get(what as usize)?,
+            at.filter(|&at| at != NOWHERE),
+        ))
+    }
+
+    /// The cuts of calls of which no gap is known: they are in the first.
+    pub fn nowhere(&self) -> Vec<Vec<(u32, u32)>> {
+        let all = self.streams.iter().map(Stream::len);
+        all.map(|n| vec![(0, n)]).collect()
+    }
+
+    /// What calls are, by number.
+    pub fn whats(&self) -> &[What] {
+        self.whats.all()
+    }
+
+    /// Drops of each process the first so many calls.
+    pub(super) fn drop_first(&mut self, of: impl Fn(u32) -> u32) {
+        for (process, stream) in (0_u32..).zip(&mut self.streams) {
+            stream.drop_first(of(process).min(stream.len()));
+        }
+    }
+
+    /// Forgets what no call is any more, where there is more of it than calls.
+    pub(super) fn forget(&mut self) {
+        if self.whats().len() as u64 <= self.calls() {
+            return;
+        }
+        let old = std::mem::take(&mut self.whats);
+        for what in self.streams.iter_mut().flat_map(|s| &mut s.calls) {
+            if let Some(is) = old.all().get(*what as usize) {
+                *what = self.whats.number(*is);
+            }
+        }
+    }
+}
+
+/// A chunk's calls by gap of the input.
+fn made(part: &Recorder, gap: u32, last: u32, joined: &[Joined]) -> Vec<(u32, u64)> {
+    let mut made = vec![0_u64; last as usize + 1];
+    let mut add = |at: u32, n: u64| {
+        if let Some(made) = made.get_mut(at as usize) {
+            *made += n;
+        }
+    };
+    for list in &part.lists {
+        let mut from = 0;
+        for &(at, end) in &list.ends {
+            add(at, u64::from(end - from));
+            from = end;
+        }
+    }
+    for call in joined {
+        add(part.slots.get(call.slot as usize).map_or(last, |s| s.0), 1);
+    }
+    let all = (gap..).zip(made);
+    all.filter(|(_, n)| *n > 0).collect()
+}
+
+/// A joined call, with how many of its process's calls in the chunk come before it.
+#[derive(Debug, Clone, Copy)]
+struct Late {
+    before: u32,
+    gap: u32,
+    what: u32,
+}
+
+impl Stream {
+    /// Adds a chunk's calls, whose first gap is `gap`; `joined` come in between.
+    fn append(&mut self, list: &List, whats: &[u32], gap: u32, joined: &[Late]) {
+        let mut from = 0;
+        let mut joined = joined.iter().peekable();
+        let mut until = |this: &mut Stream, to: u32, in_gap: Option<u32>| {
+            let mut part = |this: &mut Stream, to: u32| {
+                let range = from.min(to) as usize..to as usize;
+                let of = |&what: &u32| whats.get(what as usize).copied().unwrap_or(0);
+                this.calls.extend(list.calls[range.clone()].iter().map(of));
+                this.at.extend(list.at.get(range).unwrap_or_default());
+                from = from.max(to);
+            };
+            while let Some(late) = joined.next_if(|l| match in_gap {
+                Some(in_gap) => l.gap <= in_gap && l.before <= to,
+                None => true,
+            }) {
+                part(this, late.before.min(list.calls.len() as u32));
+                this.calls.push(late.what);
+                if !this.at.is_empty() || !list.at.is_empty() {
+                    this.at.push(NOWHERE);
+                }
+                this.end_gap(gap + late.gap);
+            }
+            part(this, to);
+        };
+        for &(in_gap, end) in &list.ends {
+            until(self, end, Some(in_gap));
+            self.end_gap(gap + in_gap);
+        }
+        until(self, list.calls.len() as u32, None);
+    }
+}

@@ -1,0 +1,288 @@
+use super::placer::Placer;
+use super::{Methods, Placement, Recorder};
+use crate::formats::log::Log;
+use crate::formats::log::timeline::{self, ByPosition, Gap, Timeline};
+use crate::formats::log::walk;
+use crate::grammar::trainer::Recogniser;
+use crate::members::{Merged, Renumbered};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+/// A job of ranks that are all in one communicator and, two by two, in another; each step has so
+/// many calls of the pairs before its two of all.
+#[derive(Debug, Clone)]
+struct Job {
+    ranks: usize,
+    steps: usize,
+    pairs: usize,
+    printer: usize,
+    /// How many calls each rank is ahead of the line of a step, by step and rank; below 0 it lags.
+    ahead: Vec<Vec<i64>>,
+    /// A rank whose sizes are its own.
+    odd: Option<usize>,
+    init: bool,
+}
+
+impl Job {
+    fn even(ranks: usize, steps: usize, ahead: i64) -> Job {
+        Job {
+            ranks,
+            steps,
+            pairs: 3,
+            printer: 0,
+            ahead: vec![(0..ranks as i64).map(|rank| rank * ahead).collect(); steps],
+            odd: None,
+            init: true,
+        }
+    }
+
+    fn of_a_step(&self) -> usize {
+        self.pairs + 2
+    }
+
+    fn call(&self, rank: usize, number: usize) -> String {
+        let at = number % self.of_a_step();
+        let (op, comm, of, mut count) = match at {
+            at if at < self.pairs => ("AllGather", 0x900_000, 2, 64 << at),
+            at if at == self.pairs => ("AllReduce", 0x100_000, self.ranks, 4096),
+            _ => ("AllReduce", 0x100_000, self.ranks, 1),
+        };
+        if self.odd == Some(rank) {
+            count += 7 + number;
+        }
+        format!(
+            "h1:{}:{} [{rank}] NCCL INFO {op}: opCount {:x} sendbuff 0x7f0000000000 recvbuff \
+             0x7f0000000000 count {count} datatype 7 op 0 root 0 comm {:#x} [nranks={of}] stream \
+             0x5600ea6658e0\n",
+            100 + rank,
+            200 + rank,
+            number / self.of_a_step(),
+            comm + 0x10_000 * rank,
+        )
+    }
+
+    fn log(&self) -> String {
+        let mut log = String::new();
+        for rank in (0..self.ranks).filter(|_| self.init) {
+            for (comm, of, at, id) in [
+                (0x100_000, self.ranks, rank, 0xabc0),
+                (0x900_000, 2, rank % 2, 0xabc1 + rank / 2),
+            ] {
+                writeln!(
+                    log,
+                    "h1:{}:{} [{rank}] NCCL INFO ncclCommInitRank comm {:#x} rank {at} nranks {of} \
+                     cudaDev {rank} nvmlDev {rank} busId 1b000 commId {id:#x} - Init COMPLETE",
+                    100 + rank,
+                    200 + rank,
+                    comm + 0x10_000 * rank,
+                )
+                .unwrap();
+            }
+        }
+        let all = self.steps * self.of_a_step();
+        let mut made = vec![0; self.ranks];
+        for (step, ahead) in self.ahead.iter().enumerate() {
+            let line = (step + 1) * self.of_a_step();
+            for rank in 0..self.ranks {
+                let own = if rank == self.printer { 0 } else { ahead[rank] };
+                let until = (line as i64 + own).clamp(made[rank] as i64, all as i64) as usize;
+                let until = if rank == self.printer { line } else { until };
+                (made[rank]..until).for_each(|number| log += &self.call(rank, number));
+                made[rank] = until;
+            }
+            writeln!(
+                log,
+                "Training epoch 0, iteration {step}/999 | lr: 1e-05 | global_batch_size: 64 | \
+                 global_step: {step} | reduced_train_loss: 3.25 | train_step_timing in s: 1.5"
+            )
+            .unwrap();
+        }
+        for (rank, made) in made.into_iter().enumerate() {
+            (made..all).for_each(|number| log += &self.call(rank, number));
+        }
+        log
+    }
+
+    /// For each call of each process in order: its step, as placed; and how they were placed.
+    fn placed(
+        &self,
+        held: u64,
+        jobs: usize,
+        chunk: usize,
+        steps: &timeline::Options,
+    ) -> (BTreeMap<u64, Vec<Option<u64>>>, Methods) {
+        let (text, recogniser) = (self.log(), Recogniser::all());
+        let mut merged = Merged::default();
+        merged.next_input();
+        let (mut log, mut to, mut joined) = (Log::default(), Renumbered::default(), Vec::new());
+        let mut placer = Placer::new(held, jobs);
+        // Calls by gap, as they are given.
+        let mut given: BTreeMap<u32, usize> = BTreeMap::new();
+        let mut sink = |calls: &super::Streams, cuts: &[Vec<(u32, u32)>]| {
+            for (gap, calls) in calls.each(cuts) {
+                *given.entry(gap).or_default() += calls.len();
+            }
+        };
+        let mut from = 0;
+        while from < text.len() {
+            let rest = text.as_bytes().get(from + chunk..).unwrap_or_default();
+            let end = memchr::memchr(b'\n', rest).map_or(text.len(), |at| from + chunk + at + 1);
+            let bytes = &text.as_bytes()[from..end];
+            let at = (from as u64, true);
+            let scanned = walk::scan(bytes, at, &recogniser, false, Recorder::default());
+            let part = log.add(scanned, &mut merged, &mut to, &mut joined);
+            let (calls, part) = part.taken();
+            placer.add(calls, &part, steps, &mut sink);
+            // Of a log without step lines no more is kept than its last chunk added.
+            let bound = 2 * held + bytes.len() as u64 / 64;
+            assert!(!self.ahead.is_empty() || placer.calls() <= bound);
+            from = end;
+        }
+        log.end();
+        let timeline = log.timeline(steps);
+        let (placement, _) = placer.end(&timeline, &merged, &mut sink);
+        let all = self.ranks * self.steps * self.of_a_step();
+        assert_eq!(given.values().sum::<usize>(), all);
+        assert_eq!(placement.methods.all(), all as u64);
+        (
+            self.steps_of(&placement, &timeline, &merged),
+            placement.methods,
+        )
+    }
+
+    fn steps_of(
+        &self,
+        placement: &Placement,
+        timeline: &Timeline,
+        merged: &Merged,
+    ) -> BTreeMap<u64, Vec<Option<u64>>> {
+        let mut again = placement.again();
+        let mut of = BTreeMap::new();
+        for (process, who) in (0_u32..).zip(merged.origins.processes.items()) {
+            let steps = std::iter::from_fn(|| again.next(process));
+            let step = |gap: u32| match timeline.gaps.get(gap as usize) {
+                Some(Gap::Step(step)) => Some(u64::from(*step)),
+                _ => None,
+            };
+            of.insert(who.pid.unwrap() - 100, steps.map(step).collect());
+        }
+        of
+    }
+
+    /// The share of calls in their true step, in percent; what comes after the last line has none.
+    fn right(&self, placed: &BTreeMap<u64, Vec<Option<u64>>>) -> f64 {
+        let (mut n, mut ok) = (0, 0);
+        for steps in placed.values() {
+            assert_eq!(steps.len(), self.steps * self.of_a_step());
+            for (number, step) in steps.iter().enumerate() {
+                n += 1;
+                ok += i32::from(*step == Some((number / self.of_a_step()) as u64));
+            }
+        }
+        100.0 * f64::from(ok) / f64::from(n)
+    }
+}
+
+const WHOLE: u64 = 1 << 20;
+
+fn whole(job: &Job) -> (f64, Methods) {
+    let (steps, methods) = job.placed(WHOLE, 1, 1 << 30, &timeline::Options::default());
+    (job.right(&steps), methods)
+}
+
+#[test]
+fn a_log_without_step_lines_is_not_held() {
+    let job = Job {
+        ahead: Vec::new(),
+        ..Job::even(4, 40, 3)
+    };
+    let (_, methods) = job.placed(16, 1, 2000, &timeline::Options::default());
+    assert_eq!((methods.sequence, methods.order), (0, 0));
+}
+
+#[test]
+fn ranks_ahead_are_placed_by_sequence_and_by_their_order() {
+    let job = Job::even(4, 8, 3);
+    let (right, methods) = whole(&job);
+    assert_eq!(right, 100.0);
+    // The pair of the printing rank and the calls of all; the other pair's by order.
+    assert_eq!((methods.position, methods.why), (0, None));
+    assert_eq!(methods.order, 2 * 8 * 3);
+}
+
+#[test]
+fn the_rank_that_prints_is_the_one_whose_calls_fit_its_lines() {
+    // The trainer's usual one is the first; here it is another one, and the first is never at
+    // the same place.
+    let ahead = |step: i64| vec![step * 7 % 4 + 1, step * 5 % 9, 0, step * 3 % 11];
+    let job = Job {
+        printer: 2,
+        ahead: (0..12).map(ahead).collect(),
+        ..Job::even(4, 12, 0)
+    };
+    assert_eq!(whole(&job).0, 100.0);
+    // Said wrong, its calls are cut where its lines are not.
+    let wrong = timeline::Options {
+        printer: Some(3),
+        ..timeline::Options::default()
+    };
+    let (steps, methods) = job.placed(WHOLE, 1, 1 << 30, &wrong);
+    assert!(job.right(&steps) < 90.0);
+    assert_eq!(methods.all(), 4 * 12 * 5);
+}
+
+#[test]
+fn calls_that_are_not_the_same_do_not_place_each_other() {
+    // A rank whose numbers mean other calls than the printing rank's.
+    let job = Job {
+        odd: Some(3),
+        ..Job::even(4, 8, 2)
+    };
+    let (_, methods) = whole(&job);
+    let even = whole(&Job::even(4, 8, 2)).1;
+    assert!(methods.sequence < even.sequence);
+    assert_eq!(methods.position, 8 * 5);
+}
+
+#[test]
+fn position_is_all_where_nothing_else_is_known_or_wanted() {
+    let job = Job {
+        init: false,
+        ..Job::even(4, 8, 2)
+    };
+    let (_, methods) = whole(&job);
+    assert_eq!((methods.position, methods.why), (4 * 8 * 5, None));
+    let asked = timeline::Options {
+        by_position: true,
+        ..timeline::Options::default()
+    };
+    let (_, methods) = Job::even(4, 8, 2).placed(WHOLE, 1, 1 << 30, &asked);
+    assert_eq!(
+        (methods.position, methods.why),
+        (4 * 8 * 5, Some(ByPosition::Asked))
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    /// The twin places the whole log at once, walked in one piece on one thread.
+    #[test]
+    fn chunks_and_threads_change_nothing(
+        ahead in proptest::collection::vec(proptest::collection::vec(-6..12_i64, 4), 12..20),
+        pairs in 1..5_usize,
+        jobs in 1..4_usize,
+        chunk in 200..4000_usize,
+    ) {
+        let job = Job { steps: ahead.len(), pairs, ahead, ..Job::even(4, 1, 0) };
+        let options = timeline::Options::default();
+        let want = job.placed(WHOLE, 1, 1 << 30, &options);
+        prop_assert_eq!(&job.placed(WHOLE, jobs, chunk, &options), &want);
+        prop_assert!(job.right(&want.0) > 99.9, "{}", job.right(&want.0));
+        // In little memory they are placed piece by piece, and no call is lost or counted twice.
+        let some = 11 * 4 * job.of_a_step() as u64;
+        let little = job.placed(some, jobs, chunk, &options);
+        prop_assert!(job.right(&little.0) > 90.0, "{}", job.right(&little.0));
+        job.placed(some / 4, jobs, chunk, &options);
+    }
+}

@@ -1,0 +1,91 @@
+//! Stretches of a log in which nothing is trained: evaluations and checkpoints.
+
+use super::Step;
+use crate::formats::log::walk::MarkAt;
+use crate::grammar::trainer::{Evaluation, Mark};
+
+/// A stretch between two step lines.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Stretch {
+    /// The mark it begins behind; where no line says, it is all since the mark before.
+    pub(super) from: Option<usize>,
+    /// The mark that ends it.
+    pub(super) to: usize,
+    /// How long it took.
+    pub(super) took: Took,
+}
+
+/// How long a stretch took, and how that is known.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Took {
+    /// No line says.
+    Unknown,
+    /// Milliseconds between the stamps of its two lines.
+    Stamps(i64),
+    /// Seconds that its line says.
+    Said(f64),
+}
+
+/// The stretches between the lines of `steps`, in order. An evaluation that is still going on
+/// at a step line runs beside the training (MLPerf's asynchronous ones do), and is none.
+pub(super) fn stretches(marks: &[MarkAt], steps: &[Step]) -> Vec<Stretch> {
+    let mut stretches = Vec::new();
+    let mut steps = steps.iter().map(|step| step.mark).peekable();
+    let mut open: Option<(usize, Option<i64>)> = None;
+    let mut beside = false;
+    for (at, mark) in marks.iter().enumerate() {
+        if steps.next_if_eq(&at).is_some() {
+            beside |= open.take().is_some();
+        }
+        let from = open.map(|(from, _)| from);
+        let mut end = |from, took| stretches.push(Stretch { from, to: at, took });
+        match mark.mark {
+            Mark::Between if open.is_none() => end(None, Took::Unknown),
+            Mark::Evaluation(Evaluation::Starts(ms)) if open.is_none() => open = Some((at, ms)),
+            Mark::Evaluation(Evaluation::Took(s)) => {
+                end(from, Took::Said(s));
+                open = open.map(|(_, ms)| (at, ms));
+            }
+            Mark::Evaluation(Evaluation::Stops { wall_ms, .. }) => match open.take() {
+                Some((_, start)) => {
+                    let ms = start
+                        .zip(wall_ms)
+                        .and_then(|(start, stop)| stop.checked_sub(start));
+                    end(from, ms.map_or(Took::Unknown, Took::Stamps));
+                }
+                None if beside => beside = false,
+                None => end(None, Took::Unknown),
+            },
+            _ => {}
+        }
+    }
+    stretches
+}
+
+/// What lies between a step line and the one before it.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Pause {
+    /// Whether a stretch of unknown length is among it.
+    pub(super) unknown: bool,
+    /// Milliseconds of the stretches between two stamps.
+    pub(super) ms: i64,
+    /// Seconds of those whose line says how long they took.
+    pub(super) said: f64,
+}
+
+/// The pause before each step's line.
+pub(super) fn pauses(stretches: &[Stretch], steps: &[Step]) -> Vec<Pause> {
+    let mut next = stretches.iter().peekable();
+    let pause = |step: &Step| {
+        let mut pause = Pause::default();
+        while let Some(stretch) = next.next_if(|stretch| stretch.to < step.mark) {
+            match stretch.took {
+                Took::Unknown => pause.unknown = true,
+                Took::Stamps(ms) => pause.ms = pause.ms.saturating_add(ms),
+                Took::Said(s) => pause.said += s,
+            }
+        }
+        pause
+    };
+    steps.iter().map(pause).collect()
+}

@@ -1,0 +1,69 @@
+//! Small logs walked as one chunk: what a walk learns anew costs as much as to walk some of them.
+
+use super::{Scan, Scanned, Visit};
+use crate::grammar::trainer::Recogniser;
+use crate::members::twice::Count;
+use std::ops::Range;
+
+/// What one of several texts had.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Had {
+    /// Lines.
+    pub lines: u64,
+    /// Calls.
+    pub calls: u64,
+    /// Behind which byte it ends.
+    pub end: u64,
+    /// Its last call.
+    pub last: Option<Count>,
+}
+
+/// Walks the texts that stand in `bytes`, one behind the other, as one chunk of a log, and says
+/// what each of them had. `None` where there is more to say of
+/// one of them, torn lines, or where it has marks and `marks` are wanted, or where all who call in
+/// it called in one before it (it may be that one's copy): then each must be walked by itself.
+pub fn together<V: Visit>(
+    bytes: &[u8],
+    texts: &[Range<usize>],
+    recogniser: &Recogniser,
+    marks: bool,
+    visit: V,
+) -> Option<(Scanned<V>, Vec<Had>)> {
+    // Tables as large as a text's: a file has few ranks.
+    let first = texts.first().map_or(&b""[..], |text| &bytes[text.clone()]);
+    let mut scan = Scan::new(first, 0, recogniser, false, visit);
+    let mut before = Had::default();
+    let mut all = Vec::with_capacity(texts.len());
+    for text in texts {
+        // The next text begins a line, however this one ends.
+        scan.bytes = &bytes[..text.end];
+        scan.gap = text.start;
+        let members = scan.out.origins.members.items().len();
+        scan.walk(text.start);
+        let Scanned {
+            account,
+            fragments,
+            marks: found,
+            origins,
+            ..
+        } = &scan.out;
+        let calls = account.calls - before.calls;
+        let is_new = calls == 0 || origins.members.items().len() > members;
+        let is_one_of_many = fragments.is_empty() && (found.is_empty() || !marks) && is_new;
+        if !(account.is_plain() && is_one_of_many) {
+            return None;
+        }
+        all.push(Had {
+            lines: account.lines - before.lines,
+            calls,
+            end: text.end as u64,
+            last: super::last_call(&bytes[text.clone()]),
+        });
+        before = Had {
+            lines: account.lines,
+            calls: account.calls,
+            ..before
+        };
+    }
+    Some((scan.out, all))
+}

@@ -1,0 +1,325 @@
+//! Progress bars of tqdm, and the Hugging Face trainer's among them.
+//!
+//! A bar's rate is a moving average over the last steps, or where the program set that off the mean
+//! since the bar began; it is given as what it is, and not as a step's time. A bar with a description before the
+//! percentage counts something else (`Map:`, `Loading checkpoint shards:`) unless the description
+//! is one of a trainer's; what a launcher puts there is no description.
+
+pub(super) mod described;
+
+use nom::branch::alt;
+use nom::bytes::complete::{tag, take_while1};
+use nom::character::complete::space0;
+use nom::combinator::opt;
+use nom::{IResult, Parser};
+
+use super::facts::Facts;
+use super::parts::number::{blanks, count, float, run, run_back};
+use super::parts::piece::Piece;
+use super::{Clock, Found, Pace, StepLine, Trainer};
+
+/// The rate of a bar slower than an iteration a second.
+pub(super) const SLOW: &[u8] = b"s/it";
+/// The rate of a bar faster than that.
+pub(super) const FAST: &[u8] = b"it/s";
+/// The Hugging Face trainer and its kin.
+pub(super) const FACTS: Facts = Facts {
+    aliases: &["accelerate", "axolotl", "tqdm"],
+    ..Facts::of(Trainer::Hf, "hf", &[(SLOW, around), (FAST, around)])
+};
+/// Between the percentage and the bar.
+const PERCENT: &[u8] = b"%|";
+
+/// Longest postfix looked through for its `]`.
+pub(super) const POSTFIX: usize = 1024;
+
+/// Widest bar: each column may be a block of three bytes.
+const WIDEST: usize = 2048;
+
+/// What stands right of a bar: ` 281/873 [25:36<52:46,  5.35s/it]`.
+pub(super) struct Right<'a> {
+    /// How many are done.
+    pub(super) n: u64,
+    /// Of how many.
+    pub(super) total: u64,
+    /// What follows the times and the rate up to the `]`.
+    pub(super) postfix: &'a [u8],
+    /// Just after the bar.
+    pub(super) end: usize,
+    /// How long it has been drawn, in whole seconds.
+    pub(super) elapsed: Option<f64>,
+    /// What stands where the rate is.
+    pub(super) rate: Option<Rate>,
+}
+
+/// The rate of a bar; `?` before the first step.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rate {
+    /// Seconds of an iteration.
+    time_s: Option<f64>,
+    /// How much its last digit is of it.
+    digit: f64,
+}
+
+impl Right<'_> {
+    /// The bar's own clock.
+    pub(super) fn clock(&self) -> Option<Clock> {
+        self.elapsed.map(|seconds| Clock {
+            seconds,
+            error: 1.0,
+        })
+    }
+
+    /// The rate as tqdm smooths it.
+    pub(super) fn pace(&self) -> Option<Pace> {
+        self.rate?.time_s.map(Pace::Smoothed)
+    }
+
+    /// A clock finer than the bar's where the rate is the mean since the bar began: the count
+    /// times it. Lightning sets `smoothing=0`.
+    pub(super) fn mean_clock(&self) -> Option<Clock> {
+        let rate = self.rate?;
+        let seconds = self.n as f64 * rate.time_s?;
+        Some(Clock {
+            seconds,
+            error: seconds * rate.digit,
+        })
+    }
+}
+
+impl<'a> Right<'a> {
+    /// What stands right of a counter without a bar, which has no total.
+    pub(super) fn counted(n: u64, postfix: &'a [u8], end: usize) -> Right<'a> {
+        Right {
+            n,
+            total: 0,
+            postfix,
+            end,
+            elapsed: None,
+            rate: None,
+        }
+    }
+}
+
+fn counter(input: &[u8]) -> IResult<&[u8], (u64, u64, &[u8])> {
+    let clock = |b: u8| b.is_ascii_digit() || b == b':' || b == b'?';
+    let (rest, (_, n, _, total, _, elapsed, _, _)) = (
+        space0,
+        count,
+        tag("/"),
+        count,
+        tag(" ["),
+        take_while1(clock),
+        tag("<"),
+        take_while1(clock),
+    )
+        .parse(input)?;
+    Ok((rest, (n, total, elapsed)))
+}
+
+/// The seconds of `52:46` and `1:52:09`.
+fn seconds(clock: &[u8]) -> Option<f64> {
+    let mut all = 0_u64;
+    for part in clock.split(|&b| b == b':') {
+        let (b"", part) = count(part).ok()? else {
+            return None;
+        };
+        all = all.checked_mul(60)?.checked_add(part)?;
+    }
+    Some(all as f64)
+}
+
+fn rate(input: &[u8]) -> IResult<&[u8], Rate> {
+    let (number, _) = (tag(","), space0, opt(tag("?"))).parse(input)?;
+    let (rest, value) = float(number);
+    let (left, unit) = alt((tag("s/it"), tag("it/s"))).parse(rest)?;
+    let digits = number.len() - rest.len();
+    let point = number[..digits].iter().position(|&b| b == b'.');
+    let last = 0.1_f64.powi(point.map_or(0, |point| digits - point - 1) as i32);
+    let value = value.filter(|value| *value > 0.0);
+    let time_s = value.map(|value| match unit {
+        b"it/s" => value.recip(),
+        _ => value,
+    });
+    let digit = value.map_or(1.0, |value| last / value);
+    Ok((left, Rate { time_s, digit }))
+}
+
+/// The right side after the closing `|`, which stands before `from`.
+fn right<'a>(piece: &Piece<'a>, from: usize) -> Option<Right<'a>> {
+    let (rest, (n, total, elapsed)) = counter(&piece.text[from..]).ok()?;
+    let (rest, rate) = rate(rest).map_or((rest, None), |(rest, rate)| (rest, Some(rate)));
+    let window = &rest[..rest.len().min(POSTFIX)];
+    // A piece cut by the terminal's width has no bracket.
+    let close = run(window, |b| b != b']' && b != b'[' && b != b'|');
+    let closed = window.get(close) == Some(&b']');
+    let postfix = if closed { &rest[..close] } else { b"" };
+    let end = piece.position(rest) + if closed { close + 1 } else { 0 };
+    Some(Right {
+        n,
+        total,
+        elapsed: seconds(elapsed),
+        rate,
+        postfix,
+        end,
+    })
+}
+
+/// Whether `text` is what launchers put before a record: `[default0]:`, ` 0: `, `worker-0: `,
+/// `(task, pid=6678) `, `ining-demo/0 `. Their names have a digit; descriptions are words.
+fn launcher(mut text: &[u8]) -> bool {
+    loop {
+        text = blanks(text);
+        let Some(&first) = text.first() else {
+            return true;
+        };
+        let close = match first {
+            b'[' => memchr::memchr(b']', text).map(|at| at + 1),
+            b'(' => memchr::memchr(b')', text).map(|at| at + 1),
+            _ => {
+                let name = run(text, |b| b.is_ascii_alphanumeric() || b"-_./".contains(&b));
+                let digit = text[..name].last().is_some_and(u8::is_ascii_digit);
+                // `1/3:` is a count and so a description, `demo/0 ` a replica.
+                let counts = text[..name]
+                    .iter()
+                    .all(|b| b.is_ascii_digit() || *b == b'/')
+                    && text[..name].contains(&b'/');
+                (digit && !counts).then_some(name)
+            }
+        };
+        let Some(close) = close else { return false };
+        text = &text[close..];
+        text = text
+            .strip_prefix(b"<stdout>")
+            .or(text.strip_prefix(b"<stderr>"))
+            .unwrap_or(text);
+        text = text.strip_prefix(b":").unwrap_or(text);
+    }
+}
+
+/// Whether `text` is the head of a torn NCCL line, whose colon is no description's.
+fn torn(text: &[u8]) -> bool {
+    memchr::memmem::find(text, b" NCCL ").is_some()
+}
+
+/// The bar around a rate or a field of its postfix at `hit`.
+pub(super) fn around(piece: &Piece<'_>, hit: usize) -> Option<Found> {
+    let low = piece.floor.max(hit.saturating_sub(WIDEST)).min(hit);
+    let sign = memchr::memrchr(b'%', &piece.text[low..hit]).map(|sign| low + sign);
+    sign.and_then(|sign| percent(piece, sign))
+        .or_else(|| described::without_total(piece, hit))
+        .filter(|found| hit < found.end)
+}
+
+/// A bar whose percentage stands before the sign at `hit`.
+fn percent(piece: &Piece<'_>, hit: usize) -> Option<Found> {
+    let rest = piece.text[hit..].strip_prefix(PERCENT)?;
+    let open = piece.position(rest);
+    let bar = memchr::memchr(b'|', &piece.text[open..])?;
+    let right = right(piece, open + bar + 1)?;
+    let (before, low) = piece.before(hit);
+    // Of three places only 100 has no blank, so digits of a torn line may stand before it.
+    let digits = run_back(before, |b| b.is_ascii_digit());
+    let digits = if before.ends_with(b"100") { 3 } else { digits };
+    if digits == 0 || digits > 3 {
+        return None;
+    }
+    // tqdm pads the percentage to three places; the blanks are the bar's.
+    let number = &before[..before.len() - digits];
+    let pad = run_back(number, |b| b == b' ').min(3 - digits);
+    let start = low + number.len() - pad;
+    let left = &number[..number.len() - run_back(number, |b| b == b' ')];
+    if let Some(text) = left.strip_suffix(b":") {
+        return described::of_a_trainer(piece, &right, text, low).or_else(|| {
+            (launcher(left) || torn(left))
+                .then(|| bare(start, &right))
+                .flatten()
+        });
+    }
+    bare(start, &right)
+}
+
+/// A bar without a description: `transformers`' since `ProgressCallback` sets none.
+fn bare(start: usize, right: &Right<'_>) -> Option<Found> {
+    if right.n == 0 || right.rate.is_none() {
+        return None;
+    }
+    let line = StepLine {
+        total: Some(right.total),
+        pace: right.pace(),
+        clock: right.clock(),
+        ..StepLine::bare(Trainer::Hf, right.n)
+    };
+    Piece::step(start, right.end, line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{one, steps};
+    use super::super::{Pace, Trainer};
+
+    #[test]
+    fn bare_bars_are_steps_of_hugging_face() {
+        for (text, bar) in [
+            (
+                " 32%|██▏       | 281/873 [25:36<52:46,  5.35s/it]  ",
+                " 32%|",
+            ),
+            (
+                "[rank0]:  0%|          | 1/801 [00:12<2:43:41, 12.28s/it]",
+                "  0%|",
+            ),
+            ("0: 100%|###| 5/5 [00:00<00:00, ?it/s]", "100%|"),
+            (
+                "worker-0:   8%|#| 5/9 [00:00<00:00, 1.0it/s, loss=1]",
+                "  8%|",
+            ),
+            ("sendbuff 0x7f  8%|#| 5/9 [00:00<?, 1.0it/s", "  8%|"),
+        ] {
+            let (line, got) = one(text);
+            assert_eq!((line.trainer, line.time_s), (Trainer::Hf, None), "{text}");
+            assert!(got.starts_with(bar) && !got.ends_with(' '), "{got}");
+        }
+    }
+
+    #[test]
+    fn a_bar_has_a_rate_and_a_clock() {
+        for (bar, pace, clock) in [
+            ("281/873 [25:36<52:46,  5.35s/it]", Some(5.35), 1536.0),
+            (
+                "5/9 [1:52:09<20:27:23, 4.00it/s, loss=1]",
+                Some(0.25),
+                6729.0,
+            ),
+            ("5/9 [00:12<00:01, ?it/s]", None, 12.0),
+        ] {
+            let (line, _) = one(&format!(" 32%|██▏ | {bar}"));
+            assert_eq!(line.pace, pace.map(Pace::Smoothed), "{bar}");
+            assert_eq!(line.clock.map(|clock| clock.seconds), Some(clock), "{bar}");
+        }
+    }
+
+    #[test]
+    fn every_bar_of_a_piece_is_found() {
+        let bar = "  0%|  | 1/9 [00:12<2:43:41, 12.28s/it]";
+        assert_eq!(steps(&bar.repeat(3)), 3);
+        assert_eq!(steps(&format!("\r{bar}\r      \r\r{bar}")), 2);
+    }
+
+    #[test]
+    fn bars_that_count_something_else_are_refused() {
+        for text in [
+            "  0%|          | 0/5 [00:00<?, ?it/s]",
+            "Loading checkpoint shards: 100%|##| 3/3 [00:05<00:00,  1.9s/it]",
+            "Map: 100%|##| 3/3 [00:05<00:00,  1.9it/s]",
+            "Epoch 1/17:   6%|# | 1/18 [00:04<01:16, 4.52s/it]",
+            "[rank0]:Map:  10%|##| 3/30 [00:05<00:00,  1.9it/s]",
+            "Validation DataLoader 0: :  50%|##| 3/6 [00:05<00:00,  1.9it/s]",
+            "Epoch 0:  10%|# | 1/10 [00:04<01:16, 4.52s/update]",
+            " 10%|# | 1/10 [00:04<01:16, 9.1MB/s]",
+            " 10%|# | 1/99999999999999999999 [00:04<01:16, 4.5s/it]",
+        ] {
+            assert_eq!(steps(text), 0, "{text}");
+        }
+    }
+}

@@ -1,0 +1,685 @@
+//! Who printed a line: hosts, processes, devices and the members of communicators, interned so
+//! that a call carries one small number.
+
+pub(crate) mod comm_id;
+pub mod twice;
+
+use crate::grammar::message::communicator::init::{Event, Init};
+use crate::members::comm_id::CommId;
+use crate::members::twice::{Again, End, Print, Twice};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// Which process: a host and a pid. `None` where the header is missing.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Process {
+    /// The host as printed.
+    pub host: Box<[u8]>,
+    /// The process id.
+    pub pid: Option<u64>,
+}
+
+/// Names a process and the CUDA device that was current.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Place {
+    /// Index of the [`Process`].
+    pub process: u32,
+    /// The device in the header's brackets.
+    pub dev: Option<u32>,
+}
+
+/// A communicator as one process names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Member {
+    /// Index of the [`Place`].
+    pub place: u32,
+    /// The communicator's address.
+    pub comm: u64,
+    /// Its size as the COLL lines print it.
+    pub nranks: Option<u32>,
+    /// In a chunk: how often the address was given anew in it before. Merged: index of the
+    /// [`Identity`] plus one, 0 where none is known.
+    pub identity: u32,
+}
+
+/// What INIT lines say of an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Identity {
+    /// This process's rank in the communicator.
+    pub rank: u32,
+    /// Its size.
+    pub nranks: u32,
+    /// The id all members share.
+    pub comm_id: Option<CommId>,
+}
+
+/// An INIT line in a chunk.
+#[derive(Debug, Clone, Copy)]
+pub struct InitAt {
+    /// Index of the process in the chunk.
+    pub process: u32,
+    /// The generation of the address that begins here.
+    pub generation: u32,
+    /// What the line says.
+    pub init: Init,
+    /// Where it stands in the input.
+    pub at: u64,
+}
+
+/// A table of distinct values, numbered in the order they came.
+#[derive(Debug, Clone)]
+pub struct Interner<T> {
+    items: Vec<T>,
+    index: FxHashMap<T, u32>,
+}
+
+impl<T> Default for Interner<T> {
+    fn default() -> Self {
+        Interner {
+            items: Vec::new(),
+            index: FxHashMap::default(),
+        }
+    }
+}
+
+impl<T: Clone + Eq + std::hash::Hash> Interner<T> {
+    /// The number of `item`, new or known.
+    pub fn intern(&mut self, item: T) -> u32 {
+        if let Some(&at) = self.index.get(&item) {
+            return at;
+        }
+        let at = u32::try_from(self.items.len()).unwrap_or(u32::MAX);
+        self.items.push(item.clone());
+        self.index.insert(item, at);
+        at
+    }
+
+    /// The number of `item`, if it is known.
+    pub fn find(&self, item: &T) -> Option<u32> {
+        self.index.get(item).copied()
+    }
+
+    /// All values by number.
+    pub fn items(&self) -> &[T] {
+        &self.items
+    }
+
+    /// The value of a number.
+    pub fn get(&self, at: u32) -> &T {
+        &self.items[at as usize]
+    }
+
+    /// Gives a number another value, which has none.
+    fn rename(&mut self, at: u32, item: T) {
+        if let Some(old) = self.items.get_mut(at as usize) {
+            self.index.remove(old);
+            *old = item.clone();
+            self.index.insert(item, at);
+        }
+    }
+}
+
+/// Everyone met in a chunk, or, merged, in all inputs.
+#[derive(Debug, Clone, Default)]
+pub struct Origins {
+    /// Processes.
+    pub processes: Interner<Process>,
+    /// Processes with their device.
+    pub places: Interner<Place>,
+    /// Communicators as processes name them.
+    pub members: Interner<Member>,
+    /// For each process: whether a header of it was seen where nothing could have been glued
+    /// to its host.
+    pub clean: Vec<bool>,
+    /// Those of them by pid.
+    named: FxHashMap<u64, Vec<u32>>,
+    /// For each member: the first position its address was seen at, by its process.
+    pub first_at: Vec<u64>,
+    /// For each member: by what its call there is known again ([`crate::members::twice`]).
+    pub prints: Vec<Print>,
+}
+
+impl Origins {
+    /// The number of a process; `clean` says that its header stood where a header begins.
+    pub fn process(&mut self, host: &[u8], pid: Option<u64>, clean: bool) -> u32 {
+        let at = self.processes.intern(Process {
+            host: host.into(),
+            pid,
+        });
+        if self.clean.len() <= at as usize {
+            self.clean.push(false);
+        }
+        if clean && !self.clean[at as usize] {
+            self.clean[at as usize] = true;
+            if let Some(pid) = pid {
+                self.named.entry(pid).or_default().push(at);
+            }
+        }
+        at
+    }
+
+    /// The process of a header that other text is glued to, or that lost its first bytes: the one
+    /// with this pid whose name, seen clean, `host` ends with or is the end of. Of several the
+    /// longest name.
+    pub fn glued(&self, host: &[u8], pid: u64) -> Option<u32> {
+        let name = |&at: &u32| &self.processes.get(at).host;
+        let those = self.named.get(&pid)?.iter();
+        those
+            .filter(|at| is_glued(host, name(at)))
+            .max_by_key(|at| name(at).len())
+            .copied()
+    }
+
+    /// The number of a process with its device.
+    pub fn place(&mut self, process: u32, dev: Option<u32>) -> u32 {
+        self.places.intern(Place { process, dev })
+    }
+
+    /// The number of a member, first seen at `at` with a call that is known again by `print`.
+    pub fn member(&mut self, member: Member, at: u64, print: impl FnOnce() -> Print) -> u32 {
+        let index = self.members.intern(member);
+        if self.first_at.len() <= index as usize {
+            self.first_at.push(at);
+            self.prints.push(print());
+        }
+        index
+    }
+}
+
+/// Whether `host`, as it stands in a header that other text is in front of, may be `name`: with
+/// bytes of that text, or without the first bytes of its own.
+pub(crate) fn is_glued(host: &[u8], name: &[u8]) -> bool {
+    host.ends_with(name) || name.ends_with(host)
+}
+
+/// How a chunk's numbers read in the merged tables.
+#[derive(Debug, Default)]
+pub struct Renumbered {
+    /// Merged process by the chunk's.
+    pub processes: Vec<u32>,
+    /// Merged place by the chunk's.
+    pub places: Vec<u32>,
+    /// Merged member by the chunk's.
+    pub members: Vec<u32>,
+}
+
+/// Since when something is known: an input and a position in it. No input but the one in hand is
+/// ever looked at, so a new one need not touch what was learnt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Since {
+    input: u32,
+    at: u64,
+}
+
+/// Everyone met so far, with what the INIT lines said of them.
+#[derive(Debug, Default)]
+pub struct Merged {
+    /// The merged tables; a member's `identity` is an index into `identities` plus one.
+    pub origins: Origins,
+    /// What INIT lines said.
+    pub identities: Interner<Identity>,
+    // What an address of a process means now.
+    current: FxHashMap<(u32, u64), u32>,
+    // What it meant before the chunk added last, and from which positions on in it.
+    recent: FxHashMap<(u32, u64), Vec<(u64, u32)>>,
+    // How many splits of a communicator with one color a process made, where NCCL does not say.
+    children: FxHashMap<(u32, CommId, i64), u32>,
+    // What an address of a process meant all along; 0 where it meant several things.
+    sole: FxHashMap<(u32, u64), u32>,
+    // Who uses an address, and since when.
+    users: FxHashMap<u64, FxHashMap<u32, Since>>,
+    // Since when an address is known to be used by more than one process.
+    shared: Option<Since>,
+    // Since when a process is known to use any address.
+    using: FxHashMap<u32, Since>,
+    // Since when INIT lines introduce a process's addresses.
+    introduced: FxHashMap<u32, Since>,
+    // Since when a process uses one that no whole INIT line introduced.
+    strange: FxHashMap<u32, Since>,
+    // Processes whose headers were only seen with other text glued to them, by pid.
+    nameless: FxHashMap<u64, Vec<u32>>,
+    // The processes of the input in hand.
+    here: FxHashSet<u32>,
+    // The number of the input in hand.
+    input: u32,
+    /// Processes wrote over each other's bytes: a host at the start of a line may be glued too.
+    pub overwritten: bool,
+    /// Which inputs have the same calls.
+    pub twice: Twice,
+}
+
+impl Merged {
+    /// Nobody met yet whose calls are known, but who is who: a walk that comes after another gives
+    /// the same processes the same numbers, wherever the chunks end.
+    pub fn after(before: &Merged) -> Merged {
+        let Origins {
+            processes,
+            clean,
+            named,
+            ..
+        } = &before.origins;
+        Merged {
+            origins: Origins {
+                processes: processes.clone(),
+                clean: clean.clone(),
+                named: named.clone(),
+                ..Origins::default()
+            },
+            overwritten: before.overwritten,
+            ..Merged::default()
+        }
+    }
+
+    /// The same where only the names are left of what was met.
+    pub fn after_names(names: &[Process]) -> Merged {
+        let mut merged = Merged::default();
+        for Process { host, pid } in names {
+            merged.origins.process(host, *pid, true);
+        }
+        merged
+    }
+
+    /// The number of a chunk's process: this is where text that is glued to a host is taken off,
+    /// for all that comes after.
+    fn process(&mut self, chunk: &Origins, at: u32) -> u32 {
+        let process = chunk.processes.get(at);
+        let clean = chunk.clean.get(at as usize).copied().unwrap_or(true);
+        let Some(pid) = process.pid.filter(|_| !clean) else {
+            return self.named(process);
+        };
+        if let Some(real) = chunk.glued(&process.host, pid) {
+            return self.named(chunk.processes.get(real));
+        }
+        if let Some(real) = self.origins.glued(&process.host, pid) {
+            return real;
+        }
+        let new = self.origins.process(&process.host, Some(pid), false);
+        let nameless = self.nameless.entry(pid).or_default();
+        if !nameless.contains(&new) {
+            nameless.push(new);
+        }
+        new
+    }
+
+    /// The number of a process whose name is sure. It may have been met without knowing it.
+    fn named(&mut self, process: &Process) -> u32 {
+        let nameless = process.pid.and_then(|pid| self.nameless.get_mut(&pid));
+        if let Some(nameless) = nameless
+            && self.origins.processes.find(process).is_none()
+        {
+            let name = |at: u32| &self.origins.processes.get(at).host;
+            let met = nameless
+                .iter()
+                .position(|&at| is_glued(name(at), &process.host));
+            if let Some(met) = met {
+                let at = nameless.swap_remove(met);
+                self.origins.processes.rename(at, process.clone());
+            }
+        }
+        self.origins.process(&process.host, process.pid, true)
+    }
+
+    /// Adds a chunk that follows what was added before.
+    pub fn add(&mut self, chunk: &Origins, inits: &[InitAt]) -> Renumbered {
+        let mut to = Renumbered::default();
+        for at in 0..chunk.processes.items().len() as u32 {
+            to.processes.push(self.process(chunk, at));
+        }
+        self.here.extend(&to.processes);
+        for place in chunk.places.items() {
+            let process = to.processes[place.process as usize];
+            to.places.push(self.origins.place(process, place.dev));
+        }
+        // What each generation of an address means in this chunk.
+        let mut meaning: FxHashMap<(u32, u64, u32), u32> = FxHashMap::default();
+        let mut meanings = Vec::with_capacity(inits.len());
+        let mut now: FxHashMap<(u32, u64), u32> = FxHashMap::default();
+        for at in inits {
+            let process = to.processes[at.process as usize];
+            let means = |comm: u64| {
+                let key = (process, comm);
+                now.get(&key).or_else(|| self.current.get(&key)).copied()
+            };
+            let (own, parent) = (
+                means(at.init.comm),
+                at.init.split.and_then(|split| means(split.parent)),
+            );
+            let identity = self.identity(process, &at.init, own, parent);
+            now.insert((process, at.init.comm), identity);
+            meaning.insert((at.process, at.init.comm, at.generation), identity);
+            meanings.push(identity);
+            self.uses(process, at.init.comm, at.at);
+            let since = self.now(at.at);
+            note(&mut self.introduced, process, since);
+            self.twice.init(process, &at.init, at.at);
+        }
+        let firsts = chunk.first_at.iter().zip(&chunk.prints);
+        for (member, (&first_at, &print)) in chunk.members.items().iter().zip(firsts) {
+            let place = to.places[member.place as usize];
+            let process = self.origins.places.get(place).process;
+            let identity = if member.identity == 0 {
+                self.current
+                    .get(&(process, member.comm))
+                    .copied()
+                    .unwrap_or(0)
+            } else {
+                let of = chunk.places.get(member.place).process;
+                meaning
+                    .get(&(of, member.comm, member.identity))
+                    .copied()
+                    .unwrap_or(0)
+            };
+            self.uses(process, member.comm, first_at);
+            if identity == 0 {
+                let now = self.now(first_at);
+                note(&mut self.strange, process, now);
+            }
+            let merged = Member {
+                place,
+                identity,
+                ..*member
+            };
+            let number = self.origins.member(merged, first_at, Print::default);
+            self.twice.call(number, process, first_at, print);
+            to.members.push(number);
+        }
+        self.recent.clear();
+        for (at, identity) in inits.iter().zip(meanings) {
+            let key = (to.processes[at.process as usize], at.init.comm);
+            let before = self.current.insert(key, identity).unwrap_or(0);
+            if identity > 0 {
+                let sole = self.sole.entry(key).or_insert(identity);
+                *sole = if *sole == identity { identity } else { 0 };
+            }
+            let meanings = self.recent.entry(key).or_insert_with(|| vec![(0, before)]);
+            meanings.push((at.at, identity));
+        }
+        to
+    }
+
+    /// What an address meant at a position of the chunk added last.
+    fn meaning_at(&self, key: (u32, u64), at: u64) -> u32 {
+        match self.recent.get(&key) {
+            Some(list) => list.iter().rfind(|m| m.0 <= at).map_or(0, |m| m.1),
+            None => self.current.get(&key).copied().unwrap_or(0),
+        }
+    }
+
+    /// A member met at the merge: a call whose line had to be joined.
+    pub fn joined(&mut self, place: u32, comm: u64, nranks: Option<u32>, at: u64) -> u32 {
+        let process = self.origins.places.get(place).process;
+        let identity = self.meaning_at((process, comm), at);
+        self.uses(process, comm, at);
+        if identity == 0 {
+            let now = self.now(at);
+            note(&mut self.strange, process, now);
+        }
+        self.origins.member(
+            Member {
+                place,
+                comm,
+                nranks,
+                identity,
+            },
+            at,
+            Print::default,
+        )
+    }
+
+    /// A call whose line, `text`, had to be joined; `member` is who made it.
+    pub fn joined_call(&mut self, member: u32, text: &[u8], at: u64) {
+        let place = self.origins.members.get(member).place;
+        let process = self.origins.places.get(place).process;
+        self.twice.call(member, process, at, twice::print(text));
+    }
+
+    /// An INIT line that had to be joined: it counts if nothing was known of its address.
+    pub fn joined_init(&mut self, process: u32, init: &Init, at: u64) {
+        let key = (process, init.comm);
+        if !self.current.contains_key(&key) {
+            let parent = init.split.map(|split| (process, split.parent));
+            let parent = parent.map(|parent| self.meaning_at(parent, at));
+            let identity = self.identity(process, init, None, parent);
+            self.current.insert(key, identity);
+        }
+        self.uses(process, init.comm, at);
+        let now = self.now(at);
+        note(&mut self.strange, process, now);
+    }
+
+    /// What is known of a process's address at a position of the chunk added last.
+    pub fn identity_at(&self, process: u32, comm: u64, at: u64) -> Option<Identity> {
+        let index = self.meaning_at((process, comm), at).checked_sub(1)?;
+        Some(*self.identities.get(index))
+    }
+
+    /// Begins the next input: what was learnt holds from its first byte.
+    pub fn next_input(&mut self) {
+        self.input += 1;
+        self.here.clear();
+    }
+
+    /// How many names of the input in hand begin with bytes of another line: of two names with one
+    /// pid the longer ends with the shorter, and begins as some line does.
+    pub fn ghosts(&self) -> u64 {
+        let name = |at: u32| &*self.origins.processes.get(at).host;
+        let begins = |rest: &[u8]| self.here.iter().any(|&at| name(at).starts_with(rest));
+        let is_ghost = |&&at: &&u32| {
+            let pid = self.origins.processes.get(at).pid;
+            let same = pid
+                .and_then(|pid| self.origins.named.get(&pid))
+                .into_iter()
+                .flatten();
+            let mut rests = same.filter_map(|&real| name(at).strip_suffix(name(real)));
+            rests.any(|rest| !rest.is_empty() && begins(rest))
+        };
+        self.here.iter().filter(is_ghost).count() as u64
+    }
+
+    /// The inputs in hand are read: see [`Twice::end`].
+    pub fn end_input(&mut self, ends: impl Iterator<Item = End>) -> Vec<Option<Again>> {
+        self.twice.end(self.origins.processes.items(), ends)
+    }
+
+    /// The processes known before `at` to use the address `comm`.
+    pub fn users_before(&self, comm: u64, at: u64) -> impl Iterator<Item = u32> {
+        let users = self.users.get(&comm).into_iter().flatten();
+        users
+            .filter(move |&(_, &since)| self.position(since) < at)
+            .map(|(&process, _)| process)
+    }
+
+    /// What is known of a member whose process really is `real`.
+    pub fn identity_as(&self, member: &Member, real: u32) -> Option<Identity> {
+        let process = self.origins.places.get(member.place).process;
+        self.identity_of(member)
+            .or_else(|| self.sole_identity(process, real, member.comm))
+    }
+
+    /// What `comm` is to the process `real`, if that is another one than `process` (a name that
+    /// begins with bytes of another line, wherever its lines are) and only one thing is known of
+    /// it. What was met before its process was known was met before its INIT lines.
+    pub fn sole_identity(&self, process: u32, real: u32, comm: u64) -> Option<Identity> {
+        let is_other = process != real && self.origins.clean.get(process as usize) == Some(&true);
+        let index = self
+            .sole
+            .get(&(real, comm))
+            .filter(|_| is_other)?
+            .checked_sub(1)?;
+        Some(*self.identities.get(index))
+    }
+
+    /// True where an address is known before `at` to be used by more than one process: then it
+    /// does not tell which.
+    pub fn shares_addresses(&self, at: u64) -> bool {
+        self.shared.is_some_and(|since| self.position(since) < at)
+    }
+
+    /// True where a process is known before `at` to use some address.
+    pub fn is_using(&self, process: u32, at: u64) -> bool {
+        let since = self.using.get(&process);
+        since.is_some_and(|&since| self.position(since) < at)
+    }
+
+    /// True where an address that a process was not seen to use before `at` is not its own: INIT
+    /// lines introduced all that it used, or no two processes have equal addresses.
+    pub fn knows_addresses(&self, process: u32, at: u64) -> bool {
+        let before = |since: Option<&Since>| since.is_some_and(|&s| self.position(s) < at);
+        let introduced = before(self.introduced.get(&process));
+        !self.shares_addresses(at) || (introduced && !before(self.strange.get(&process)))
+    }
+
+    /// What is known of a member.
+    pub fn identity_of(&self, member: &Member) -> Option<Identity> {
+        let index = member.identity.checked_sub(1)?;
+        Some(*self.identities.get(index))
+    }
+
+    /// For each process the one it really is: a host with bytes of a glued line in front
+    /// (`0mew0`) is the host that was seen clean with the same pid (`mew0`).
+    pub fn aliases(&self) -> Vec<u32> {
+        let processes = self.origins.processes.items();
+        let real = |(at, process): (u32, &Process)| {
+            let clean = self.origins.clean[at as usize];
+            if clean && !self.overwritten {
+                return at;
+            }
+            // A glued pointer may also have taken bytes of the host.
+            let fits = |&&c: &&u32| {
+                let host = &processes[c as usize].host;
+                let longer = process.host.len() > host.len() && process.host.ends_with(host);
+                longer || (!clean && host.ends_with(&process.host))
+            };
+            let candidates = process.pid.and_then(|pid| self.origins.named.get(&pid));
+            let length = |c: &u32| processes[*c as usize].host.len();
+            let those = candidates.into_iter().flatten().filter(fits);
+            // Of glued names the shortest has nothing glued to it.
+            if clean {
+                those.min_by_key(|c| length(c))
+            } else {
+                those.max_by_key(|c| length(c))
+            }
+            .copied()
+            .unwrap_or(at)
+        };
+        let first: Vec<u32> = (0_u32..).zip(processes).map(real).collect();
+        // What a name looks like may itself be a host with bytes glued to it.
+        first.iter().map(|&at| first[at as usize]).collect()
+    }
+
+    /// The number of what an INIT line makes of its address; `own` is what it meant before, and
+    /// `parent` what the address means that it was split from.
+    fn identity(
+        &mut self,
+        process: u32,
+        init: &Init,
+        own: Option<u32>,
+        parent: Option<u32>,
+    ) -> u32 {
+        if init.event == Event::End {
+            return 0;
+        }
+        let Init { rank, nranks, .. } = *init;
+        let comm_id = match init.comm_id {
+            Some(id) => Some(CommId::printed(id)),
+            None => self.split_id(process, init, own, parent),
+        };
+        self.identities.intern(Identity {
+            rank,
+            nranks,
+            comm_id,
+        }) + 1
+    }
+
+    /// The id of a split for which NCCL prints none.
+    fn split_id(
+        &mut self,
+        process: u32,
+        init: &Init,
+        own: Option<u32>,
+        parent: Option<u32>,
+    ) -> Option<CommId> {
+        let id_of = |merged: &Self, index: Option<u32>| {
+            let index = index?.checked_sub(1)?;
+            merged.identities.get(index).comm_id
+        };
+        let split = init.split?;
+        let color = split.color?;
+        let parent = id_of(self, parent)?;
+        if let Some(child) = split.child {
+            return parent.split(child, color);
+        }
+        // Before 2.24 nothing numbers them: it is one more of its color, or the one that began.
+        let begun = id_of(self, own).filter(|id| id.parent() == Some((parent, color)));
+        if begun.is_some() && !init.start {
+            return begun;
+        }
+        let children = self.children.entry((process, parent, color)).or_default();
+        let child = *children;
+        *children = child.saturating_add(1);
+        parent.split(child, color)
+    }
+
+    /// A process is known to use an address, at a position of the input in hand.
+    pub fn uses(&mut self, process: u32, comm: u64, at: u64) {
+        let now = self.now(at);
+        let users = self.users.entry(comm).or_default();
+        let since = users.entry(process).or_insert(now);
+        *since = now.min(*since);
+        if users.len() > 1 && self.shared.is_none_or(|shared| now < shared) {
+            // A host's name may have bytes glued to it.
+            let pid = |process: u32| self.origins.processes.get(process).pid;
+            let others = users.iter().filter(|&(&user, _)| pid(user) != pid(process));
+            let first = others.map(|(_, &since)| since).min();
+            self.shared = first.map(|first| now.max(first)).or(self.shared);
+        }
+        note(&mut self.using, process, now);
+    }
+
+    /// A position of the input in hand.
+    fn now(&self, at: u64) -> Since {
+        let input = self.input;
+        Since { input, at }
+    }
+
+    /// Where that is in the input in hand: 0 for what earlier ones said.
+    fn position(&self, since: Since) -> u64 {
+        if since.input == self.input {
+            since.at
+        } else {
+            0
+        }
+    }
+}
+
+/// Something is so of a process at a moment.
+fn note(of: &mut FxHashMap<u32, Since>, process: u32, now: Since) {
+    let since = of.entry(process).or_insert(now);
+    *since = now.min(*since);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_taken_off_a_host_as_often_as_they_were_glued_to_it() {
+        let mut merged = Merged {
+            overwritten: true,
+            ..Merged::default()
+        };
+        let hosts: [(&[u8], u64, bool); 5] = [
+            (b"23d15187433a", 7, true),
+            // The file's lines begin with what another process wrote there.
+            (b"45f623d15187433a", 7, true),
+            (b"0x55045f623d15187433a", 7, false),
+            (b"623d15187433a", 7, false),
+            (b"45f623d15187433a", 8, true),
+        ];
+        for (host, pid, clean) in hosts {
+            merged.origins.process(host, Some(pid), clean);
+        }
+        assert_eq!(merged.aliases(), [0, 0, 0, 0, 4]);
+        merged.overwritten = false;
+        assert_eq!(merged.aliases(), [0, 1, 1, 1, 4]);
+    }
+}

@@ -1,0 +1,414 @@
+//! Whether two inputs hold the same calls: a log and its copy (packed or not), ranks' files and
+//! the file they were joined into, a log and a stretch of it.
+//!
+//! Kept are hashes of a few places of what is read anyway: of the first call of each process on
+//! each communicator ([`print()`]), of the lines that make communicators, and of each step line
+//! with the first call of its step. Addresses and opCounts are in them, so that another run of
+//! the same job shares none. Where NCCL does not count (one node, since 2.27), every step's calls
+//! are the same text: a second part of a rotated log may begin with the call that the first began
+//! with. So a first call counts only where something else speaks for it: see `Shared::is_twice`.
+
+use crate::grammar::coll;
+use crate::grammar::message::communicator::init::{Event, Init};
+use crate::members::Process;
+use crate::output::table::Row;
+use rustc_hash::{FxHashMap, FxHasher};
+use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
+
+/// By what a call is known again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Print {
+    /// A hash of what it says; 0 where there is no call.
+    pub hash: u64,
+    /// Where NCCL counts, the calls of the communicator before it.
+    pub count: Count,
+}
+
+/// By what a chunk's steps are known again in another input: hashes of
+/// text, whatever became of it.
+#[derive(Debug, Default)]
+pub struct Prints {
+    /// For each mark: of the first call since the mark before it, if there is one in the chunk,
+    /// and of its own text.
+    pub marks: Vec<(Option<u64>, u64)>,
+    /// Of the first call behind the last mark.
+    pub call: Option<u64>,
+    /// The last call.
+    pub last: Option<Count>,
+}
+
+/// A communicator's address, and the opCount of a call on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Count {
+    /// The address.
+    pub comm: u64,
+    /// The opCount.
+    pub op_count: u64,
+}
+
+impl Count {
+    /// True where NCCL counted on from here to `last`.
+    fn goes_on_to(self, last: Count) -> bool {
+        self.comm == last.comm && self.op_count < last.op_count
+    }
+}
+
+/// By what the call that stands first in `text`, up to its line's end, is known again.
+#[cold]
+pub fn print(text: &[u8]) -> Print {
+    let line = &text[..memchr::memchr(b'\n', text).unwrap_or(text.len())];
+    let Some(anchor) = coll::FINDER.find(line) else {
+        return Print::default();
+    };
+    match coll::at(line, anchor) {
+        Ok((_, call, _)) => Print {
+            hash: hash((
+                call.op,
+                call.op_count,
+                call.count,
+                call.datatype,
+                call.comm,
+                call.stream,
+            )),
+            count: Count {
+                comm: call.comm,
+                op_count: call.op_count,
+            },
+        },
+        // What is cut is known again too.
+        Err(_) => Print {
+            hash: hash(line[anchor..].trim_ascii_end()),
+            count: Count::default(),
+        },
+    }
+}
+
+/// The same of a call table's row; `None` where it stands for several calls, or lacks a column.
+fn print_of_row(row: &Row<'_>) -> Option<Print> {
+    let (op_count, datatype) = (row.op_count?, row.datatype?.0);
+    let (comm, stream) = (row.comm?, row.stream?);
+    let hash = hash((row.op, op_count, row.count, datatype, comm, stream));
+    let count = Count { comm, op_count };
+    (row.calls == 1).then_some(Print { hash, count })
+}
+
+/// A hash of `value`, never 0.
+pub(crate) fn hash(value: impl Hash) -> u64 {
+    let mut hasher = FxHasher::default();
+    value.hash(&mut hasher);
+    hasher.finish().max(1)
+}
+
+/// Inputs that were read, and what places of them are kept.
+#[derive(Debug, Default)]
+pub struct Twice {
+    inputs: Vec<Input>,
+    /// Those that are read now stand one behind the other: the first of them, and where each ends.
+    begin: usize,
+    ends: Vec<u64>,
+    /// The first call in them by merged member, and which members have one.
+    first: Vec<Option<First>>,
+    met: Vec<u32>,
+    /// The step line whose step's first call is not met yet stands behind this one.
+    lead: Option<u64>,
+    /// A table's rows so far.
+    rows: Rows,
+    /// The input that had a place first, by the place's hash.
+    places: FxHashMap<u64, u32>,
+    shared: BTreeMap<(u32, u32), Shared>,
+}
+
+#[derive(Debug)]
+struct Input {
+    name: String,
+    /// How many calls it has.
+    calls: u64,
+    /// It is a call table.
+    is_table: bool,
+    /// A log's step lines with a call before them, a table's steps.
+    has_steps: bool,
+    /// NCCL counts its calls.
+    counts: bool,
+}
+
+/// What is known of a table's rows so far.
+#[derive(Debug, Default)]
+struct Rows {
+    any: bool,
+    /// The highest step.
+    step: Option<u64>,
+    /// The first one's call.
+    first: Option<Count>,
+    /// NCCL counted on in a later one.
+    counts: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct First {
+    process: u32,
+    at: u64,
+    print: Print,
+}
+
+/// Places that two inputs share.
+#[derive(Debug, Default)]
+struct Shared {
+    /// First calls.
+    calls: u64,
+    /// Lines that make communicators.
+    inits: u64,
+    /// Step lines with the first call of their step.
+    steps: u64,
+}
+
+/// What the kinds of places begin their hash with.
+#[derive(Debug, Clone, Copy, Hash)]
+enum Kind {
+    Call,
+    Init,
+    Step,
+    Row,
+}
+
+/// The inputs that have calls which the one in hand has too.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Again {
+    /// The first one's name.
+    pub of: String,
+    /// How many more there are.
+    pub more: usize,
+}
+
+/// How an input ended.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct End {
+    /// Its calls.
+    pub calls: u64,
+    /// The last of them.
+    pub last: Option<Count>,
+}
+
+impl Twice {
+    /// Begins inputs that are read as one: their names, and behind which byte each of them ends.
+    pub fn begin(&mut self, inputs: impl Iterator<Item = (String, u64)>) {
+        // One before it may have broken off.
+        for member in self.met.drain(..) {
+            self.first[member as usize] = None;
+        }
+        self.shared.clear();
+        self.begin = self.inputs.len();
+        (self.ends, self.lead, self.rows) = (Vec::new(), None, Rows::default());
+        for (name, end) in inputs {
+            self.ends.push(end);
+            self.inputs.push(Input {
+                name,
+                calls: 0,
+                is_table: false,
+                has_steps: false,
+                counts: false,
+            });
+        }
+    }
+
+    /// The input that a byte is in.
+    fn input(&self, at: u64) -> usize {
+        let last = self.ends.len().saturating_sub(1);
+        self.begin + self.ends.partition_point(|&end| end <= at).min(last)
+    }
+
+    /// A merged member's call at `at`, the first of some.
+    #[inline]
+    pub fn call(&mut self, member: u32, process: u32, at: u64, print: Print) {
+        if self.ends.is_empty() || print.hash == 0 {
+            return;
+        }
+        let place = member as usize;
+        if self.first.len() <= place {
+            self.first.resize(place + 1, None);
+        }
+        let known = &mut self.first[place];
+        if known.is_none() {
+            self.met.push(member);
+        }
+        if known.is_none_or(|known| at < known.at) {
+            *known = Some(First { process, at, print });
+        }
+    }
+
+    /// A line that makes a communicator of a merged process.
+    pub fn init(&mut self, process: u32, init: &Init, at: u64) {
+        if self.ends.is_empty() || init.event != Event::Init {
+            return;
+        }
+        let place = hash((Kind::Init, process, init.comm, init.rank, init.comm_id));
+        let input = self.input(at);
+        if let Some(shared) = self.place(input, place) {
+            shared.inits += 1;
+        }
+    }
+
+    /// A chunk's step lines, which stand at `marks`.
+    pub fn steps(&mut self, prints: &Prints, marks: impl Iterator<Item = u64>) {
+        if self.ends.is_empty() {
+            return;
+        }
+        for (&(call, mark), at) in prints.marks.iter().zip(marks) {
+            let Some(call) = self.lead.take().or(call) else {
+                continue;
+            };
+            let input = self.input(at);
+            self.inputs[input].has_steps = true;
+            if let Some(shared) = self.place(input, hash((Kind::Step, call, mark))) {
+                shared.steps += 1;
+            }
+        }
+        self.lead = self.lead.or(prints.call);
+    }
+
+    /// A row of a call table: the first one is a call that its log has first too, and the first
+    /// of each step is one that a copy has first.
+    #[inline]
+    pub fn row(&mut self, row: &Row<'_>) {
+        let rows = &mut self.rows;
+        rows.counts |= rows.first.is_some_and(|first| {
+            row.comm == Some(first.comm) && row.op_count > Some(first.op_count)
+        });
+        let is_later = row.step.is_some() && row.step > self.rows.step;
+        if !self.rows.any || is_later {
+            self.first_row(row);
+        }
+    }
+
+    fn first_row(&mut self, row: &Row<'_>) {
+        let print = print_of_row(row);
+        let Some(table) = self.inputs.last_mut() else {
+            return;
+        };
+        (table.is_table, table.has_steps) = (true, row.step.is_some());
+        let table = self.inputs.len() - 1;
+        let is_first = !std::mem::replace(&mut self.rows.any, true);
+        self.rows.step = row.step;
+        let (Some(pid), Some(print)) = (row.pid, print) else {
+            return;
+        };
+        self.rows.first.get_or_insert(print.count);
+        let (who, print) = (hash((row.host, pid)), print.hash);
+        if is_first && let Some(shared) = self.place(table, hash((Kind::Call, who, print))) {
+            shared.calls += 1;
+        }
+        if let Some(step) = row.step
+            && let Some(shared) = self.place(table, hash((Kind::Row, who, print, step)))
+        {
+            shared.steps += 1;
+        }
+    }
+
+    /// The table in hand is read.
+    pub fn end_table(&mut self, calls: u64) -> Option<Again> {
+        if let Some(table) = self.inputs.last_mut() {
+            table.counts = self.rows.counts;
+        }
+        let last = None;
+        let end = End { calls, last };
+        self.end(&[], std::iter::once(end)).pop().flatten()
+    }
+
+    /// Notes a place of an input; what that shares with the one that had it first.
+    fn place(&mut self, input: usize, place: u64) -> Option<&mut Shared> {
+        let input = u32::try_from(input).unwrap_or(u32::MAX);
+        let first = *self.places.entry(place).or_insert(input);
+        (first != input).then(|| self.shared.entry((input, first)).or_default())
+    }
+
+    /// The inputs in hand are read, and these are the merged processes: for each input those
+    /// before it that have calls of it, if any have.
+    pub fn end(
+        &mut self,
+        processes: &[Process],
+        ends: impl Iterator<Item = End>,
+    ) -> Vec<Option<Again>> {
+        let mut last = Vec::with_capacity(self.ends.len());
+        for (input, end) in self.inputs[self.begin..].iter_mut().zip(ends) {
+            input.calls = end.calls;
+            last.push(end.last);
+        }
+        for member in std::mem::take(&mut self.met) {
+            let Some(First { process, at, print }) = self.first[member as usize].take() else {
+                continue;
+            };
+            // Nobody's calls are a document's.
+            let process = processes.get(process as usize);
+            let Some((process, pid)) = process.and_then(|p| Some((p, p.pid?))) else {
+                continue;
+            };
+            let who = hash((&process.host[..], pid));
+            let input = self.input(at);
+            let last = last.get(input - self.begin).copied().flatten();
+            self.inputs[input].counts |= last.is_some_and(|last| print.count.goes_on_to(last));
+            if let Some(shared) = self.place(input, hash((Kind::Call, who, print.hash))) {
+                shared.calls += 1;
+            }
+        }
+        let shared = std::mem::take(&mut self.shared);
+        let again = |input: usize| {
+            let of = |first: u32| &self.inputs[first as usize];
+            let mut those = shared
+                .iter()
+                .filter(|((this, _), _)| *this as usize == input)
+                .filter(|((_, first), shared)| shared.is_twice(&self.inputs[input], of(*first)))
+                .map(|((_, first), _)| of(*first).name.clone());
+            let of = those.next()?;
+            let more = those.count();
+            Some(Again { of, more })
+        };
+        let all = (self.begin..self.inputs.len()).map(again).collect();
+        self.ends.clear();
+        all
+    }
+}
+
+impl Shared {
+    /// Whether the two inputs have the same calls. A step line with the first call of its step
+    /// says so by itself, and so does a table's row with its step. First calls alone say so unless
+    /// both have steps (then they are different steps of one log), and only where the lines that made the communicators are in
+    /// both too (a log's second part lacks them), where NCCL counts its calls, or where both have
+    /// the same number of calls.
+    fn is_twice(&self, a: &Input, b: &Input) -> bool {
+        let stepped = a.has_steps && b.has_steps && a.is_table == b.is_table;
+        let calls = self.calls > 0 && !stepped;
+        let sure = self.inits > 0 || (a.counts && b.counts) || a.calls == b.calls;
+        self.steps > 0 || (calls && sure)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CALL: &str = "h:1:2 [0] NCCL INFO AllReduce: opCount 0 sendbuff 0x7e2f40000000 recvbuff \
+                        0x7e2f48000000 count 64 datatype 7 op 0 root 0 comm 0x55d0a0000000 \
+                        [nranks=2] stream 0x5581d0c30001";
+
+    #[test]
+    fn a_row_is_known_by_the_line_that_it_comes_from() {
+        let row = Row {
+            op: b"AllReduce",
+            op_count: Some(0),
+            count: 64,
+            datatype: Some(crate::grammar::values::Datatype(7)),
+            comm: Some(0x55d0_a000_0000),
+            stream: Some(0x5581_d0c3_0001),
+            calls: 1,
+            ..Row::default()
+        };
+        let known = print(format!("{CALL}\r\nmore").as_bytes());
+        assert_eq!(print_of_row(&row), Some(known));
+        assert_eq!(print_of_row(&Row { calls: 2, ..row }), None);
+        assert_ne!(
+            print(CALL.as_bytes()),
+            print(CALL.replace("64", "65").as_bytes())
+        );
+        assert_eq!(print(b"h:1:2 [0] NCCL INFO NET/IB"), Print::default());
+    }
+}

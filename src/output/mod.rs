@@ -1,0 +1,4 @@
+//! What is written: the call table, rows as CSV, JSON lines or a drawn table, text safe for a terminal.
+
+pub mod render;
+pub mod table;

@@ -1,0 +1,265 @@
+//! Groups of rows as text, each made once: the steps of a job are alike, and a group whose calls
+//! are those of an earlier step has the same rows behind other columns.
+
+use super::{Cell, Own};
+use crate::output::table::csv_text;
+
+/// How a row is written.
+pub(super) trait Form {
+    /// Begins a row.
+    fn begin(&self, out: &mut Vec<u8>);
+    /// Appends the cell of the column `at`, with what parts it from the next.
+    fn cell(&self, at: usize, cell: &Cell<'_>, numbers: &mut Numbers, out: &mut Vec<u8>);
+    /// Ends a row.
+    fn end(&self, out: &mut Vec<u8>);
+}
+
+/// Fields with commas between them.
+pub(super) struct Csv;
+
+impl Form for Csv {
+    fn begin(&self, _: &mut Vec<u8>) {}
+
+    fn cell(&self, _: usize, cell: &Cell<'_>, numbers: &mut Numbers, out: &mut Vec<u8>) {
+        match cell {
+            Cell::Text(text) => csv_text(text, out),
+            cell => numbers.show(cell, out),
+        }
+        out.push(b',');
+    }
+
+    fn end(&self, out: &mut Vec<u8>) {
+        out.pop();
+        out.push(b'\n');
+    }
+}
+
+/// An object with a value under each column's name; null is not known.
+pub(super) struct Json<'a>(pub(super) &'a [String]);
+
+impl Form for Json<'_> {
+    fn begin(&self, out: &mut Vec<u8>) {
+        out.push(b'{');
+    }
+
+    fn cell(&self, at: usize, cell: &Cell<'_>, numbers: &mut Numbers, out: &mut Vec<u8>) {
+        out.push(b'"');
+        out.extend_from_slice(self.0[at].as_bytes());
+        out.extend_from_slice(b"\":");
+        match cell {
+            Cell::Empty => out.extend_from_slice(b"null"),
+            // As in CSV: an empty field is not known.
+            Cell::Text(text) if text.is_empty() => out.extend_from_slice(b"null"),
+            Cell::Text(text) => {
+                let text = String::from_utf8_lossy(text);
+                // A string into a buffer: neither can fail.
+                let _ = serde_json::to_writer(&mut *out, &*text);
+            }
+            cell => numbers.show(cell, out),
+        }
+        out.push(b',');
+    }
+
+    fn end(&self, out: &mut Vec<u8>) {
+        out.pop_if(|last| *last == b',');
+        out.extend_from_slice(b"}\n");
+    }
+}
+
+/// Rows as text, in memory that is used again.
+pub(super) struct Text {
+    /// The rows.
+    pub(super) text: Vec<u8>,
+    /// The columns in front of the group in hand.
+    front: Vec<u8>,
+    numbers: Numbers,
+    /// Groups as they were last, by their numbers.
+    known: Vec<Rows>,
+    /// How many bytes of them are kept.
+    kept: usize,
+    /// A group that is not kept.
+    other: Rows,
+}
+
+/// The rows of a group behind its columns.
+#[derive(Debug, Default, Clone)]
+struct Rows {
+    made_of: Vec<u64>,
+    text: Vec<u8>,
+    /// Where each row's text ends.
+    ends: Vec<usize>,
+}
+
+/// Groups from this number on are not kept.
+const GROUPS: u64 = 1 << 14;
+/// Nor are groups that are made of more words.
+const WORDS: usize = 512;
+/// When so many bytes are kept, no more groups are.
+const MOST: usize = if cfg!(test) { 1 << 12 } else { 4 << 20 };
+
+impl Rows {
+    fn bytes(&self) -> usize {
+        8 * (self.made_of.len() + self.ends.len()) + self.text.len()
+    }
+}
+
+impl Text {
+    pub(super) fn new() -> Text {
+        Text {
+            text: Vec::new(),
+            front: Vec::new(),
+            numbers: Numbers::new(),
+            known: Vec::new(),
+            kept: 0,
+            other: Rows::default(),
+        }
+    }
+
+    /// Appends the rows of a group; see [`super::Sink::group`].
+    pub(super) fn group(
+        &mut self,
+        form: &impl Form,
+        columns: &[Cell<'_>],
+        made_of: &[u64],
+        own: &mut Own<'_>,
+    ) {
+        let (front, numbers) = (&mut self.front, &mut self.numbers);
+        front.clear();
+        form.begin(front);
+        for (at, cell) in columns.iter().enumerate() {
+            form.cell(at, cell, numbers, front);
+        }
+        let rows = place(&mut self.known, &mut self.other, self.kept, made_of);
+        if made_of.is_empty() || rows.made_of != made_of {
+            self.kept -= rows.bytes().min(self.kept);
+            rows.made_of.clear();
+            rows.made_of.extend_from_slice(made_of);
+            rows.text.clear();
+            rows.ends.clear();
+            own(&mut |cells| {
+                for (at, cell) in (columns.len()..).zip(cells) {
+                    form.cell(at, cell, numbers, &mut rows.text);
+                }
+                form.end(&mut rows.text);
+                rows.ends.push(rows.text.len());
+            });
+            self.kept += rows.bytes();
+        }
+        self.text
+            .reserve(rows.text.len() + rows.ends.len() * front.len());
+        let mut from = 0;
+        for &end in &rows.ends {
+            self.text.extend_from_slice(front);
+            self.text.extend_from_slice(&rows.text[from..end]);
+            from = end;
+        }
+    }
+}
+
+/// Where the rows of a group are, or are to be.
+fn place<'r>(
+    known: &'r mut Vec<Rows>,
+    other: &'r mut Rows,
+    kept: usize,
+    made_of: &[u64],
+) -> &'r mut Rows {
+    match made_of.first() {
+        Some(&number) if number < GROUPS && made_of.len() <= WORDS => {
+            let at = number as usize;
+            if known.len() <= at {
+                known.resize(at + 1, Rows::default());
+            }
+            if kept < MOST || known[at].made_of == made_of {
+                &mut known[at]
+            } else {
+                other
+            }
+        }
+        _ => other,
+    }
+}
+
+/// Fractions as text. The steps of a job are alike and so are their shares: to look one up is
+/// cheaper than to find its shortest form again.
+pub(super) struct Numbers {
+    known: Vec<(u64, String)>,
+}
+
+impl Numbers {
+    const PLACES: usize = 256;
+
+    fn new() -> Numbers {
+        // No finite number has these bits.
+        Numbers {
+            known: vec![(u64::MAX, String::new()); Numbers::PLACES],
+        }
+    }
+
+    /// Appends a number; nothing for what is none.
+    fn show(&mut self, cell: &Cell<'_>, out: &mut Vec<u8>) {
+        match cell {
+            Cell::Int(n) => match u64::try_from(*n) {
+                Ok(n) => out.extend_from_slice(itoa::Buffer::new().format(n).as_bytes()),
+                Err(_) => out.extend_from_slice(itoa::Buffer::new().format(*n).as_bytes()),
+            },
+            Cell::Float(x) | Cell::Share(x) => {
+                let bits = x.to_bits();
+                let place = bits.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;
+                let (known, text) = &mut self.known[place as usize];
+                if *known != bits {
+                    (*known, *text) = (bits, x.to_string());
+                }
+                out.extend_from_slice(text.as_bytes());
+            }
+            Cell::Text(_) | Cell::Empty => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::render::{Sheet, Sink};
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Groups, some of which want the same place and some too large for it, in a few steps.
+        #[test]
+        fn rows_that_come_again_are_those_that_are_made_anew(
+            parts in proptest::collection::vec(proptest::collection::vec((
+                prop_oneof![0..3_u64, Just(GROUPS)],
+                prop_oneof![
+                    9 => proptest::collection::vec(0..3_u64, 0..4),
+                    1 => proptest::collection::vec(0..3_u64, WORDS - 1..WORDS + 1),
+                ],
+                proptest::option::of(0..9_u64),
+            ), 0..20), 0..6),
+            jobs in 1..4_usize,
+        ) {
+            let name = |group: u64| format!("\"a\",{group}").into_bytes();
+            let sheet = Sheet {
+                columns: ["step", "name", "n", "share"].map(str::to_owned).into(),
+                parts: (0..parts.len()).map(|at| at..at + 1).collect(),
+                rows: Box::new(|part, sink: &mut dyn Sink| {
+                    for (group, words, step) in &parts[part.start] {
+                        let made_of = [&[*group][..], words].concat();
+                        sink.group(&[(*step).into()], &made_of, &mut |out| {
+                            for (at, &n) in words.iter().enumerate() {
+                                let share = Cell::share(at as f64, n as f64);
+                                out(&[name(*group).into(), n.into(), share]);
+                            }
+                        });
+                    }
+                }),
+            };
+            // A grid says nothing of what its rows are made of.
+            let anew = Sheet::from(sheet.grid());
+            let (mut got, mut want) = (Vec::new(), Vec::new());
+            sheet.csv(jobs, &mut got).unwrap();
+            anew.csv(1, &mut want).unwrap();
+            sheet.jsonl(jobs, &mut got).unwrap();
+            anew.jsonl(1, &mut want).unwrap();
+            prop_assert_eq!(String::from_utf8_lossy(&got), String::from_utf8_lossy(&want));
+        }
+    }
+}

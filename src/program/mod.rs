@@ -1,0 +1,5 @@
+//! What the programs share at their edge: arguments, exit codes, man pages, progress.
+
+pub mod cli;
+pub mod exit;
+pub(crate) mod man;

@@ -1,0 +1,435 @@
+//! Everything a person reads about bad input, on stderr: the account of all lines, the first
+//! damaged places, and what a log cannot tell.
+
+pub mod progress;
+
+use crate::formats::account::Account;
+use crate::formats::log::placement::Methods;
+use crate::members::twice::Again;
+use crate::report::progress::Bar;
+use crate::source::{BLOCK, Listing};
+use std::io::{IsTerminal, Write};
+
+pub use crate::error::escape::{Escaped, printable};
+
+/// Collects what is to be said about each input, and says it at the end.
+#[derive(Debug)]
+pub struct Report {
+    name: &'static str,
+    verbose: bool,
+    quiet: bool,
+    total: Account,
+    inputs: u64,
+    damaged: bool,
+    /// What is shown where these lines go.
+    bar: Bar,
+    passed: Names,
+    again: Names,
+    twice: usize,
+    unfinished: usize,
+    silent: bool,
+    /// How calls were placed in steps.
+    methods: Methods,
+}
+
+/// The first of some names, and how many there are.
+#[derive(Debug, Default)]
+struct Names {
+    first: Vec<String>,
+    all: usize,
+}
+
+/// How many names are told.
+const NAMES: usize = 5;
+
+impl Names {
+    fn push(&mut self, name: String) {
+        self.all += 1;
+        if self.first.len() < NAMES {
+            self.first.push(name);
+        }
+    }
+
+    /// The names, and how many more there are.
+    fn list(&self) -> String {
+        let names = self.first.join(", ");
+        match self.all - self.first.len() {
+            0 => names,
+            more => format!("{names} and {more} more"),
+        }
+    }
+}
+
+impl Report {
+    /// A report of the program `name`.
+    pub fn new(name: &'static str, verbose: bool, quiet: bool) -> Report {
+        Report {
+            name,
+            verbose,
+            quiet,
+            total: Account::default(),
+            inputs: 0,
+            damaged: false,
+            bar: Bar::default(),
+            passed: Names::default(),
+            again: Names::default(),
+            twice: 0,
+            unfinished: 0,
+            silent: false,
+            methods: Methods::default(),
+        }
+    }
+
+    /// The same, printed nowhere: what is to be said is counted all the same.
+    pub fn silent(self) -> Report {
+        Report {
+            silent: true,
+            ..self
+        }
+    }
+
+    /// The same beside a bar, which makes room for each line.
+    pub fn beside(self, bar: &Bar) -> Report {
+        Report {
+            bar: bar.clone(),
+            ..self
+        }
+    }
+
+    /// What was listed and is no input.
+    pub fn listed(&mut self, found: &Listing) {
+        for (name, what) in &found.passed {
+            self.pass(name, what);
+        }
+        for (name, read) in &found.again {
+            self.again.push(format!("{name} is {read}"));
+        }
+        for error in &found.failed {
+            self.error(&error.to_string());
+        }
+    }
+
+    /// An input whose calls are in others too.
+    pub fn again(&mut self, input: &str, again: &Again) {
+        self.twice += 1;
+        if self.twice <= NAMES {
+            let more = match again.more {
+                0 => String::new(),
+                1 => " and in 1 more input".to_owned(),
+                n => format!(" and in {n} more inputs"),
+            };
+            self.warn(&format!(
+                "{input}: calls of it are also in {}{more} and are counted twice: leave one of the \
+                 inputs out",
+                again.of
+            ));
+        }
+    }
+
+    /// Something in a folder that is no log.
+    pub fn pass(&mut self, name: &str, what: &str) {
+        self.passed.push(format!("{name} ({what})"));
+    }
+
+    /// What was passed over so far, if anything was.
+    pub fn passed(&self) -> Option<String> {
+        (self.passed.all > 0).then(|| self.passed.list())
+    }
+
+    /// Takes in one input's account and says what was found in it.
+    pub fn input(&mut self, input: &str, account: &Account) {
+        self.inputs += 1;
+        self.total.add(account);
+        for place in &account.places {
+            let text = printable(&String::from_utf8_lossy(&place.text), false);
+            let shown = if self.verbose && !text.is_empty() {
+                format!(", found `{text}`")
+            } else {
+                String::new()
+            };
+            self.warn(&format!(
+                "{input}:{}:{}: damaged: expected {}{shown}",
+                place.line + 1,
+                place.column,
+                place.what
+            ));
+        }
+        if account.damaged > account.places.len() as u64 {
+            let more = account.damaged - account.places.len() as u64;
+            self.warn(&format!("{input}: {}", counted(more, "more damaged line")));
+        }
+        if let Some(broken) = &account.broken {
+            self.damaged |= broken.is_lost;
+            self.warn(&format!("{input}: {}", broken.what));
+        } else if account.is_unfinished {
+            self.unfinished += 1;
+            if self.unfinished <= NAMES {
+                self.note(&format!(
+                    "{input}: the last line is not finished, as in a log that is still written or of \
+                     a job that was killed: what it would say is not counted"
+                ));
+            }
+        }
+        if account.overwritten >= 2 {
+            self.warn(&format!(
+                "{input}: several processes wrote over each other's bytes on {}: they shared \
+                 one NCCL_DEBUG_FILE. Missing lines here are not missing calls; rerun with \
+                 NCCL_DEBUG_FILE=nccl.%h.%p.log",
+                counted(account.overwritten, "line")
+            ));
+        }
+        if let Some(again) = &account.again {
+            self.again(input, again);
+        }
+        if account.ray_lines > 0 {
+            self.warn(&format!(
+                "{input}: Ray left out {} ([repeated Nx across cluster] on {}): counts \
+                 are too low; rerun with RAY_DEDUP_LOGS=0",
+                counted(account.ray_repeats, "line"),
+                counted(account.ray_lines, "line")
+            ));
+        }
+        if account.block_writers > 0 {
+            let unended = match account.block_unended {
+                0 => String::new(),
+                n => format!(" (the ends of {n} more are not in the log)"),
+            };
+            self.note(&format!(
+                "{input}: standard output was block-buffered: {} process{} wrote in blocks of \
+                 {BLOCK} bytes; {} lines cut at block ends were put together again{unended}. Calls \
+                 may be counted to a later step (the step lines overtook them): rerun with \
+                 PYTHONUNBUFFERED=1",
+                account.block_writers,
+                if account.block_writers == 1 { "" } else { "es" },
+                account.block_lines
+            ));
+        } else if account.spliced > 0 {
+            self.warn(&format!(
+                "{input}: step lines stand inside NCCL lines ({} of them): standard output was \
+                 block-buffered, so up to 4 KiB of calls may be counted to the step after theirs; \
+                 rerun with PYTHONUNBUFFERED=1",
+                account.spliced
+            ));
+        }
+        if account.truncated > 0 {
+            self.note(&format!(
+                "{input}: NCCL itself truncated {} line{}: it prints at most 1,023 bytes of a line \
+                 before 2.29.2, RCCL about 2,100; no call is affected",
+                account.truncated,
+                if account.truncated == 1 { "" } else { "s" }
+            ));
+        }
+        if account.dropped > 0 {
+            self.warn(&format!(
+                "{input}: {} bytes of lines over 16 MiB were not read",
+                account.dropped
+            ));
+        }
+        if account.calls == u64::MAX {
+            self.warn(&format!(
+                "{input}: the column calls adds up to more than 2^64 - 1: numbers of calls are too \
+                 low"
+            ));
+        }
+        for (code, calls) in &account.unknown_datatypes {
+            self.warn(&format!(
+                "{input}: datatype {code} is unknown: the bytes of {} are in no sum of bytes",
+                counted(*calls, "call")
+            ));
+        }
+    }
+
+    /// Takes in the account of several inputs, of which nothing is to be said
+    /// ([`Account::is_plain`]).
+    pub fn plain(&mut self, inputs: u64, account: &Account) {
+        debug_assert!(account.is_plain());
+        self.inputs += inputs;
+        self.total.add(account);
+    }
+
+    /// A soft error: the run goes on, the exit code remembers.
+    pub fn error(&mut self, text: &str) {
+        self.damaged = true;
+        self.say("error", text);
+    }
+
+    /// A warning.
+    pub fn warn(&self, text: &str) {
+        self.say("warning", text);
+    }
+
+    /// A note; not under `--quiet`.
+    pub fn note(&self, text: &str) {
+        if !self.quiet {
+            self.say("note", text);
+        }
+    }
+
+    /// Calls were placed in steps: how is said at the end.
+    pub fn placed(&mut self, methods: Methods) {
+        self.methods.add(methods);
+    }
+
+    /// Says what was not read, and the account of all lines, if asked for or if anything was
+    /// damaged.
+    pub fn finish(&self) {
+        if let Some(words) = self.methods.said() {
+            self.note(&words);
+        }
+        if let Some(passed) = self.passed() {
+            self.note(&format!("files that are no logs are passed over: {passed}"));
+        }
+        if self.unfinished > NAMES {
+            let more = self.unfinished - NAMES;
+            self.note(&format!(
+                "{more} more inputs have a last line that is not finished"
+            ));
+        }
+        if self.twice > NAMES {
+            let more = self.twice - NAMES;
+            self.warn(&format!(
+                "{more} more inputs have calls that are counted twice"
+            ));
+        }
+        if self.again.all > 0 {
+            let again = self.again.list();
+            self.note(&format!("read once, being the same file: {again}"));
+        }
+        let t = &self.total;
+        if self.verbose || t.damaged > 0 {
+            let sound = t.call_lines + t.other + t.truncated + t.foreign;
+            debug_assert_eq!(sound + t.repaired + t.damaged, t.lines);
+            let truncated = match t.truncated {
+                0 => String::new(),
+                n => format!(" + {n} truncated by NCCL"),
+            };
+            let line = format!(
+                "{} lines = {} calls + {} other NCCL{truncated} + {} foreign + {} repaired + {} \
+                 damaged{}",
+                t.lines,
+                t.call_lines,
+                t.other,
+                t.foreign,
+                t.repaired,
+                t.damaged,
+                self.beyond()
+            );
+            self.line(&line);
+        }
+    }
+
+    /// Lines and calls are the same number but for glued, torn and table lines.
+    fn beyond(&self) -> String {
+        let t = &self.total;
+        if t.calls == t.call_lines {
+            String::new()
+        } else {
+            format!("; {} calls in all", t.calls)
+        }
+    }
+
+    /// What all inputs hold together.
+    pub fn total(&self) -> &Account {
+        &self.total
+    }
+
+    /// True where an input was damaged or unreadable, or a number is known to be incomplete.
+    pub fn is_damaged(&self) -> bool {
+        self.damaged
+            || self.total.damaged > 0
+            || self.total.dropped > 0
+            || self.total.calls == u64::MAX
+            || !self.total.unknown_datatypes.is_empty()
+    }
+
+    fn say(&self, severity: &str, text: &str) {
+        self.line(&format!("{severity}: {text}"));
+    }
+
+    fn line(&self, text: &str) {
+        if self.silent {
+            return;
+        }
+        self.bar.aside(|| {
+            let mut stderr = std::io::stderr().lock();
+            let text = if stderr.is_terminal() {
+                printable(text, true)
+            } else {
+                text.to_owned()
+            };
+            // A closed stderr is no reason to stop.
+            let _ = writeln!(stderr, "{}: {text}", self.name);
+        });
+    }
+}
+
+/// A number of things: `1 line`, `2 lines`; `thing` takes an s.
+pub fn counted(n: u64, thing: &str) -> String {
+    let s = if n == 1 { "" } else { "s" };
+    format!("{n} {thing}{s}")
+}
+
+/// How many names or ranges of numbers a sentence gives.
+const SHOWN: usize = 12;
+
+/// Rising numbers as ranges: `0..7, 9`. Of many the first and the last are given.
+pub fn ranges(numbers: impl IntoIterator<Item = u64>) -> String {
+    let mut ranges: Vec<(u64, u64)> = Vec::new();
+    for number in numbers {
+        match ranges.last_mut() {
+            Some((_, last)) if last.checked_add(1) == Some(number) => *last = number,
+            _ => ranges.push((number, number)),
+        }
+    }
+    let text = |&(a, b): &(u64, u64)| {
+        if a == b {
+            a.to_string()
+        } else {
+            format!("{a}..{b}")
+        }
+    };
+    let mut parts: Vec<String> = ranges.iter().take(SHOWN).map(text).collect();
+    if let (true, Some(last)) = (ranges.len() > SHOWN, ranges.last()) {
+        parts.push(format!("... {}", text(last)));
+    }
+    parts.join(", ")
+}
+
+/// Names of a log, escaped: `a, b and 3 more`.
+pub fn names<'n>(names: impl IntoIterator<Item = &'n [u8]>) -> String {
+    let mut names = names.into_iter();
+    let text = |name: &[u8]| printable(&String::from_utf8_lossy(name), false);
+    let shown: Vec<String> = names.by_ref().take(SHOWN).map(text).collect();
+    match names.count() {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_thing_has_no_s() {
+        assert_eq!(counted(1, "line"), "1 line");
+        assert_eq!(counted(0, "line"), "0 lines");
+    }
+
+    #[test]
+    fn of_many_numbers_or_names_some_are_shown() {
+        assert_eq!(
+            ranges([0, 1, 2, 5, u64::MAX - 1, u64::MAX]),
+            format!("0..2, 5, {}..{}", u64::MAX - 1, u64::MAX)
+        );
+        assert_eq!(
+            ranges((0..40).step_by(2)),
+            "0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, ... 38"
+        );
+        assert_eq!(names([&b"a"[..], b"b\x1b"]), "a, b\\u{1b}");
+        assert_eq!(
+            names([&b"x"[..]; 15]),
+            format!("{} and 3 more", ["x"; 12].join(", "))
+        );
+    }
+}

@@ -1,0 +1,568 @@
+//! What a job is expected to be, as a list for CI: `net=ib,gdr=on,versions=1,step_time_p95<6.5`.
+//!
+//! Each is met, violated, or cannot be answered from this log: what no line says is not guessed.
+
+use crate::error::{Error, Result};
+use std::collections::BTreeSet;
+use std::str::FromStr;
+
+pub use super::facts::Facts;
+
+/// A list of expectations.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Expectations(Vec<Expectation>);
+
+#[derive(Debug, Clone, PartialEq)]
+struct Expectation {
+    text: String,
+    name: &'static str,
+    op: Op,
+    value: String,
+    number: Option<f64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Op {
+    Is,
+    IsNot,
+    Below,
+    AtMost,
+    Above,
+    AtLeast,
+}
+
+/// Two letters first: `<=` is not `<`.
+const OPS: [(&str, Op); 7] = [
+    ("<=", Op::AtMost),
+    (">=", Op::AtLeast),
+    ("!=", Op::IsNot),
+    ("==", Op::Is),
+    ("=", Op::Is),
+    ("<", Op::Below),
+    (">", Op::Above),
+];
+
+/// What is a word, with its values; of `net` [`NETS`] and names.
+const WORDS: [(&str, &[&str]); 4] = [
+    ("net", &NETS),
+    ("gdr", &["on", "off", "mixed"]),
+    ("nvls", &["used", "created", "available", "off"]),
+    ("pxn", &["used", "off"]),
+];
+
+/// Networks: NCCL's own, the providers of aws-ofi-nccl, and plugins as they call themselves. Of those
+/// in [`VERSIONED`] the name may go on.
+const NETS: [&str; 15] = [
+    "ib",
+    "infiniband",
+    "roce",
+    "socket",
+    "efa",
+    "cxi",
+    "tcp",
+    "verbs",
+    "ibext",
+    "ucx",
+    "aws libfabric",
+    "fastsocket",
+    "gpudirecttcpx",
+    "fastrak",
+    "gib",
+];
+
+/// What begins the names of plugins: `ibext_v10`, `ucx-rma`, `gpudirecttcpx_v7`.
+const VERSIONED: [&str; 3] = ["ibext", "ucx", "gpudirecttcpx"];
+
+/// What names any other plugin, by what it prints: `plugin:mynet`.
+const PLUGIN: &str = "plugin:";
+
+/// Whether a network may be called so.
+fn is_net(value: &str) -> bool {
+    let name = value
+        .strip_prefix(PLUGIN)
+        .is_some_and(|name| !name.is_empty());
+    name || NETS.contains(&value) || VERSIONED.iter().any(|start| value.starts_with(start))
+}
+
+/// What is a number.
+const NUMBERS: [&str; 15] = [
+    "versions",
+    "nodes",
+    "ranks",
+    "mismatch",
+    "warn",
+    "step_time_mean",
+    "step_time_min",
+    "step_time_p50",
+    "step_time_p95",
+    "step_time_max",
+    "tflops_mean",
+    "tflops_min",
+    "tflops_p50",
+    "tflops_p95",
+    "tflops_max",
+];
+
+impl FromStr for Expectations {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let parts = text
+            .split(',')
+            .map(str::trim)
+            .filter(|part| !part.is_empty());
+        let all: Vec<Expectation> = parts.map(expectation).collect::<Result<_>>()?;
+        if all.is_empty() {
+            return Err(Error::Usage("nothing is expected".to_owned()));
+        }
+        Ok(Expectations(all))
+    }
+}
+
+impl Expectations {
+    /// All of several lists; `None` where there is no list.
+    pub fn joined(lists: &[Expectations]) -> Option<Expectations> {
+        let all: Vec<Expectation> = lists.iter().flat_map(|list| list.0.clone()).collect();
+        (!all.is_empty()).then_some(Expectations(all))
+    }
+}
+
+fn expectation(text: &str) -> Result<Expectation> {
+    let wrong = |why: String| Err(Error::Usage(format!("expectation \"{text}\": {why}")));
+    let Some(at) = text.find(['<', '>', '=', '!']) else {
+        return wrong("expected NAME=VALUE, or != < <= > >= in place of =".to_owned());
+    };
+    let (name, rest) = (text[..at].trim(), &text[at..]);
+    let Some((op, value)) = OPS
+        .iter()
+        .find_map(|(word, op)| Some((*op, rest.strip_prefix(word)?.trim())))
+    else {
+        return wrong("expected =, !=, <, <=, > or >=".to_owned());
+    };
+    let done = |name, value: String, number| {
+        Ok(Expectation {
+            text: text.to_owned(),
+            name,
+            op,
+            value,
+            number,
+        })
+    };
+    if let Some(&(name, values)) = WORDS.iter().find(|word| word.0 == name) {
+        let value = value.to_ascii_lowercase();
+        return match op {
+            Op::Is | Op::IsNot if value.is_empty() => wrong("the value is missing".to_owned()),
+            Op::Is | Op::IsNot if values.contains(&value.as_str()) => done(name, value, None),
+            Op::Is | Op::IsNot if name == "net" && is_net(&value) => done(name, value, None),
+            Op::Is | Op::IsNot => {
+                let or = match name {
+                    "net" => ", or plugin:NAME as another plugin calls itself",
+                    _ => "",
+                };
+                wrong(format!("{name} is one of {}{or}", values.join(", ")))
+            }
+            _ => wrong(format!("{name} is a word: = or !=")),
+        };
+    }
+    if let Some(&name) = NUMBERS.iter().find(|known| **known == name) {
+        return match value.parse::<f64>() {
+            Ok(number) if number.is_finite() => done(name, value.to_owned(), Some(number)),
+            _ => wrong(format!("{name} is a number")),
+        };
+    }
+    let words = WORDS.iter().map(|word| word.0);
+    let known: Vec<&str> = words.chain(NUMBERS).collect();
+    wrong(format!("unknown name; one of {}", known.join(", ")))
+}
+
+/// What became of an expectation. The worst comes last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    /// The log says so.
+    Met,
+    /// The log does not say.
+    Unanswerable,
+    /// The log says otherwise.
+    Violated,
+}
+
+impl Verdict {
+    /// As printed.
+    pub fn name(self) -> &'static str {
+        match self {
+            Verdict::Met => "met",
+            Verdict::Unanswerable => "unanswerable",
+            Verdict::Violated => "violated",
+        }
+    }
+
+    /// The worst of all.
+    pub fn worst(answers: &[Answer]) -> Verdict {
+        let worst = answers.iter().map(|answer| answer.verdict).max();
+        worst.unwrap_or(Verdict::Met)
+    }
+
+    /// The program's exit code: 0 met, 1 violated, 3 not answerable from this log.
+    pub fn code(self) -> u8 {
+        match self {
+            Verdict::Met => 0,
+            Verdict::Violated => 1,
+            Verdict::Unanswerable => 3,
+        }
+    }
+}
+
+/// An expectation with its answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// As given.
+    pub expectation: String,
+    /// What the log says.
+    pub found: Option<String>,
+    /// What became of it.
+    pub verdict: Verdict,
+    /// Why.
+    pub why: String,
+}
+
+/// An answer for each expectation, in order.
+pub fn answers(expect: &Expectations, facts: &Facts) -> Vec<Answer> {
+    expect.0.iter().map(|of| answer(of, facts)).collect()
+}
+
+/// What a word comes to: what is found, and whether it is the value; `None` where that cannot be
+/// said.
+type Judged = (Option<String>, Option<bool>, &'static str);
+
+fn answer(of: &Expectation, facts: &Facts) -> Answer {
+    let (found, is, why) = match (of.name, of.number) {
+        ("net", _) => network(&of.value, facts),
+        ("gdr", _) => gdr(&of.value, facts),
+        ("nvls", _) => nvls(&of.value, facts),
+        ("pxn", _) => pxn(&of.value, facts),
+        (name, Some(number)) => numeric(name, of.op, number, facts),
+        (_, None) => (None, None, "it is no number"),
+    };
+    // Of numbers the comparison is already made.
+    let is = match (of.op, of.number) {
+        (Op::IsNot, None) => is.map(|is| !is),
+        _ => is,
+    };
+    let verdict = match is {
+        Some(true) => Verdict::Met,
+        Some(false) => Verdict::Violated,
+        None => Verdict::Unanswerable,
+    };
+    Answer {
+        expectation: of.text.clone(),
+        why: match (verdict, &found) {
+            (Verdict::Unanswerable, _) | (_, None) => match &facts.unjudged {
+                // What was set already is no advice.
+                Some(why) if of.name == "mismatch" => why.clone(),
+                _ => why.to_owned(),
+            },
+            (_, Some(found)) => format!("the log says {found}"),
+        },
+        found,
+        verdict,
+    }
+}
+
+fn joined(words: &BTreeSet<String>) -> String {
+    words.iter().cloned().collect::<Vec<_>>().join(", ")
+}
+
+/// `ib` is NCCL's network over verbs, its own or a plugin's, be the cards InfiniBand or RoCE;
+/// `infiniband` and `roce` ask for the cards too.
+fn network(value: &str, facts: &Facts) -> Judged {
+    let Some(networks) = &facts.networks else {
+        return (
+            None,
+            None,
+            "no line names the network: NCCL_DEBUG_SUBSYS=INIT,NET",
+        );
+    };
+    let all = |is: &dyn Fn(&str) -> bool| networks.iter().all(|net| is(&net.to_ascii_lowercase()));
+    let ib = all(&|net| net == "ib" || net.starts_with("ibext"));
+    let link = |link: &str| match &facts.links {
+        _ if !ib => Some(false),
+        None => None,
+        Some(links) => Some(links.iter().all(|l| l == link)),
+    };
+    let found = match &facts.links {
+        Some(links) if ib => {
+            let links = joined(links).replace("IB", "InfiniBand");
+            format!("{} over {links}", joined(networks))
+        }
+        _ => joined(networks),
+    };
+    let is = match value {
+        "ib" => Some(ib),
+        "infiniband" => link("IB"),
+        "roce" => link("RoCE"),
+        "ibext" | "ucx" | "gpudirecttcpx" => Some(all(&|net| net.starts_with(value))),
+        other => {
+            let name = other.strip_prefix(PLUGIN).unwrap_or(other);
+            Some(all(&|net| net == name))
+        }
+    };
+    (
+        Some(found),
+        is,
+        "no line lists the cards: NCCL_DEBUG_SUBSYS=INIT,NET",
+    )
+}
+
+fn gdr(value: &str, facts: &Facts) -> Judged {
+    let why = "no line tells of a connection: NCCL_DEBUG_SUBSYS=INIT,NET,P2P";
+    let Some(found) = &facts.gdr else {
+        return (None, None, why);
+    };
+    let word = match found.as_str() {
+        "on" => "on",
+        "off" => "off",
+        part if part.starts_with("on for ") => "mixed",
+        _ => {
+            return (
+                Some(found.clone()),
+                None,
+                "the job has no network connections",
+            );
+        }
+    };
+    (Some(found.clone()), Some(word == value), why)
+}
+
+fn nvls(value: &str, facts: &Facts) -> Judged {
+    let why = "no line tells of it: NCCL_DEBUG_SUBSYS=INIT,NVLS,TUNING";
+    let Some(found) = &facts.nvls else {
+        return (None, None, why);
+    };
+    // How far it goes, at least and at most: 0 not available, 1 available, 2 created, 3 used.
+    let (least, most) = match found.as_str() {
+        "used" => (3, 3),
+        text if text.starts_with("created; whether") => (2, 3),
+        text if text.starts_with("created") => (2, 2),
+        text if text.starts_with("available on some") => (0, 0),
+        text if text.starts_with("available") => (1, 1),
+        _ => (0, 0),
+    };
+    let asked = match value {
+        "used" => 3,
+        "created" => 2,
+        "available" => 1,
+        // Nothing was made for it.
+        _ => return (Some(found.clone()), Some(most < 2), why),
+    };
+    let is = match (least >= asked, most >= asked) {
+        (true, _) => Some(true),
+        (false, true) => None,
+        (false, false) => Some(false),
+    };
+    let why = "only TUNING lines say what served a call: NCCL_DEBUG_SUBSYS=INIT,NVLS,TUNING";
+    (Some(found.clone()), is, why)
+}
+
+fn pxn(value: &str, facts: &Facts) -> Judged {
+    let Some(found) = &facts.pxn else {
+        let why = "no line tells of a connection: NCCL_DEBUG_SUBSYS=INIT,NET,P2P";
+        return (None, None, why);
+    };
+    let is = match found.as_str() {
+        "used" => Some(value == "used"),
+        "not used" => Some(value != "used"),
+        _ => None,
+    };
+    (
+        Some(found.clone()),
+        is,
+        "the job has no network connections",
+    )
+}
+
+fn numeric(name: &str, op: Op, number: f64, facts: &Facts) -> Judged {
+    let count = |n: Option<u64>| n.map(|n| n as f64);
+    let (found, why) = match name {
+        "versions" => (count(facts.versions), "no line names NCCL's version"),
+        "nodes" => (count(facts.nodes), "no line names a host"),
+        "ranks" => (
+            count(facts.ranks),
+            "no INIT line names a communicator: NCCL_DEBUG_SUBSYS=INIT",
+        ),
+        "mismatch" => (
+            count(facts.mismatch),
+            "the calls of the ranks cannot be held against each other: \
+             NCCL_DEBUG_SUBSYS=INIT,COLL on all ranks",
+        ),
+        "warn" => (count(facts.warn), "no line of NCCL's"),
+        other => {
+            let (spread, stat, why) = match other.strip_prefix("step_time_") {
+                Some(stat) => (
+                    facts.step_time,
+                    stat,
+                    "no step line says how long a step took",
+                ),
+                None => {
+                    let stat = other.strip_prefix("tflops_").unwrap_or_default();
+                    (
+                        facts.tflops,
+                        stat,
+                        "no step line says how many TFLOP/s a GPU made",
+                    )
+                }
+            };
+            let value = spread.map(|spread| match stat {
+                "mean" => spread.mean,
+                "min" => spread.min,
+                "p50" => spread.p50,
+                "p95" => spread.p95,
+                _ => spread.max,
+            });
+            (value, why)
+        }
+    };
+    let Some(found) = found else {
+        return (None, None, why);
+    };
+    let is = match op {
+        Op::Is => found == number,
+        Op::IsNot => found != number,
+        Op::Below => found < number,
+        Op::AtMost => found <= number,
+        Op::Above => found > number,
+        Op::AtLeast => found >= number,
+    };
+    // More versions than were seen there may be, fewer not.
+    if name == "versions" && facts.versions_unsaid > 0 {
+        let sure = match op {
+            Op::Is | Op::AtMost => (found > number).then_some(false),
+            Op::Below => (found >= number).then_some(false),
+            Op::IsNot => (found > number).then_some(true),
+            Op::Above | Op::AtLeast => is.then_some(true),
+        };
+        let why =
+            "not every host says its version: NCCL_DEBUG=INFO on all ranks, NCCL 2.22 or later";
+        return (Some(found.to_string()), sure, why);
+    }
+    (Some(found.to_string()), Some(is), why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::count::spread::Spread;
+
+    #[test]
+    fn why_mismatches_are_not_known_is_what_the_log_shows() {
+        let why = |facts: &Facts| {
+            answers(&"mismatch=0".parse().unwrap(), facts)[0]
+                .why
+                .clone()
+        };
+        assert!(why(&Facts::default()).contains("NCCL_DEBUG_SUBSYS=INIT,COLL"));
+        let unjudged = Some("of 1 communicator: Ray left lines out".to_owned());
+        let facts = Facts {
+            unjudged: unjudged.clone(),
+            ..Facts::default()
+        };
+        assert_eq!(Some(why(&facts)), unjudged);
+    }
+
+    fn facts() -> Facts {
+        let words = |list: &[&str]| Some(list.iter().map(|w| (*w).to_owned()).collect());
+        Facts {
+            networks: words(&["IBext_v10"]),
+            links: words(&["RoCE"]),
+            gdr: Some("on for 3 of 4 network connections".to_owned()),
+            nvls: Some("created; whether used is unknown".to_owned()),
+            pxn: Some("not used".to_owned()),
+            versions: Some(1),
+            nodes: Some(16),
+            mismatch: Some(0),
+            step_time: Spread::of([&[5.0][..], &[6.0; 17], &[6.5, 7.25]].concat()),
+            ..Facts::default()
+        }
+    }
+
+    /// The verdicts' first letters.
+    fn verdicts(expect: &str, facts: &Facts) -> String {
+        let all = answers(&expect.parse().unwrap(), facts);
+        all.iter()
+            .filter_map(|a| a.verdict.name().chars().next())
+            .collect()
+    }
+
+    #[test]
+    fn each_is_met_violated_or_not_answerable() {
+        let f = facts();
+        let cases = [
+            (
+                "net=ib, net=IB,net=roce,net=infiniband,net=socket,net!=socket",
+                "mmmvvm",
+            ),
+            ("gdr=on,gdr=mixed,gdr!=off,gdr=off", "vmmv"),
+            ("nvls=used,nvls=created,nvls=available,nvls=off", "ummv"),
+            ("pxn=used,pxn=off", "vm"),
+            (
+                "versions=1,versions<2,versions!=1,nodes=16,nodes>=17",
+                "mmvmv",
+            ),
+            ("ranks=128,mismatch=0,warn=0", "umu"),
+            (
+                "step_time_p95<6.5,step_time_p95<=6.5,step_time_max>7,tflops_mean>400",
+                "vmmu",
+            ),
+        ];
+        for (expect, want) in cases {
+            assert_eq!(verdicts(expect, &f), want, "{expect}");
+        }
+        let all = answers(&"step_time_max<7,ranks=8".parse().unwrap(), &f);
+        assert_eq!(all[0].found.as_deref(), Some("7.25"));
+        assert_eq!(
+            (Verdict::worst(&all), Verdict::worst(&all).code()),
+            (Verdict::Violated, 1)
+        );
+        assert_eq!(Verdict::worst(&all[1..]).code(), 3);
+    }
+
+    #[test]
+    fn versions_that_a_host_does_not_say_may_be_more() {
+        let f = Facts {
+            versions_unsaid: 3,
+            ..facts()
+        };
+        let expect = "versions=1,versions<1,versions>=1,versions!=2,versions<=2";
+        assert_eq!(verdicts(expect, &f), "uvmuu");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_said() {
+        let wrong = |text: &str| text.parse::<Expectations>().unwrap_err().to_string();
+        assert!(wrong("colour=red").contains("unknown name; one of net, gdr, nvls, pxn, versions"));
+        assert!(wrong("gdr=maybe").contains("gdr is one of on, off, mixed"));
+        assert!(wrong("net=foobar").contains("net is one of ib, infiniband, roce, socket, efa"));
+        for net in ["efa", "IBext_v10", "ucx-rma", "plugin:foobar"] {
+            assert!(
+                format!("net={net}").parse::<Expectations>().is_ok(),
+                "{net}"
+            );
+        }
+        assert!(wrong("net<ib").contains("net is a word"));
+        assert!(wrong("nodes=many").contains("nodes is a number"));
+        assert!(wrong("nodes=nan").contains("nodes is a number"));
+        assert!(wrong("nodes").contains("expected NAME=VALUE"));
+        assert!(wrong(" , ").contains("nothing is expected"));
+        assert!(wrong("nodes!16").contains("expected ="));
+        let lists: Vec<Expectations> = ["nodes=16", "net=ib,warn=0"]
+            .map(|list| list.parse().unwrap())
+            .into();
+        assert_eq!(
+            answers(&Expectations::joined(&lists).unwrap(), &facts()).len(),
+            3
+        );
+        assert_eq!(Expectations::joined(&[]), None);
+        assert!("net=ib,gdr=on,nvls=used,versions=1,nodes=16,ranks=128,mismatch=0,warn=0,step_time_p95<6.5"
+            .parse::<Expectations>()
+            .is_ok());
+    }
+}

@@ -1,0 +1,105 @@
+//! What a log says of its job, in the words that [`super::expect`] asks in.
+
+use crate::count::spread::Spread;
+use crate::stages::communicators::Found;
+use crate::stages::net::Net;
+use crate::stages::net::fact::Kind;
+use crate::stages::net::table;
+use std::collections::BTreeSet;
+
+/// What a log says, as far as it says it. The program fills it: [`Facts::add_net`],
+/// [`Facts::add_found`], the rest by hand.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Facts {
+    /// The networks, as NCCL names them; of aws-ofi-nccl the provider.
+    pub networks: Option<BTreeSet<String>>,
+    /// What links InfiniBand's and RoCE's cards have: `IB`, `RoCE`.
+    pub links: Option<BTreeSet<String>>,
+    /// Whether network connections reach the GPUs' memory, in nccl-net's words.
+    pub gdr: Option<String>,
+    /// How far the NVLink switches are used, in nccl-net's words.
+    pub nvls: Option<String>,
+    /// Whether GPUs use other GPUs' cards, in nccl-net's words.
+    pub pxn: Option<String>,
+    /// Different versions of NCCL (or RCCL).
+    pub versions: Option<u64>,
+    /// Hosts of which no line says their version.
+    pub versions_unsaid: u64,
+    /// Nodes.
+    pub nodes: Option<u64>,
+    /// Ranks.
+    pub ranks: Option<u64>,
+    /// Calls that do not fit those of other ranks.
+    pub mismatch: Option<u64>,
+    /// Why calls of communicators were not compared, where any were not.
+    pub unjudged: Option<String>,
+    /// WARN lines that count.
+    pub warn: Option<u64>,
+    /// Seconds of a step.
+    pub step_time: Option<Spread>,
+    /// TFLOP/s of a GPU.
+    pub tflops: Option<Spread>,
+}
+
+impl Facts {
+    /// Adds what the lines on networks, versions and connections say.
+    pub fn add_net(&mut self, net: &Net) {
+        let facts = table::collected(net);
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let mut networks = BTreeSet::new();
+        let mut links = BTreeSet::new();
+        let mut versions = BTreeSet::new();
+        let mut saying: BTreeSet<&[u8]> = BTreeSet::new();
+        let providers: BTreeSet<String> = facts
+            .keys()
+            .filter(|f| f.kind == Kind::Provider && f.name.is_empty())
+            .map(|f| text(&f.value))
+            .collect();
+        for (fact, said) in &facts {
+            match (fact.kind, &fact.name[..]) {
+                (Kind::Network, _) if *fact.value == *b"AWS Libfabric" && !providers.is_empty() => {
+                    networks.extend(providers.iter().cloned());
+                }
+                (Kind::Network, _) => {
+                    networks.insert(text(&fact.value));
+                }
+                (Kind::Nic, name) if name.starts_with(b"IB.") => {
+                    let value = text(&fact.value);
+                    let link = ["IB", "RoCE"].into_iter().find(|link| {
+                        let mut parts = value.split('/').skip(1);
+                        parts.any(|part| part == *link)
+                    });
+                    links.extend(link.map(str::to_owned));
+                }
+                (Kind::Version, b"nccl" | b"rccl") => {
+                    versions.insert(text(&fact.value));
+                    saying.extend(said.hosts.keys().map(|host| &host[..]));
+                }
+                _ => {}
+            }
+        }
+        let some = |set: BTreeSet<String>| (!set.is_empty()).then_some(set);
+        self.networks = some(networks);
+        self.links = some(links);
+        self.versions = some(versions).map(|versions| versions.len() as u64);
+        let hosts = net.hosts();
+        self.versions_unsaid = hosts.iter().filter(|host| !saying.contains(*host)).count() as u64;
+        let known = |word: String| (!word.starts_with("unknown")).then_some(word);
+        self.gdr = known(table::gpudirect(net, &facts));
+        self.nvls = known(table::nvls(net, &facts));
+        self.pxn = known(table::pxn(net));
+        if self.nodes.is_none() && !hosts.is_empty() {
+            self.nodes = Some(hosts.len() as u64);
+        }
+    }
+
+    /// Adds what the INIT lines say: the size of the largest communicator, and its nodes.
+    pub fn add_found(&mut self, found: &Found) {
+        let largest = found.views().filter(|view| view.nranks.is_some());
+        let largest = largest.max_by_key(|view| (view.nranks, view.nodes));
+        if let Some(view) = largest {
+            self.ranks = view.nranks.map(u64::from);
+            self.nodes = view.nodes.map(u64::from).or(self.nodes);
+        }
+    }
+}

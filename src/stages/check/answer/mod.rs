@@ -1,0 +1,9 @@
+//! What the log answers: the expectations of `--expect`, the questions it can answer, the summary,
+//! and findings as a table.
+
+pub(crate) mod coverage;
+pub mod expect;
+mod facts;
+mod line_kinds;
+pub(super) mod summary;
+pub mod table;

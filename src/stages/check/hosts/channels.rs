@@ -1,0 +1,121 @@
+//! Communicators that have fewer channels than others of their kind.
+//!
+//! NCCL prints how many channels a communicator got; all its ranks agree on the number. Of one kind
+//! are communicators with as many ranks, on as many nodes, on the same GPUs of their hosts: the
+//! first four GPUs of a host may well be better connected than the last four.
+
+use super::odd_hosts::{LINES, about, evidence};
+use crate::stages::check::finding::{About, Finding, Severity, Sure};
+use crate::stages::check::wording::{counted, listed};
+use crate::stages::communicators::Found;
+use crate::stages::net::all::First;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What communicators of one kind have in common: ranks, nodes, and the GPUs of the members.
+type Kind = (u32, Option<u32>, Vec<u64>);
+
+/// A communicator's members are on these hosts.
+type Hosts<'f> = BTreeSet<&'f [u8]>;
+
+/// Communicators of one kind on the same hosts: the most channels of one, where it says so, and
+/// which it is.
+type Most = (u32, First, Option<String>);
+
+/// The findings.
+pub(crate) fn findings(found: &Found) -> Vec<Finding> {
+    let mut kinds: BTreeMap<Kind, BTreeMap<Hosts<'_>, Most>> = BTreeMap::new();
+    for view in found.views() {
+        let (mut gpus, mut hosts, mut channels) = (Vec::new(), Hosts::new(), None);
+        for seat in view.seats() {
+            gpus.push(seat.gpu());
+            hosts.insert(seat.host);
+            if let Some((n, at)) = seat.channels() {
+                let least: (u32, First) = channels.unwrap_or((n.coll, at));
+                channels = Some(least.min((n.coll, at)));
+            }
+        }
+        let gpus: Option<Vec<u64>> = gpus.into_iter().collect();
+        let (Some(nranks), Some(mut gpus), Some((n, at))) = (view.nranks, gpus, channels) else {
+            continue;
+        };
+        gpus.sort_unstable();
+        let of = kinds.entry((nranks, view.nodes, gpus)).or_default();
+        let most = of.entry(hosts).or_insert((n, at, view.comm_id.clone()));
+        if n > most.0 {
+            *most = (n, at, view.comm_id);
+        }
+    }
+    let mut all: Vec<Finding> = Vec::new();
+    for finding in kinds.iter().filter_map(|(kind, of)| fewer(kind, of)) {
+        // The first four GPUs of a host and the last four: one cause.
+        match all.iter_mut().find(|known| known.says == finding.says) {
+            Some(known) => {
+                known.about.comm_id = None;
+                known.evidence.extend(finding.evidence);
+                known.evidence.truncate(LINES);
+            }
+            None => all.push(finding),
+        }
+    }
+    all
+}
+
+fn fewer(kind: &Kind, of: &BTreeMap<Hosts<'_>, Most>) -> Option<Finding> {
+    let mut by_count: BTreeMap<u32, usize> = BTreeMap::new();
+    for most in of.values() {
+        *by_count.entry(most.0).or_default() += 1;
+    }
+    // Of equals the one with more channels.
+    let (&usual, &n) = by_count
+        .iter()
+        .max_by_key(|(channels, n)| (**n, **channels))?;
+    let few: Vec<(&Hosts<'_>, &Most)> = of.iter().filter(|(_, most)| most.0 < usual).collect();
+    let peer = of.values().find(|most| most.0 == usual)?;
+    let worst = few.iter().map(|(_, most)| most.0).min()?;
+    let all: Hosts<'_> = few
+        .iter()
+        .flat_map(|(hosts, _)| hosts.iter().copied())
+        .collect();
+    let others = of.iter().filter(|(_, most)| most.0 >= usual);
+    let others: Hosts<'_> = others
+        .flat_map(|(hosts, _)| hosts.iter().copied())
+        .collect();
+    let odd: Hosts<'_> = all.difference(&others).copied().collect();
+    let odd = if odd.is_empty() { all } else { odd };
+    let (nranks, nodes, _) = kind;
+    let on = match nodes {
+        Some(nodes) if *nodes > 1 => format!(" on {nodes} nodes"),
+        _ => String::new(),
+    };
+    Some(Finding {
+        id: "channels_fewer",
+        severity: Severity::Warning,
+        says: format!(
+            "communicators of {nranks} ranks{on} have {} on {} where {} of that kind {} {usual}",
+            counted(worst as usize, "channel"),
+            listed(&odd),
+            n,
+            if n == 1 { "has" } else { "have" },
+        ),
+        about: About {
+            comm_id: few
+                .first()
+                .filter(|_| few.len() == 1)
+                .and_then(|(_, m)| m.2.clone()),
+            ..about(&odd)
+        },
+        sure: if 2 * n > of.len() {
+            Sure::High
+        } else {
+            Sure::Medium
+        },
+        why:
+            "NCCL gives communicators of one shape on the same GPUs of equal hosts as many channels"
+                .to_owned(),
+        advice:
+            "compare nvidia-smi topo -m, the state of the NVLinks (nvidia-smi nvlink -s) and of \
+                 the cards, and NCCL_MAX_CTAS, NCCL_MAX_NCHANNELS on the hosts named"
+                .to_owned(),
+        evidence: evidence(few.iter().take(3).map(|(_, most)| most.1).chain([peer.1])),
+    })
+}

@@ -1,0 +1,186 @@
+//! Whether the network's connections reach the GPUs' memory (GPUDirect RDMA).
+
+use super::meaning::{Hosts, is_fast_network, is_socket, lines, names, saying};
+use super::odd_hosts::{about, evidence};
+use crate::stages::check::finding::{Finding, Severity, Sure};
+use crate::stages::check::wording::{counted, listed};
+use crate::stages::net::Net;
+use crate::stages::net::all::First;
+use crate::stages::net::fact::{Fact, Kind};
+use crate::stages::net::table::Facts;
+use std::collections::BTreeMap;
+
+/// How many channels of a host's network connections reach the GPUs' memory, and how many do not.
+#[derive(Default)]
+struct Reach {
+    on: (usize, Option<First>),
+    off: (usize, Option<First>),
+    /// Those off, all of which send.
+    off_sends: usize,
+}
+
+/// By host, of connections that are no sockets.
+fn reach(net: &Net) -> BTreeMap<&[u8], Reach> {
+    let mut all: BTreeMap<&[u8], Reach> = BTreeMap::new();
+    for ((process, _, way), (channels, first)) in &net.all.links {
+        let (Some(process), Some(card)) = (net.process(*process), way.via.card()) else {
+            continue;
+        };
+        if is_socket(&card.plugin) {
+            continue;
+        }
+        let reach = all.entry(&process.host[..]).or_default();
+        let (n, at) = if card.gdr {
+            &mut reach.on
+        } else {
+            &mut reach.off
+        };
+        *n += channels.len();
+        *at = Some(at.map_or(*first, |known| known.min(*first)));
+        if !card.gdr && way.receives == Some(false) {
+            reach.off_sends += channels.len();
+        }
+    }
+    all
+}
+
+/// Whether a line tells of a card that it reaches the GPUs' memory, and which way.
+fn is_card(fact: &Fact, on: bool) -> bool {
+    let ways = [&b"by"[..], b"dmabuf", b"gdrcopy"];
+    let value: &[u8] = if on { b"on" } else { b"off" };
+    fact.kind == Kind::GpuDirect && !ways.contains(&&fact.name[..]) && *fact.value == *value
+}
+
+const GDR_ADVICE: &str = "check that nvidia-peermem is loaded or DMA-BUF is available (open kernel \
+                          modules, Linux 5.12, CUDA 11.7), that ACS is off, and NCCL_NET_GDR_LEVEL";
+
+/// The finding, if there is one.
+pub(crate) fn finding(net: &Net, facts: &Facts) -> Option<Finding> {
+    let reach = reach(net);
+    if reach.is_empty() {
+        return of_cards(net, facts);
+    }
+    let pick = |is: &dyn Fn(&Reach) -> bool, line: &dyn Fn(&Reach) -> Option<First>| -> Hosts<'_> {
+        let those = reach.iter().filter(|(_, r)| is(r));
+        those
+            .filter_map(|(host, r)| Some((*host, line(r)?)))
+            .collect()
+    };
+    let off = pick(&|r| r.on.0 == 0, &|r| r.off.1);
+    let on = pick(&|r| r.on.0 > 0, &|r| r.on.1);
+    let part = pick(&|r| r.on.0 > 0 && r.off.0 > 0, &|r| r.off.1);
+    let told = |fact: &Fact| {
+        let level = fact.kind == Kind::Setting && *fact.name == *b"NCCL_NET_GDR_LEVEL";
+        level && matches!(&fact.value[..], b"0" | b"LOC")
+    };
+    let told = saying(facts, told);
+    let told = off.keys().all(|host| told.contains_key(host));
+    let severity = if told {
+        Severity::Note
+    } else {
+        Severity::Warning
+    };
+    let finding = |id, severity, says, who: &Hosts<'_>, other: &Hosts<'_>, why: &str| {
+        Some(Finding {
+            id,
+            severity,
+            says,
+            about: about(&names(who)),
+            sure: Sure::High,
+            why: why.to_owned(),
+            advice: GDR_ADVICE.to_owned(),
+            evidence: evidence(lines(who, 3).into_iter().chain(lines(other, 2))),
+        })
+    };
+    if on.is_empty() {
+        let says = format!(
+            "GPUDirect RDMA is off: none of the network connections of {} reaches the GPUs' memory",
+            counted(off.len(), "host")
+        );
+        let disabled = saying(facts, |fact| is_card(fact, false));
+        let why = match disabled.is_empty() {
+            true => "a connection that uses it has GDRDMA in its line",
+            false => "a connection that uses it has GDRDMA in its line, and the cards say disabled",
+        };
+        return finding("gpudirect_off", severity, says, &off, &disabled, why);
+    }
+    if !off.is_empty() {
+        let says = format!(
+            "GPUDirect RDMA is off on {} and on on {}",
+            listed(names(&off)),
+            counted(on.len(), "other host")
+        );
+        let why = "a connection that uses it has GDRDMA in its line";
+        return finding("gpudirect_mixed", severity, says, &off, &on, why);
+    }
+    if part.is_empty() {
+        return None;
+    }
+    // A card far from a GPU is reached through the host, and so is what is sent where GPUs have
+    // no NVLink (NCCL_NET_GDR_LEVEL, NCCL_NET_GDR_READ): often the machine, not a fault.
+    let of = |of: &dyn Fn(&Reach) -> usize| part.keys().map(|host| of(&reach[host])).sum::<usize>();
+    let (without, sends) = (of(&|r| r.off.0), of(&|r| r.off_sends));
+    let all = without + of(&|r| r.on.0);
+    let says = format!(
+        "{without} of {all} network connections of {} do not reach the GPUs' memory{}",
+        listed(names(&part)),
+        if sends == without {
+            "; all of them send"
+        } else {
+            ""
+        }
+    );
+    let mut found = finding(
+        "gpudirect_mixed",
+        Severity::Note,
+        says,
+        &part,
+        &on,
+        "usual where a card is far from a GPU, or GPUs without NVLink send",
+    );
+    if let Some(found) = &mut found {
+        found.sure = Sure::Low;
+        found.advice = "compare the distances of cards and GPUs (nvidia-smi topo -m) with \
+                        NCCL_NET_GDR_LEVEL and NCCL_NET_GDR_READ"
+            .to_owned();
+    }
+    found
+}
+
+/// What the cards say, where no line tells of a connection.
+fn of_cards(net: &Net, facts: &Facts) -> Option<Finding> {
+    let on = saying(facts, |fact| is_card(fact, true));
+    let mut off = saying(facts, |fact| is_card(fact, false));
+    let fast = saying(facts, is_fast_network);
+    off.retain(|host, _| !on.contains_key(host) && fast.contains_key(host));
+    if off.is_empty() || net.hosts().len() < 2 {
+        return None;
+    }
+    let (id, says) = match on.len() {
+        0 => (
+            "gpudirect_off",
+            format!(
+                "no card of {} reaches the GPUs' memory",
+                listed(names(&off))
+            ),
+        ),
+        n => (
+            "gpudirect_mixed",
+            format!(
+                "no card of {} reaches the GPUs' memory, those of {} do",
+                listed(names(&off)),
+                counted(n, "other host")
+            ),
+        ),
+    };
+    Some(Finding {
+        id,
+        severity: Severity::Warning,
+        says,
+        about: about(&names(&off)),
+        sure: Sure::Medium,
+        why: "the cards say so; no line tells of a connection".to_owned(),
+        advice: GDR_ADVICE.to_owned(),
+        evidence: evidence(lines(&off, 3).into_iter().chain(lines(&on, 2))),
+    })
+}

@@ -1,0 +1,461 @@
+//! What must be alike on all hosts of a job and is not: versions, plugins, cards, settings.
+//!
+//! A host is odd where it says what at most half of the hosts say ([`crate::stages::net::table`]);
+//! of two hosts that differ both are. What is said without a header belongs to no host and is not
+//! held against anything.
+
+pub(crate) mod channels;
+mod gpudirect;
+pub(crate) mod initialisation;
+pub(super) mod meaning;
+mod nvls;
+pub(super) mod odd_hosts;
+#[cfg(test)]
+mod tests;
+pub(crate) mod transport;
+
+use super::finding::{Finding, Severity, Sure};
+use super::wording::{counted, listed, text, verb};
+use crate::stages::net::Net;
+use crate::stages::net::all::First;
+use crate::stages::net::fact::Kind;
+use crate::stages::net::table::{self, Facts, Subject};
+use meaning::{is_fast_card, is_over_sockets};
+use odd_hosts::{about, evidence, hosts, split};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The findings.
+pub(crate) fn findings(net: &Net) -> Vec<Finding> {
+    let facts = table::collected(net);
+    let subjects = table::subjects(net, &facts);
+    let mut all = Vec::new();
+    versions(&subjects, &mut all);
+    plugins(&subjects, &mut all);
+    cards(&facts, &subjects, &mut all);
+    settings(net, &facts, &subjects, &mut all);
+    all
+}
+
+/// A version that must be alike: its name in [`Kind::Version`], the finding, what it is, how bad.
+type Version = (&'static str, &'static str, &'static str, Severity);
+
+/// Since 2.23 NCCL refuses ranks of other versions in one communicator (`Mismatched NCCL version
+/// detected` in `src/init.cc`); before, and for all others, nothing says so.
+const VERSIONS: [Version; 11] = [
+    ("nccl", "version_mixed", "NCCL", Severity::Warning),
+    ("nccl_git", "version_mixed", "NCCL's source", Severity::Note),
+    ("rccl", "version_mixed", "RCCL", Severity::Warning),
+    (
+        "cuda",
+        "cuda_version_mixed",
+        "the CUDA that NCCL was built for",
+        Severity::Warning,
+    ),
+    (
+        "cuda_runtime",
+        "cuda_version_mixed",
+        "the CUDA runtime",
+        Severity::Warning,
+    ),
+    (
+        "driver",
+        "driver_version_mixed",
+        "the CUDA driver",
+        Severity::Warning,
+    ),
+    ("hip", "driver_version_mixed", "HIP", Severity::Warning),
+    ("rocm", "driver_version_mixed", "ROCm", Severity::Warning),
+    (
+        "kernel",
+        "driver_version_mixed",
+        "the operating system's kernel",
+        Severity::Note,
+    ),
+    (
+        "aws-ofi-nccl",
+        "plugin_mixed",
+        "aws-ofi-nccl",
+        Severity::Warning,
+    ),
+    ("libfabric", "plugin_mixed", "Libfabric", Severity::Warning),
+];
+
+fn versions(subjects: &[Subject<'_>], all: &mut Vec<Finding>) {
+    let mut odd_builds: Option<BTreeSet<&[u8]>> = None;
+    for (name, id, what, severity) in VERSIONS {
+        let is = |s: &&Subject<'_>| s.kind == Kind::Version && s.name == name.as_bytes();
+        let Some(split) = subjects.iter().find(is).and_then(split) else {
+            continue;
+        };
+        let odd = split.odd();
+        // Another build of NCCL is for another CUDA and from another commit: one cause.
+        match name {
+            "nccl" => odd_builds = Some(odd.clone()),
+            "cuda" | "nccl_git" if odd_builds.as_ref() == Some(&odd) => continue,
+            _ => {}
+        }
+        all.push(Finding {
+            id,
+            severity,
+            says: format!("the version of {what} differs: {}", split.words()),
+            about: about(&odd),
+            sure: Sure::High,
+            why: "the processes of these hosts print it themselves".to_owned(),
+            advice: "use one image, or one set of libraries, on all hosts".to_owned(),
+            evidence: split.lines(),
+        });
+    }
+}
+
+fn plugins(subjects: &[Subject<'_>], all: &mut Vec<Finding>) {
+    for subject in subjects.iter().filter(|s| s.kind == Kind::Plugin) {
+        let Some(split) = split(subject) else {
+            continue;
+        };
+        // Which network or tuner a process has decides what it does; a profiler only looks on.
+        let decides = matches!(
+            subject.name,
+            b"net" | b"external" | b"p2p" | b"tuner" | b"collnet"
+        );
+        all.push(Finding {
+            id: "plugin_mixed",
+            severity: match decides {
+                true => Severity::Warning,
+                false => Severity::Note,
+            },
+            says: format!(
+                "the {} plugin differs: {}",
+                text(subject.name),
+                split.words()
+            ),
+            about: about(&split.odd()),
+            sure: Sure::High,
+            why: "the processes of these hosts say what became of it".to_owned(),
+            advice: "look for the library, and what it needs, on the hosts named; compare \
+                     LD_LIBRARY_PATH and NCCL_NET_PLUGIN, NCCL_TUNER_PLUGIN"
+                .to_owned(),
+            evidence: split.lines(),
+        });
+    }
+}
+
+/// A host's cards.
+#[derive(Default)]
+struct Cards<'a> {
+    ports: BTreeSet<&'a [u8]>,
+    processes: BTreeSet<u32>,
+    first: Option<First>,
+}
+
+/// Hosts with fewer cards than most hosts with as many processes: where each rank is given its
+/// own cards, fewer ranks see fewer.
+fn cards(facts: &Facts, subjects: &[Subject<'_>], all: &mut Vec<Finding>) {
+    let mut of: BTreeMap<&[u8], Cards<'_>> = BTreeMap::new();
+    let listed_cards = facts
+        .iter()
+        .filter(|(fact, _)| fact.kind == Kind::Nic && is_fast_card(fact));
+    for (fact, said) in listed_cards {
+        for (host, (processes, first)) in &said.hosts {
+            let cards = of.entry(host).or_default();
+            cards.ports.insert(&fact.value);
+            cards.processes.extend(processes);
+            cards.first = Some(cards.first.map_or(*first, |known| known.min(*first)));
+        }
+    }
+    let mut alike: BTreeMap<usize, BTreeMap<usize, Vec<&[u8]>>> = BTreeMap::new();
+    for (host, cards) in &of {
+        let by_count = alike.entry(cards.processes.len()).or_default();
+        by_count.entry(cards.ports.len()).or_default().push(host);
+    }
+    for by_count in alike.values() {
+        // Of equals the one with more cards.
+        let Some((&usual, peers)) = by_count.iter().max_by_key(|(n, hosts)| (hosts.len(), **n))
+        else {
+            continue;
+        };
+        let few: Vec<&[u8]> = by_count
+            .range(..usual)
+            .flat_map(|(_, h)| h.clone())
+            .collect();
+        let Some(&least) = few.first() else { continue };
+        let (odd, peer) = (&of[least], &of[peers[0]]);
+        let missing: Vec<&[u8]> = peer.ports.difference(&odd.ports).copied().collect();
+        let hosts: BTreeSet<&[u8]> = few.iter().copied().collect();
+        let more = if few.len() > 1 { " or fewer" } else { "" };
+        all.push(Finding {
+            id: "nic_differs",
+            severity: Severity::Warning,
+            says: format!(
+                "{} {} {}{more} where {} {usual}; {} has no {}",
+                listed(&few),
+                if few.len() == 1 { "has" } else { "have" },
+                counted(
+                    few.iter().map(|h| of[h].ports.len()).max().unwrap_or(0),
+                    "network card"
+                ),
+                match peers.len() {
+                    1 => format!("{} has", text(peers[0])),
+                    n => format!("{} have", counted(n, "host")),
+                },
+                text(least),
+                listed(&missing),
+            ),
+            about: about(&hosts),
+            sure: Sure::High,
+            why: "NCCL lists the ports it found active on each host".to_owned(),
+            advice:
+                "look at the state of the missing ports (ibstat, rdma link) and at NCCL_IB_HCA \
+                     on the hosts named"
+                    .to_owned(),
+            evidence: evidence(
+                few.iter()
+                    .take(3)
+                    .filter_map(|host| of[host].first)
+                    .chain(peer.first),
+            ),
+        });
+    }
+    let is = |s: &&Subject<'_>| s.kind == Kind::Provider && s.name == b"nics";
+    if let Some(split) = subjects.iter().find(is).and_then(split) {
+        all.push(Finding {
+            id: "nic_differs",
+            severity: Severity::Warning,
+            says: format!(
+                "the number of cards of the provider differs: {}",
+                split.words()
+            ),
+            about: about(&split.odd()),
+            sure: Sure::High,
+            why: "aws-ofi-nccl says how many it found".to_owned(),
+            advice: "compare the cards given to the hosts or containers (fi_info -p efa)"
+                .to_owned(),
+            evidence: split.lines(),
+        });
+    }
+}
+
+/// Variables that are a host's or a rank's own, or only say what is printed where.
+const OWN: [&str; 15] = [
+    "NCCL_SOCKET_IFNAME",
+    "NCCL_OOB_NET_IFNAME",
+    "NCCL_IB_ADDR_RANGE",
+    "NCCL_COMM_ID",
+    "NCCL_HOSTID",
+    "NCCL_CONF_FILE",
+    "NCCL_TOPO_FILE",
+    "NCCL_TOPO_DUMP_FILE",
+    "NCCL_TOPO_DUMP_FILE_RANK",
+    "NCCL_GRAPH_DUMP_FILE",
+    "NCCL_GRAPH_DUMP_FILE_RANK",
+    "NCCL_GRAPH_FILE",
+    "NCCL_RAS_ADDR",
+    "NCCL_PROXY_CPUSET",
+    "NCCL_MNNVL_CLIQUE_ID",
+];
+
+/// True for a variable that may differ by host.
+fn is_own(name: &[u8]) -> bool {
+    name.starts_with(b"NCCL_DEBUG")
+        || name.starts_with(b"NCCL_PROFILE")
+        || OWN.iter().any(|own| own.as_bytes() == name)
+}
+
+/// The sizes of the communicators that each host has ranks of. What a process reads for one it
+/// reads for all of a size; a host that has none of that size had no occasion to.
+struct Occasions<'n>(BTreeMap<&'n [u8], BTreeSet<u32>>);
+
+impl<'n> Occasions<'n> {
+    fn new(net: &'n Net) -> Occasions<'n> {
+        let mut sizes: BTreeMap<&[u8], BTreeSet<u32>> = BTreeMap::new();
+        for (process, comm) in &net.all.comms {
+            if let Some(process) = net.process(*process) {
+                sizes.entry(&process.host).or_default().insert(comm.nranks);
+            }
+        }
+        Occasions(sizes)
+    }
+
+    /// True where nothing is known of communicators: then hosts cannot be told apart by them.
+    fn is_unknown(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Of `hosts`, those that have a communicator of a size that one of `saying` has.
+    fn like<'h>(
+        &self,
+        saying: &BTreeSet<&[u8]>,
+        hosts: impl Iterator<Item = &'h [u8]>,
+    ) -> BTreeSet<&'h [u8]> {
+        let own = |host: &[u8]| self.0.get(host).into_iter().flatten().copied();
+        let sizes: BTreeSet<u32> = saying.iter().flat_map(|host| own(host)).collect();
+        let is = |host: &&[u8]| self.is_unknown() || own(host).any(|size| sizes.contains(&size));
+        hosts.filter(is).collect()
+    }
+}
+
+/// Hosts that print a setting, hosts that had occasion to and do not, and whether each process
+/// reads it when it starts.
+type Partly<'a> = (BTreeSet<&'a [u8]>, BTreeSet<&'a [u8]>, bool);
+
+fn settings(net: &Net, facts: &Facts, subjects: &[Subject<'_>], all: &mut Vec<Finding>) {
+    // Who prints settings at all, and where first.
+    let mut speak: BTreeMap<&[u8], (BTreeSet<u32>, First)> = BTreeMap::new();
+    for (_, said) in facts.iter().filter(|(fact, _)| fact.kind == Kind::Setting) {
+        for (host, (processes, at)) in &said.hosts {
+            let known = speak.entry(host).or_insert((BTreeSet::new(), *at));
+            known.0.extend(processes);
+            known.1 = known.1.min(*at);
+        }
+    }
+    let compared = subjects
+        .iter()
+        .filter(|s| s.kind == Kind::Setting && !is_own(s.name));
+    let slow = facts.iter().filter(|(fact, _)| is_over_sockets(fact));
+    let slow: BTreeSet<&[u8]> = slow.flat_map(|(_, said)| hosts(said)).collect();
+    let occasions = Occasions::new(net);
+    // Variables by the hosts that print them, where not all do.
+    let mut partly: BTreeMap<Partly<'_>, Vec<&Subject<'_>>> = BTreeMap::new();
+    for subject in compared {
+        let saying: BTreeSet<&[u8]> = subject.values.iter().flat_map(|(_, s)| hosts(s)).collect();
+        if subject.values.len() > 1 {
+            differs(subject, all);
+            continue;
+        }
+        let by_all = saying.iter().all(|host| {
+            let by = subject
+                .values
+                .iter()
+                .filter_map(|(_, said)| said.hosts.get(*host));
+            let by: BTreeSet<u32> = by.flat_map(|(by, _)| by).copied().collect();
+            speak.get(host).is_some_and(|all| all.0.len() == by.len())
+        });
+        // Who goes over sockets does not read what cards are set to: one cause, and not this one.
+        let of_cards = [&b"NCCL_IB_"[..], b"NCCL_NET_GDR", b"NCCL_PXN"];
+        let of_cards = of_cards.iter().any(|start| subject.name.starts_with(start));
+        let without = subject.of.difference(&saying).copied();
+        let without = occasions.like(&saying, without);
+        if by_all
+            && !without.is_empty()
+            && !(of_cards && without.iter().all(|host| slow.contains(host)))
+        {
+            let start = is_read_at_start(subject.name) && !occasions.is_unknown();
+            partly
+                .entry((saying, without, start))
+                .or_default()
+                .push(subject);
+        }
+    }
+    for ((saying, without, at_start), subjects) in partly {
+        let lacks = without.first().and_then(|host| speak.get(host));
+        let lacks = lacks.map(|(_, at)| *at);
+        all.push(only_some(&saying, &without, at_start, &subjects, lacks));
+    }
+}
+
+/// True for what every process of a job over several hosts reads when it starts; others are read
+/// where they are first needed, and printed only then.
+fn is_read_at_start(name: &[u8]) -> bool {
+    const NAMES: [&str; 18] = [
+        "NCCL_ALGO",
+        "NCCL_BUFFSIZE",
+        "NCCL_COLLNET_ENABLE",
+        "NCCL_CROSS_NIC",
+        "NCCL_CUMEM_ENABLE",
+        "NCCL_MAX_CTAS",
+        "NCCL_MAX_NCHANNELS",
+        "NCCL_MIN_CTAS",
+        "NCCL_MIN_NCHANNELS",
+        "NCCL_MNNVL_ENABLE",
+        "NCCL_NET",
+        "NCCL_NET_GDR_LEVEL",
+        "NCCL_NET_PLUGIN",
+        "NCCL_NVLS_ENABLE",
+        "NCCL_P2P_DISABLE",
+        "NCCL_P2P_LEVEL",
+        "NCCL_PROTO",
+        "NCCL_SHM_DISABLE",
+    ];
+    name.starts_with(b"NCCL_IB_") || NAMES.iter().any(|known| known.as_bytes() == name)
+}
+
+/// Settings that some hosts print in every process, and others in none; `lacks` is a setting's line
+/// of one of the others.
+fn only_some(
+    saying: &BTreeSet<&[u8]>,
+    without: &BTreeSet<&[u8]>,
+    at_start: bool,
+    subjects: &[&Subject<'_>],
+    lacks: Option<First>,
+) -> Finding {
+    let names = listed(subjects.iter().map(|s| s.name));
+    let prints = |hosts: &BTreeSet<&[u8]>| verb(hosts.len(), "prints", "print");
+    let (odd, says) = match saying.len() > without.len() {
+        true => {
+            let others = counted(saying.len(), "host");
+            let (on, print) = (listed(without), prints(without));
+            (
+                without,
+                format!("{on} {print} no {names}, which every process of {others} does"),
+            )
+        }
+        false => {
+            let others = counted(without.len(), "host");
+            let (on, print) = (listed(saying), prints(saying));
+            (
+                saying,
+                format!("only {on} {print} {names}, and {others} with other settings not"),
+            )
+        }
+    };
+    let has = subjects
+        .iter()
+        .filter_map(|s| s.values.first())
+        .map(|(_, said)| said.first);
+    Finding {
+        id: "setting_differs",
+        severity: if at_start {
+            Severity::Warning
+        } else {
+            Severity::Note
+        },
+        says,
+        about: about(odd),
+        sure: if at_start { Sure::Medium } else { Sure::Low },
+        why: "NCCL prints a variable where it is set and read; these hosts print others, and not \
+              this one"
+            .to_owned(),
+        advice: "pass the same environment to all hosts (mpirun -x, srun --export), and compare \
+                 /etc/nccl.conf"
+            .to_owned(),
+        evidence: evidence(has.take(3).chain(lacks)),
+    }
+}
+
+fn differs(subject: &Subject<'_>, all: &mut Vec<Finding>) {
+    let Some(split) = split(subject) else { return };
+    let usual: BTreeSet<&[u8]> = split
+        .most
+        .iter()
+        .flat_map(|(_, said)| hosts(said))
+        .collect();
+    let odd = split.odd();
+    // A host that says both has ranks that differ: often meant so.
+    let whole = odd.iter().any(|host| !usual.contains(host));
+    all.push(Finding {
+        id: "setting_differs",
+        // Cards are not called the same everywhere.
+        severity: if whole && subject.name != b"NCCL_IB_HCA" {
+            Severity::Warning
+        } else {
+            Severity::Note
+        },
+        says: format!("{} differs: {}", text(subject.name), split.words()),
+        about: about(&odd),
+        sure: Sure::High,
+        why: "the processes of these hosts print the value they use".to_owned(),
+        advice: "set it alike on all hosts, unless it is meant so; compare the environment and \
+                 /etc/nccl.conf"
+            .to_owned(),
+        evidence: split.lines(),
+    });
+}

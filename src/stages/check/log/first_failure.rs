@@ -1,0 +1,477 @@
+//! Which process failed, by the job's other lines: Python's exceptions, the launcher's report, the
+//! scheduler, the system's out-of-memory killer; and the rank that alone says nothing any more.
+//!
+//! The first failure is the cause. What follows is left out: processes that lost their peer,
+//! that the launcher ended, or that PyTorch's watchdog took down.
+
+use super::job_ends::{Ends, Failure, Line};
+use crate::grammar::ending::What;
+use crate::stages::check::finding::{About, Evidence, Finding, Severity, Spot, Sure};
+use crate::stages::check::ranks::names;
+use crate::stages::check::watchdog::{Watched, What as Watch};
+use crate::stages::check::wording::{ranks as ranks_named, text, verb};
+use crate::stages::communicators::Found;
+use crate::stages::net::all::First;
+use memchr::memmem;
+use std::collections::BTreeSet;
+
+/// Kinds of findings that name the process that failed first.
+const CAUSES: [&str; 6] = [
+    "rank_exception",
+    "rank_killed",
+    "rank_crashed",
+    "rank_exited",
+    "host_out_of_memory",
+    "dead_process",
+];
+
+/// True for a finding that names the process that failed first.
+pub(crate) fn is_cause(finding: &Finding) -> bool {
+    finding.severity != Severity::Note && CAUSES.contains(&finding.id)
+}
+
+/// True for an end that may have been a process's own answer to an error: an exit code, an abort.
+pub(crate) fn is_answer(finding: &Finding) -> bool {
+    let aborted = finding.id == "rank_crashed"
+        && !finding.says.contains("SIGSEGV")
+        && !finding.says.contains("SIGBUS");
+    finding.id == "rank_exited" || aborted
+}
+
+/// What lines report of the ends of processes and jobs.
+pub(crate) struct Failed<'a> {
+    /// The lines.
+    pub(crate) ends: &'a Ends,
+    /// PyTorch's watchdog's.
+    pub(crate) watched: &'a [Watched],
+    /// Who is which rank.
+    pub(crate) found: &'a Found,
+}
+
+/// Failures of one attempt of a job: no work of the job lies between them.
+struct Attempt {
+    failures: Vec<Failure>,
+    /// The job was started again after them.
+    again: bool,
+    /// It ended a step after them.
+    went_on: bool,
+}
+
+impl Failed<'_> {
+    /// The findings: one for each attempt that failed, and for the rank that fell silent.
+    pub(crate) fn findings(&self) -> Vec<Finding> {
+        let attempts = self.attempts();
+        let causes = attempts.iter().filter_map(|attempt| self.cause(attempt));
+        let mut findings: Vec<Finding> = causes.collect();
+        // The lines of a launcher may stand in a file of their own, once for each host.
+        let mut told = BTreeSet::new();
+        findings.retain(|f| told.insert((f.id, f.about.pid, f.says.clone())));
+        let alarms = self.alarms();
+        let is_known = |at: First| {
+            let mut lines = findings.iter().filter_map(|f| f.evidence.first());
+            lines.any(|line| line.at.input() == at.input)
+        };
+        if !alarms.iter().any(|alarm| is_known(alarm.at)) {
+            findings.extend(self.dead(&alarms));
+        }
+        findings
+    }
+
+    /// The lines at which a job failed: no scheduler's or person's end, nor what comes after one.
+    pub(crate) fn lines(&self) -> Vec<First> {
+        let is_end = |f: &Failure| matches!(f.what, What::Cancelled | What::Interrupted);
+        let attempts = self.attempts().into_iter();
+        let lines = attempts.flat_map(|attempt| {
+            let lines = attempt.failures.into_iter().take_while(|f| !is_end(f));
+            let lines = lines.filter(|f| !matches!(f.what, What::Signal(15)));
+            lines.map(|f| f.line.at).collect::<Vec<_>>()
+        });
+        lines.collect()
+    }
+
+    /// What a job prints after it was cancelled follows from that.
+    pub(crate) fn excuse(&self, findings: &mut [Finding]) {
+        for finding in findings {
+            let lines = finding
+                .evidence
+                .iter()
+                .filter_map(|evidence| match evidence.at {
+                    Spot::Line(at) => Some(at),
+                    Spot::Byte { .. } => None,
+                });
+            let after = lines.min().is_some_and(|at| self.is_over(at));
+            if after && (finding.id.starts_with("warn_") || finding.id.starts_with("watchdog_")) {
+                finding.severity = Severity::Note;
+                finding.why += "; it comes after the job was cancelled";
+            }
+        }
+    }
+
+    /// True for a line behind that by which the scheduler or a person ended the job.
+    pub(crate) fn is_over(&self, at: First) -> bool {
+        let is_end = |f: &Failure| matches!(f.what, What::Cancelled | What::Interrupted);
+        self.attempts().iter().any(|attempt| {
+            let first = attempt
+                .failures
+                .first()
+                .filter(|f| is_end(f))
+                .map(|f| f.line.at);
+            first.is_some_and(|end| {
+                let again = self.ends.again_behind(end);
+                end.input == at.input && end < at && again.is_none_or(|again| at < again)
+            })
+        })
+    }
+
+    fn attempts(&self) -> Vec<Attempt> {
+        let mut attempts: Vec<Attempt> = Vec::new();
+        let mut last: Option<First> = None;
+        let failures = self.ends.failures();
+        let reported = failures.iter().filter(|f| f.pid.is_some());
+        let reported = reported.map(|f| f.line.at).max();
+        for failure in failures {
+            let at = failure.line.at;
+            if self.ends.done_behind(at).is_some() {
+                continue;
+            }
+            let is_reported = reported.is_some_and(|line| line > at);
+            if failure.what == What::Exception && !is_reported && self.is_handled(at) {
+                continue;
+            }
+            let same =
+                last.is_some_and(|last| last.input == at.input && !self.works(last, Some(at)));
+            match attempts.last_mut().filter(|_| same) {
+                Some(attempt) => attempt.failures.push(failure),
+                None => attempts.push(Attempt {
+                    failures: vec![failure],
+                    again: false,
+                    went_on: false,
+                }),
+            }
+            last = Some(at);
+        }
+        for attempt in &mut attempts {
+            let last = attempt.failures.last().map(|f| f.line.at);
+            attempt.again = last.is_some_and(|last| self.ends.again_behind(last).is_some());
+            attempt.went_on = last.is_some_and(|last| self.ends.next_step(last).is_some());
+        }
+        attempts
+    }
+
+    /// True where the job went on after an exception, and was not started again: the program handled it.
+    fn is_handled(&self, at: First) -> bool {
+        !self.ends.is_idle_behind(at) && self.ends.again_behind(at).is_none()
+    }
+
+    /// True where a job works behind a line of its input, and before another.
+    fn works(&self, from: First, to: Option<First>) -> bool {
+        let before = |line: First| to.is_none_or(|to| line < to);
+        let begins = self.ends.again_behind(from);
+        let step = self.ends.next_step(from).map(|line| First {
+            input: from.input,
+            line,
+        });
+        begins.is_some_and(before) || step.is_some_and(before)
+    }
+
+    /// The first line of each input by which PyTorch's watchdog, or an error that NCCL gave, says that
+    /// the job failed; of the last attempt that has one.
+    fn alarms(&self) -> Vec<Line> {
+        let is_failure = |w: &&Watched| matches!(w.what, Watch::Timeout(_) | Watch::Exception(_));
+        let watched = self.watched.iter().filter(is_failure).map(|w| Line {
+            at: w.at,
+            text: w.text.clone(),
+        });
+        let lost = self
+            .ends
+            .failures()
+            .into_iter()
+            .filter(|f| f.what == What::Nccl);
+        let mut lines: Vec<Line> = watched.chain(lost.map(|f| f.line)).collect();
+        lines.sort_by_key(|line| line.at);
+        let of_input = |lines: &[Line]| {
+            let last = lines.last()?.at;
+            let again = |at: First| self.ends.again_behind(at).is_some_and(|begin| begin < last);
+            let first = lines.iter().find(|line| !again(line.at));
+            first.cloned()
+        };
+        let inputs = lines.chunk_by(|a, b| a.at.input == b.at.input);
+        inputs.filter_map(of_input).collect()
+    }
+
+    fn cause(&self, attempt: &Attempt) -> Option<Finding> {
+        let failures = &attempt.failures;
+        let first = failures.iter().find(|f| f.what != What::Repeated)?;
+        let ended = matches!(first.what, What::Cancelled | What::Interrupted);
+        let lost = failures
+            .iter()
+            .find(|f| f.what == What::Nccl)
+            .map(|f| f.line.at);
+        let alarm = self.watched.iter().map(|w| w.at).chain(lost).min();
+        let is_own = |f: &&Failure| {
+            // Whoever lost a peer, or waited in vain, is taken down behind it.
+            let taken = alarm.is_some_and(|alarm| alarm < f.line.at);
+            let memory = || memmem::find(&f.says, b"OutOfMemory").is_some();
+            match f.what {
+                What::Cancelled | What::Interrupted | What::Repeated | What::Nccl => false,
+                What::Signal(15) => false,
+                What::Signal(6) | What::Exit(_) | What::Crash => !taken && !f.listed,
+                What::Exception => !taken || memory(),
+                What::Signal(_) | What::OutOfMemory => !f.listed,
+            }
+        };
+        if ended {
+            return Some(self.ended(first));
+        }
+        let own: Vec<&Failure> = failures.iter().filter(is_own).collect();
+        let cause = *own.first()?;
+        // Who an exception without a rank is of, and which process a rank is, the launcher says.
+        let same = |f: &&Failure| {
+            f.pid.is_some() && (cause.rank.is_none() || f.rank.is_none() || cause.rank == f.rank)
+        };
+        let report = failures.iter().filter(|f| !f.listed).find(same);
+        let pid = cause.pid.or(report.and_then(|f| f.pid));
+        let rank = cause.rank.or(report.and_then(|f| f.rank));
+        let mut finding = self.told(cause, rank, pid);
+        let alike = own.iter().filter(|f| f.what == What::Exception);
+        let others: BTreeSet<u32> = alike.filter_map(|f| f.rank).collect();
+        if cause.what == What::Exception && others.len() > 1 {
+            let n = others.len() - 1;
+            finding.says += &format!("; {n} other {} raised too", verb(n, "rank", "ranks"));
+        }
+        if attempt.again || attempt.went_on {
+            finding.severity = Severity::Warning;
+            finding.says += "; the job went on";
+        }
+        if let Some(report) = report.filter(|f| f.line.at != cause.line.at) {
+            finding.evidence.push(report.line.shown());
+        }
+        Some(finding)
+    }
+
+    /// A scheduler or a person ended the job.
+    fn ended(&self, end: &Failure) -> Finding {
+        let interrupted = end.what == What::Interrupted;
+        let words = text(&end.says);
+        let says = match words.split_once(" DUE TO ") {
+            _ if interrupted => "the job was interrupted (SIGINT, Ctrl-C)".to_owned(),
+            _ if words.is_empty() => "the job was ended from outside".to_owned(),
+            Some((at, why)) => {
+                format!(
+                    "the scheduler cancelled the job at {at}: {}",
+                    why.to_lowercase()
+                )
+            }
+            None => format!("the scheduler cancelled the job at {}", words.trim()),
+        };
+        Finding {
+            id: if interrupted {
+                "job_interrupted"
+            } else {
+                "job_cancelled"
+            },
+            severity: Severity::Note,
+            says,
+            about: About::default(),
+            sure: Sure::High,
+            why: "its line comes before any other failure's".to_owned(),
+            advice:
+                "nothing need be done about the ranks: that they were at different calls shows no \
+                     fault"
+                    .to_owned(),
+            evidence: vec![end.line.shown()],
+        }
+    }
+
+    fn told(&self, failure: &Failure, rank: Option<u32>, pid: Option<u64>) -> Finding {
+        let process = self.process(failure, rank, pid);
+        let rank = rank.or_else(|| process.and_then(|process| self.rank_of(process)));
+        let named = process.map(|at| &self.found.processes[at as usize]);
+        let host = named.map(|p| p.host.clone()).or(failure.host.clone());
+        let pid = named.and_then(|p| p.pid).or(pid);
+        let place = match (named, pid, &host) {
+            (Some(process), ..) => names::process(process),
+            (None, Some(pid), Some(host)) => format!("{}:{pid}", text(host)),
+            (None, Some(pid), None) => format!("process {pid}"),
+            (None, None, Some(host)) => format!("on {}", text(host)),
+            (None, None, None) => String::new(),
+        };
+        let who = match (rank, place.is_empty()) {
+            (Some(rank), false) => format!("rank {rank} ({place})"),
+            (Some(rank), true) => format!("rank {rank}"),
+            (None, false) if pid.is_some() => place,
+            (None, false) => format!("a process {place}"),
+            (None, true) => "a process".to_owned(),
+        };
+        let signal = |number: i32| match number {
+            4 => "signal 4 (SIGILL)".to_owned(),
+            6 => "signal 6 (SIGABRT)".to_owned(),
+            7 => "signal 7 (SIGBUS)".to_owned(),
+            8 => "signal 8 (SIGFPE)".to_owned(),
+            9 => "signal 9 (SIGKILL)".to_owned(),
+            11 => "signal 11 (SIGSEGV)".to_owned(),
+            number => format!("signal {number}"),
+        };
+        let memory = "look at what else used the memory of the host, and at the size of the job's own \
+                      buffers and workers there";
+        let (id, says, advice) = match failure.what {
+            What::Exception => (
+                "rank_exception",
+                format!("{who} raised {}", text(failure.says.trim_ascii())),
+                "look at its traceback: the other ranks only lost it",
+            ),
+            What::OutOfMemory => (
+                "host_out_of_memory",
+                format!("{who} was killed: the host had no memory left for it"),
+                memory,
+            ),
+            What::Signal(9) => (
+                "rank_killed",
+                format!("{who} was killed by {}", signal(9)),
+                "look at the kernel's log of its host (dmesg) for the out-of-memory killer, and for who \
+                 else may have killed it",
+            ),
+            What::Signal(number) => (
+                "rank_crashed",
+                format!("{who} crashed with {}", signal(number)),
+                "look at its own output and its core file",
+            ),
+            What::Exit(code) => (
+                "rank_exited",
+                format!("{who} ended with exit code {code}"),
+                "look at its own output",
+            ),
+            _ => (
+                "rank_crashed",
+                format!("{who} crashed: {}", failure.line.quoted()),
+                "look at its own output and its core file",
+            ),
+        };
+        Finding {
+            id,
+            severity: Severity::Error,
+            says,
+            about: About {
+                host,
+                pid,
+                rank,
+                ..About::default()
+            },
+            sure: Sure::High,
+            why: "the line says it, and no failure comes before it".to_owned(),
+            advice: advice.to_owned(),
+            evidence: vec![failure.line.shown()],
+        }
+    }
+
+    /// The process that a failure is of.
+    fn process(&self, failure: &Failure, rank: Option<u32>, pid: Option<u64>) -> Option<u32> {
+        let all = || (0_u32..).zip(&self.found.processes);
+        let of_pid = pid.map(|pid| {
+            let mut those: Vec<u32> = all()
+                .filter(|(_, p)| p.pid == Some(pid))
+                .map(|p| p.0)
+                .collect();
+            // Launchers may name hosts as nobody else does, and pids are of a host only.
+            let on = |at: &u32| {
+                let host = &self.found.processes[*at as usize].host;
+                failure
+                    .host
+                    .as_ref()
+                    .is_some_and(|named| named.starts_with(host))
+            };
+            if those.len() > 1 {
+                those.retain(on);
+            }
+            those
+        });
+        match of_pid.as_deref() {
+            Some([one]) => return Some(*one),
+            Some([_, ..]) => return None,
+            _ => {}
+        }
+        self.process_of(rank?, failure.line.at)
+    }
+
+    /// The process of a rank of the job, of the attempt that was at work at a line.
+    fn process_of(&self, rank: u32, at: First) -> Option<u32> {
+        let begins = self.ends.begins();
+        let begin = |process: &u32| {
+            begins
+                .get(process)
+                .filter(|b| b.input == at.input && **b <= at)
+        };
+        let those = self
+            .sides()
+            .filter(|(of, _)| *of == rank)
+            .map(|(_, process)| process);
+        those.max_by_key(|process| begin(process).copied())
+    }
+
+    /// The rank in the job of a process.
+    fn rank_of(&self, process: u32) -> Option<u32> {
+        let own = self.sides().find(|(_, of)| *of == process);
+        own.map(|(rank, _)| rank)
+    }
+
+    /// The job's ranks and their processes, of each attempt.
+    fn sides(&self) -> impl Iterator<Item = (u32, u32)> {
+        let all = self.found.communicators.iter();
+        let world = all.filter(|c| c.place.is_all() && c.place.sure);
+        let sides = world
+            .flat_map(|c| &c.sides)
+            .map(|&side| &self.found.sides[side]);
+        sides.filter_map(|side| side.rank.map(|rank| (rank, side.process)))
+    }
+
+    /// The one rank that says nothing behind a failure of which all others say something.
+    fn dead(&self, alarms: &[Line]) -> Option<Finding> {
+        let alarm = alarms.first()?;
+        let spoke = alarms
+            .iter()
+            .flat_map(|alarm| self.ends.spoke_behind(alarm.at));
+        let spoke: BTreeSet<u32> = spoke.collect();
+        let worlds = self.found.communicators.iter().filter(|c| c.place.is_all());
+        let world = worlds.filter_map(|c| c.nranks).max()?;
+        let mut silent = (0..world).filter(|rank| !spoke.contains(rank));
+        let rank = silent
+            .next()
+            .filter(|_| silent.next().is_none() && spoke.len() > 1)?;
+        let process = self.process_of(rank, alarm.at);
+        let named = process.map(|at| &self.found.processes[at as usize]);
+        let who = named.map_or(String::new(), |p| format!(" ({})", names::process(p)));
+        let lost = self.ends.failures().into_iter().find(|f| {
+            let gone = |words: &[u8]| memmem::find(&f.line.text, words).is_some();
+            f.what == What::Nccl && gone(b"ncclRemoteError")
+        });
+        let (is, sure) = match lost {
+            Some(_) => ("its process is dead", Sure::High),
+            None => ("its process is dead, or waits elsewhere", Sure::Medium),
+        };
+        let mut evidence: Vec<Evidence> = vec![alarm.shown()];
+        evidence.extend(
+            lost.filter(|f| f.line.at != alarm.at)
+                .map(|f| f.line.shown()),
+        );
+        Some(Finding {
+            id: "dead_process",
+            severity: Severity::Error,
+            says: format!(
+                "rank {rank}{who} printed nothing after the job failed, and all other ranks did ({}): {is}",
+                ranks_named(&spoke)
+            ),
+            about: About {
+                host: named.map(|p| p.host.clone()),
+                pid: named.and_then(|p| p.pid),
+                rank: Some(rank),
+                ..About::default()
+            },
+            sure,
+            why: "PyTorch prints a line of each rank that lives".to_owned(),
+            advice: "look at this process first: its own output, its host (dmesg, power, GPU), a stack if \
+                     it is still there (py-spy dump)"
+                .to_owned(),
+            evidence,
+        })
+    }
+}

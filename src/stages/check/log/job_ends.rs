@@ -1,0 +1,554 @@
+//! How the jobs of each input ended, by their own word, their launcher's or PyTorch's: what follows
+//! a job's own end is of no consequence, and a failure that ended it is more than a warning.
+//!
+//! An input may hold several jobs, one after the other: an end is only the end of what was at work
+//! before it. Of lines of one kind that follow each other the first and the last are kept, so memory
+//! follows the changes between kinds.
+
+use crate::formats::log::walk::Said;
+use crate::grammar::ending::{Ending, How, Part, What, Who, ending, whose};
+use crate::grammar::message::Message;
+use crate::grammar::message::communicator::init::Stage;
+use crate::grammar::message::network::net::Net;
+use crate::grammar::message::setup::version::Component;
+use crate::stages::check::finding::Evidence;
+use crate::stages::check::wording::TEXT;
+use crate::stages::check::wording::text;
+use crate::stages::net::all::First;
+use memchr::memmem;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How many stretches of lines of one kind are kept.
+const STRETCHES: usize = 1 << 16;
+
+/// The most bytes in front of the rank that a line begins with.
+const LABEL: usize = 80;
+
+/// How many lines that tell of failures are kept, and how many of ranks that spoke.
+const KEPT: usize = 1 << 14;
+
+/// What a line tells of its job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// A process begins to use NCCL, or to make a communicator.
+    Begins,
+    /// A communicator is made: the job goes on.
+    GoesOn,
+    /// The job is done.
+    Done,
+    /// It failed.
+    Failed(How),
+}
+
+/// A line of a failure, its names its own.
+#[derive(Debug, Clone)]
+struct Told {
+    line: Line,
+    what: Says,
+}
+
+/// What such a line says.
+#[derive(Debug, Clone)]
+enum Says {
+    Traceback(Option<u32>),
+    First,
+    Host(Box<[u8]>),
+    Rank(u32, Option<u32>),
+    Failed(What, Name, Box<[u8]>),
+}
+
+/// Whose a line is.
+#[derive(Debug, Clone, Default)]
+struct Name {
+    rank: Option<u32>,
+    local_rank: Option<u32>,
+    pid: Option<u64>,
+    host: Option<Box<[u8]>>,
+}
+
+impl From<Who<'_>> for Name {
+    fn from(who: Who<'_>) -> Name {
+        Name {
+            rank: who.rank,
+            local_rank: who.local_rank,
+            pid: who.pid,
+            host: who.host.map(Into::into),
+        }
+    }
+}
+
+/// The end of a process or of a job, as a line reports it.
+#[derive(Debug, Clone)]
+pub(crate) struct Failure {
+    /// The line.
+    pub(crate) line: Line,
+    /// What ended it.
+    pub(crate) what: What,
+    /// An exception with its text, a scheduler's words.
+    pub(crate) says: Box<[u8]>,
+    /// The rank in the job.
+    pub(crate) rank: Option<u32>,
+    /// The process.
+    pub(crate) pid: Option<u64>,
+    /// The host.
+    pub(crate) host: Option<Box<[u8]>>,
+    /// A launcher lists it among those that it ended, or that failed later.
+    pub(crate) listed: bool,
+}
+
+/// A line that tells of an end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Line {
+    /// Where it stands.
+    pub(crate) at: First,
+    /// What it says; at most 300 bytes.
+    pub(crate) text: Box<[u8]>,
+}
+
+impl Line {
+    /// In a sentence.
+    pub(crate) fn quoted(&self) -> String {
+        let end = |c: char| c == '.' || c.is_whitespace();
+        text(&self.text).trim_end_matches(end).to_owned()
+    }
+
+    /// As evidence.
+    pub(crate) fn shown(&self) -> Evidence {
+        Evidence {
+            at: self.at.into(),
+            text: Some(self.text.to_vec()),
+        }
+    }
+}
+
+/// Lines of one kind, with none of another between them.
+#[derive(Debug)]
+struct Stretch {
+    kind: Kind,
+    first: Line,
+    last: Line,
+}
+
+impl Stretch {
+    fn input(&self) -> u32 {
+        self.first.at.input
+    }
+}
+
+/// True where PyTorch names NCCL's version at the end of an error: `NCCL error: ..., NCCL version 2.28.9`.
+fn is_quoted(line: &[u8]) -> bool {
+    memmem::find(line, b", NCCL version ").is_some()
+}
+
+/// The ends of a chunk's jobs, or of all inputs', in line order.
+#[derive(Debug, Default)]
+pub(crate) struct Ends {
+    stretches: Vec<Stretch>,
+    /// There were more than are kept: of what follows nothing is known.
+    full: bool,
+    /// By input, the lines that end a training step.
+    steps: Vec<(u32, Vec<u64>)>,
+    /// The first message of each process, and its place in bytes of the input.
+    begins: BTreeMap<u32, (First, u64)>,
+    /// By input, the first lines of processes that took over from others.
+    again: Vec<(u32, Vec<u64>)>,
+    /// Lines that tell of failures.
+    told: Vec<Told>,
+    /// Lines that begin with a rank, `[rank3]:`.
+    spoke: Vec<(First, u32)>,
+}
+
+impl Ends {
+    /// Takes a message of NCCL's.
+    pub(crate) fn message(&mut self, said: &Said<'_>) {
+        let at = First {
+            input: 0,
+            line: said.line,
+        };
+        self.begins.entry(said.process).or_insert((at, said.at));
+        let kind = match &said.message {
+            Message::Init(init) if init.stage == Stage::InitStart => Kind::Begins,
+            Message::Init(init) if init.stage == Stage::InitComplete => Kind::GoesOn,
+            Message::Net(Net::Nics(nics)) if nics.by == b"Bootstrap" => Kind::Begins,
+            Message::Version(version) if version.of == Component::Nccl => {
+                if is_quoted(said.text) {
+                    return self.foreign(said.text, said.line);
+                }
+                Kind::Begins
+            }
+            _ => return,
+        };
+        self.push(kind, at, b"");
+    }
+
+    /// Takes a line that is not NCCL's; `number` is its line in the chunk, from 0.
+    pub(crate) fn foreign(&mut self, line: &[u8], number: u64) {
+        let at = First {
+            input: 0,
+            line: number,
+        };
+        self.spoke(line, at);
+        match ending(line) {
+            None => {}
+            Some(Ending::Done) => self.push(Kind::Done, at, line),
+            Some(end) => self.told(end, at, line),
+        }
+    }
+
+    /// A line of a rank's own, not of NCCL's.
+    pub(crate) fn spoke(&mut self, line: &[u8], at: First) {
+        // A launcher's label or a collector's fields may be in front.
+        let own = memmem::find(&line[..line.len().min(LABEL)], b"[rank");
+        let begins = |at: usize| at == 0 || b" \t\"'`>;|".contains(&line[at - 1]);
+        if own.is_some_and(begins)
+            && let Some(rank) = whose(line).rank
+            && self.spoke.len() < KEPT
+        {
+            self.spoke.push((at, rank));
+        }
+    }
+
+    fn told(&mut self, end: Ending<'_>, at: First, text: &[u8]) {
+        let what = match end {
+            Ending::Done => return,
+            Ending::Traceback(who) => Says::Traceback(who.rank),
+            Ending::Part(Part::First) => Says::First,
+            Ending::Part(Part::Host(host)) => Says::Host(host.into()),
+            Ending::Part(Part::Rank(who)) => match who.rank {
+                Some(rank) => Says::Rank(rank, who.local_rank),
+                None => return,
+            },
+            Ending::Failed(failure) => {
+                // Only with its traceback is an exception more than words.
+                if !matches!(failure.what, What::Exception | What::Repeated) {
+                    self.push(Kind::Failed(failure.what.how()), at, text);
+                }
+                let says = &failure.says[..failure.says.len().min(TEXT)];
+                Says::Failed(failure.what, failure.who.into(), says.into())
+            }
+        };
+        if self.told.len() < KEPT {
+            let text = text[..text.len().min(TEXT)].into();
+            let line = Line { at, text };
+            self.told.push(Told { line, what });
+        }
+    }
+
+    fn push(&mut self, kind: Kind, at: First, text: &[u8]) {
+        let line = Line {
+            at,
+            text: text[..text.len().min(TEXT)].into(),
+        };
+        let first = line.clone();
+        let last = line;
+        self.join(Stretch { kind, first, last });
+    }
+
+    fn join(&mut self, next: Stretch) {
+        if self.full {
+            return;
+        }
+        match self.stretches.last_mut() {
+            Some(last) if last.kind == next.kind && last.input() == next.input() => {
+                last.last = next.last;
+            }
+            _ => {
+                self.full = self.stretches.len() >= STRETCHES;
+                if !self.full {
+                    self.stretches.push(next);
+                }
+            }
+        }
+    }
+
+    /// Adds those of a chunk that follows; `placed` says where its lines stand, `merged` which
+    /// process one of the chunk's is.
+    pub(crate) fn add(
+        &mut self,
+        part: Ends,
+        placed: impl Fn(First) -> First,
+        merged: impl Fn(u32) -> u32,
+    ) {
+        for mut told in part.told {
+            told.line.at = placed(told.line.at);
+            if self.told.len() < KEPT {
+                self.told.push(told);
+            }
+        }
+        let room = KEPT.saturating_sub(self.spoke.len());
+        let spoke = part.spoke.into_iter().take(room);
+        self.spoke
+            .extend(spoke.map(|(at, rank)| (placed(at), rank)));
+        for (process, (at, byte)) in part.begins {
+            let begin = (placed(at), byte);
+            let first = self.begins.entry(merged(process)).or_insert(begin);
+            *first = begin.min(*first);
+        }
+        for mut stretch in part.stretches {
+            stretch.first.at = placed(stretch.first.at);
+            stretch.last.at = placed(stretch.last.at);
+            self.join(stretch);
+        }
+        self.full |= part.full;
+    }
+
+    /// The first message of each process.
+    pub(crate) fn begins(&self) -> BTreeMap<u32, First> {
+        let begins = self.begins.iter();
+        begins.map(|(&process, (at, _))| (process, *at)).collect()
+    }
+
+    /// Where processes of an input took over from others, in bytes.
+    pub(crate) fn again(&mut self, input: u32, bytes: impl Iterator<Item = u64>) {
+        let begins = self.begins.values();
+        let mut begins: Vec<(u64, u64)> = begins
+            .filter(|(at, _)| at.input == input)
+            .map(|(at, byte)| (*byte, at.line))
+            .collect();
+        begins.sort_unstable();
+        let line = |at: u64| {
+            let next = begins.partition_point(|(byte, _)| *byte < at);
+            begins.get(next).map(|(_, line)| *line)
+        };
+        let mut lines: Vec<u64> = bytes.filter_map(line).collect();
+        lines.sort_unstable();
+        self.again.push((input, lines));
+    }
+
+    /// The ends that lines report, in line order: exceptions with their traceback, and what
+    /// launchers, the scheduler and the system report.
+    pub(crate) fn failures(&self) -> Vec<Failure> {
+        let mut all = Vec::new();
+        // The ranks that are printing a traceback; what a launcher's report says so far.
+        let mut open: BTreeSet<(u32, Option<u32>)> = BTreeSet::new();
+        let (mut name, mut first, mut input) = (Name::default(), false, None);
+        for Told { line, what } in &self.told {
+            if input != Some(line.at.input) {
+                (name, first, input) = (Name::default(), false, Some(line.at.input));
+            }
+            match what {
+                Says::Traceback(rank) => {
+                    open.insert((line.at.input, *rank));
+                }
+                Says::First => first = true,
+                Says::Host(host) => name.host = Some(host.clone()),
+                Says::Rank(rank, local) => {
+                    (name.rank, name.local_rank) = (Some(*rank), *local);
+                }
+                Says::Failed(what, who, says) => {
+                    let raised = matches!(what, What::Exception | What::Repeated);
+                    if raised && !open.remove(&(line.at.input, who.rank)) {
+                        continue;
+                    }
+                    let of_report =
+                        matches!(what, What::Exit(_) | What::Signal(_)) && name.rank.is_some();
+                    let report = match of_report {
+                        true => std::mem::take(&mut name),
+                        false => Name::default(),
+                    };
+                    all.push(Failure {
+                        line: line.clone(),
+                        what: *what,
+                        says: says.clone(),
+                        rank: who.rank.or(report.rank),
+                        pid: who.pid,
+                        host: who.host.clone().or(report.host),
+                        listed: of_report && !first,
+                    });
+                    first &= !of_report;
+                }
+            }
+        }
+        all
+    }
+
+    /// The ranks with a line of their own at or behind a line, before the job begins anew.
+    pub(crate) fn spoke_behind(&self, at: First) -> BTreeSet<u32> {
+        let again = self.again_behind(at);
+        let those = self.spoke.iter().filter(|(line, _)| {
+            line.input == at.input && *line >= at && again.is_none_or(|again| *line < again)
+        });
+        those.map(|(_, rank)| *rank).collect()
+    }
+
+    /// Where the job is started again behind a line, in the same input.
+    pub(crate) fn again_behind(&self, at: First) -> Option<First> {
+        let (input, lines) = self.again.iter().find(|(input, _)| *input == at.input)?;
+        let next = lines.partition_point(|&line| line <= at.line);
+        lines.get(next).map(|&line| First {
+            input: *input,
+            line,
+        })
+    }
+
+    /// Where the training steps of an input end, its lines in order.
+    pub(crate) fn steps(&mut self, input: u32, lines: Vec<u64>) {
+        self.steps.push((input, lines));
+    }
+
+    /// The first step line of the input behind `at`.
+    pub(crate) fn next_step(&self, at: First) -> Option<u64> {
+        let (_, lines) = self.steps.iter().find(|(input, _)| *input == at.input)?;
+        lines
+            .get(lines.partition_point(|&line| line <= at.line))
+            .copied()
+    }
+
+    /// The place of the first stretch with a line behind `at`, and so on.
+    fn behind(&self, at: First) -> usize {
+        self.stretches.partition_point(|s| s.last.at <= at)
+    }
+
+    /// The job's own end that is in force at a line: the job did no work since, as far as the
+    /// input tells, and no end of another kind followed.
+    pub(crate) fn done_before(&self, at: First) -> Option<&Line> {
+        let next = self.behind(at);
+        // The stretch around the line, or the one before it.
+        let around = self.stretches.get(next).filter(|s| s.first.at < at);
+        let before = next.checked_sub(1).and_then(|i| self.stretches.get(i));
+        let stretch = around.or(before)?;
+        let is_end = stretch.kind == Kind::Done;
+        if !is_end || stretch.input() != at.input {
+            return None;
+        }
+        let works = self.next_step(stretch.first.at);
+        let begins = self.stretches[next..]
+            .iter()
+            .find(|s| matches!(s.kind, Kind::Begins | Kind::GoesOn))
+            .filter(|s| s.input() == at.input)
+            .map(|s| s.first.at.line);
+        // A step line that no new start explains: the job had not ended.
+        let goes_on = works.is_some_and(|step| begins.is_none_or(|begins| step < begins));
+        (!goes_on).then_some(&stretch.first)
+    }
+
+    /// The job's own end behind a line, if no other job began and nothing failed between them.
+    pub(crate) fn done_behind(&self, at: First) -> Option<&Line> {
+        let mut next = self.stretches[self.behind(at)..].iter();
+        let next = next.find(|s| s.kind != Kind::GoesOn)?;
+        let is_end = next.kind == Kind::Done && next.input() == at.input;
+        is_end.then_some(&next.first).filter(|line| line.at > at)
+    }
+
+    /// True where the input tells of no work of the job behind a line.
+    pub(crate) fn is_idle_behind(&self, at: First) -> bool {
+        let mut next = self.stretches[self.behind(at)..].iter();
+        let works = next.any(|s| s.input() == at.input && s.kind == Kind::GoesOn);
+        !works && self.next_step(at).is_none()
+    }
+
+    /// The failure that another input than this ends with.
+    pub(crate) fn failed_elsewhere(&self, input: u32, is: impl Fn(How) -> bool) -> Option<&Line> {
+        let others = self.stretches.iter().filter(|s| s.input() != input);
+        let mut last: BTreeMap<u32, &Stretch> = BTreeMap::new();
+        for stretch in others {
+            last.insert(stretch.input(), stretch);
+        }
+        let failed = |s: &&&Stretch| matches!(s.kind, Kind::Failed(how) if is(how));
+        last.values().find(failed).map(|stretch| &stretch.first)
+    }
+
+    /// The first failure behind a line, if the job of the line did no work between them.
+    pub(crate) fn failed_behind(&self, at: First, is: impl Fn(How) -> bool) -> Option<&Line> {
+        let works = self.next_step(at);
+        for stretch in &self.stretches[self.behind(at)..] {
+            let line = [&stretch.first, &stretch.last]
+                .into_iter()
+                .find(|line| line.at > at)?;
+            if line.at.input != at.input || works.is_some_and(|step| step < line.at.line) {
+                return None;
+            }
+            match stretch.kind {
+                Kind::Failed(how) if is(how) => return Some(line),
+                Kind::Failed(_) | Kind::Begins => {}
+                Kind::GoesOn | Kind::Done => return None,
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DONE: Kind = Kind::Done;
+    const FAILED: Kind = Kind::Failed(How::Itself);
+
+    fn at(line: u64) -> First {
+        First { input: 0, line }
+    }
+
+    fn ends(lines: &[(Kind, u64)], steps: &[u64]) -> Ends {
+        let mut all = Ends::default();
+        for &(kind, line) in lines {
+            all.push(kind, at(line), b"");
+        }
+        all.steps(0, steps.to_vec());
+        all
+    }
+
+    #[test]
+    fn an_end_is_in_force_until_another_job_begins() {
+        let all = ends(
+            &[
+                (Kind::GoesOn, 1),
+                (DONE, 10),
+                (DONE, 12),
+                (Kind::Begins, 20),
+                (Kind::GoesOn, 22),
+            ],
+            &[5, 9, 25],
+        );
+        let done = |line| all.done_before(at(line)).map(|line| line.at.line);
+        assert_eq!([4, 9].map(done), [None; 2]);
+        assert_eq!([11, 13, 19].map(done), [Some(10); 3]);
+        assert_eq!([21, 30].map(done), [None; 2]);
+        let to_come = |line| all.done_behind(at(line)).map(|line| line.at.line);
+        assert_eq!([0, 9, 13].map(to_come), [Some(10), Some(10), None]);
+        // Of another input nothing is said.
+        assert_eq!(all.done_before(First { input: 1, line: 13 }), None);
+        // A step line behind it: it was an epoch's end.
+        let epoch = ends(&[(DONE, 10)], &[5, 20]);
+        assert_eq!(epoch.done_before(at(12)), None);
+        // What failed behind its end was not done.
+        let failed = ends(&[(DONE, 10), (FAILED, 12)], &[]);
+        assert_eq!(failed.done_before(at(13)), None);
+    }
+
+    #[test]
+    fn a_failure_belongs_to_what_did_no_work_since() {
+        let all = ends(&[(Kind::GoesOn, 1), (FAILED, 10), (FAILED, 14)], &[5]);
+        let failed = |line| all.failed_behind(at(line), |_| true).map(|l| l.at.line);
+        assert_eq!([4, 6, 11, 14].map(failed), [None, Some(10), Some(14), None]);
+        assert!(all.is_idle_behind(at(6)) && !all.is_idle_behind(at(0)));
+        assert!(all.failed_elsewhere(1, |_| true).is_some());
+        assert!(all.failed_elsewhere(0, |_| true).is_none());
+        let went_on = ends(&[(Kind::GoesOn, 8), (FAILED, 10)], &[]);
+        assert_eq!(went_on.failed_behind(at(6), |_| true), None);
+        assert_eq!(all.failed_behind(at(6), |how| how == How::Killed), None);
+    }
+
+    #[test]
+    fn chunks_of_any_size_give_the_same() {
+        let lines = [
+            (Kind::GoesOn, 1),
+            (DONE, 3),
+            (DONE, 4),
+            (FAILED, 5),
+            (FAILED, 9),
+        ];
+        let whole = ends(&lines, &[]);
+        for cut in 1..lines.len() {
+            let mut all = Ends::default();
+            for part in [&lines[..cut], &lines[cut..]] {
+                all.add(ends(part, &[]), |at| at, |process| process);
+            }
+            let seen = |all: &Ends| -> Vec<(u64, u64)> {
+                let lines = all.stretches.iter();
+                lines.map(|s| (s.first.at.line, s.last.at.line)).collect()
+            };
+            assert_eq!(seen(&all), seen(&whole));
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Where a log may lack lines of its job without a trace: steps that were cut out of it.
+//!
+//! What `nccl-steps` or an editor leaves of a log begins and ends at step lines. The ranks are not
+//! at the same call there, so that behind such a cut each goes on with another one, and at the end
+//! some have made more calls than others, all without anything wrong. A cut shows by the step
+//! lines: the step's number falls or jumps where lines are left out, and behind the last line
+//! there is no call. Restarts and epochs look the same; but where the ranks were at the same call at
+//! all step lines up to there, no cut can have put them apart.
+
+use crate::formats::log::timeline::Timeline;
+use crate::formats::log::walk::MarkAt;
+use crate::grammar::trainer::Mark;
+use crate::members::Merged;
+use crate::stages::survey::Sums;
+
+/// Where one input may have been cut.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Cuts {
+    /// The line of the step line, from 0, behind which lines may be left out and ranks apart.
+    within: Option<u64>,
+    /// The last line with anything of a step is a step line.
+    pub(crate) at_end: bool,
+}
+
+impl Cuts {
+    /// The cuts of a log with these calls and step lines.
+    pub(crate) fn of(sums: &Sums, merged: &Merged, marks: &[MarkAt], timeline: &Timeline) -> Cuts {
+        let steps = &timeline.steps;
+        let interval = timeline.interval();
+        let is_seam = |at: &usize| {
+            let (before, step) = (&steps[*at - 1], &steps[*at]);
+            before.segment != step.segment || step.steps != interval
+        };
+        let seams = || (1..steps.len()).filter(is_seam);
+        let uneven = seams().next().and_then(|_| sums.uneven(merged, timeline));
+        // Ranks that are first apart behind the step at the seam were not put apart by it.
+        let seam = uneven.and_then(|gap| seams().find(|&at| gap <= steps[at].mark));
+        let before = seam.and_then(|at| marks.get(steps[at - 1].mark));
+        // Where a launcher ended the job nobody cut it.
+        let is_step_s = |mark: &MarkAt| mark.mark != Mark::Ended;
+        let end = marks.iter().rposition(is_step_s).map_or(0, |at| at + 1);
+        Cuts {
+            within: before.map(|mark| mark.line),
+            at_end: sums.last_gap().is_some_and(|gap| gap < end),
+        }
+    }
+
+    /// True for a line in front of which lines may be missing.
+    pub(crate) fn is_behind(&self, line: u64) -> bool {
+        self.within.is_some_and(|cut| line > cut)
+    }
+}

@@ -1,0 +1,81 @@
+//! Where a log has nothing that could be checked: then no finding means nothing.
+
+use crate::stages::check::finding::{About, Finding, Severity, Sure};
+use crate::stages::check::walk::Seen;
+use crate::stages::check::wording::counted;
+use crate::stages::communicators::State;
+use crate::stages::net::all::First;
+
+/// The finding's kind.
+pub(crate) const ID: &str = "not_checked";
+
+/// The finding, if nothing of NCCL's work is in the log.
+pub(crate) fn finding(seen: &Seen) -> Option<Finding> {
+    let sum = |of: fn(&crate::formats::account::Account) -> u64| {
+        seen.accounts.iter().map(of).sum::<u64>()
+    };
+    let (lines, calls) = (sum(|account| account.lines), sum(|account| account.calls));
+    let foreign = sum(|account| account.foreign);
+    let watched = !seen.warnings.watchdog().is_empty();
+    let made = |state: State| !matches!(state, State::Unknown | State::Started);
+    let sides = &seen.found.sides;
+    // Of an empty input the program says so.
+    if lines == 0
+        || calls > 0
+        || watched
+        || seen.lines.kernels
+        || !seen.net.all.links.is_empty()
+        || sides.iter().any(|side| made(side.state))
+    {
+        return None;
+    }
+    let begun = sides.iter().filter(|side| side.state == State::Started);
+    let begun = begun.count() as u64;
+    let informs = seen.lines.informs;
+    // Under NCCL_DEBUG=WARN a job prints its WARN lines and nothing else: they were checked.
+    if seen.lines.warns && informs.is_none() {
+        return None;
+    }
+    let (says, why, advice) = match informs {
+        _ if begun > 0 => (
+            format!(
+                "the log ends in NCCL's initialisation: {} of a communicator began to make it, and \
+                 none is done; no call, no connection and no step of NCCL's was checked",
+                counted(begun, "rank")
+            ),
+            "no line says that a communicator is made, and there is no call",
+            "let the job run further, or find out why it does not: compare the last lines of each \
+             rank",
+        ),
+        Some(_) => (
+            "no communicator, connection or call is in the log: nothing of NCCL's work was checked"
+                .to_owned(),
+            "NCCL's lines here are of its start, or of other subsystems",
+            "take the whole log, under NCCL_DEBUG_SUBSYS=INIT,COLL,NET",
+        ),
+        None if lines > foreign => (
+            "only NCCL's version is in the log: nothing of its work was checked".to_owned(),
+            "under NCCL_DEBUG=VERSION, and under WARN where there is none, NCCL prints nothing else",
+            "run the job with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL,NET",
+        ),
+        None => (
+            format!(
+                "the log has no line of NCCL's among {}: nothing of its work was checked",
+                counted(lines, "line")
+            ),
+            "NCCL prints under NCCL_DEBUG=INFO, to standard output or NCCL_DEBUG_FILE",
+            "run the job with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL,NET, and give all files that it \
+             writes",
+        ),
+    };
+    Some(Finding {
+        id: ID,
+        severity: Severity::Note,
+        says,
+        about: About::default(),
+        sure: Sure::High,
+        why: why.to_owned(),
+        advice: advice.to_owned(),
+        evidence: vec![informs.unwrap_or(First { input: 0, line: 0 }).into()],
+    })
+}

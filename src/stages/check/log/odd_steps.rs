@@ -1,0 +1,257 @@
+//! Steps that are not like the others: in their time, in their calls, or without any.
+
+use crate::count::spread::Sorted;
+use crate::formats::log::timeline::{Gap, Step};
+use crate::stages::check::finding::{About, Finding, Severity, Sure};
+use crate::stages::check::ranks::names::Names;
+use crate::stages::check::walk::Walked;
+use crate::stages::check::wording::{counted, listed};
+use crate::stages::communicators::Found;
+use crate::stages::survey::Sum;
+use crate::stages::survey::rhythm::{self, FEW, Odd, RARE};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A step this many times as long as the middle one is told of,
+const SLOW: f64 = 3.0;
+
+/// if it is longer by so many seconds: what is short varies.
+const LONGER: f64 = 0.1;
+
+/// A step whose calls are off the middle one's by more than this share is told of.
+const ODD: f64 = 0.25;
+
+/// The findings on the steps of `input`, the `number`th.
+pub(crate) fn findings(number: u32, input: &Walked, found: &Found) -> Vec<Finding> {
+    let steps = &input.timeline.steps;
+    let mut sums = vec![Sum::default(); steps.len()];
+    for &(gap, sum) in &input.sums.by_gap {
+        if let Some(Gap::Step(step)) = input.timeline.gaps.get(gap)
+            && let Some(sums) = sums.get_mut(*step as usize)
+        {
+            sums.merge(sum);
+        }
+    }
+    let of = Of {
+        number,
+        input,
+        steps,
+        sums,
+    };
+    let mut findings = of.slow();
+    let silent = of.silent();
+    // Where ranks are apart at the step lines, so are the calls between them.
+    let exact = input
+        .astray
+        .as_ref()
+        .is_some_and(|astray| astray.calls == 0);
+    if silent.is_none() {
+        let odd = if exact { of.odd() } else { Vec::new() };
+        let told: BTreeSet<u64> = odd.iter().filter_map(|f| f.about.step).collect();
+        findings.extend(odd);
+        findings.extend(of.odd_on_communicators(&told, found));
+    }
+    findings.extend(silent);
+    findings
+}
+
+struct Of<'a> {
+    number: u32,
+    input: &'a Walked,
+    steps: &'a [Step],
+    /// The calls of each step.
+    sums: Vec<Sum>,
+}
+
+impl Of<'_> {
+    fn inner(&self) -> impl Iterator<Item = usize> {
+        rhythm::inner(self.steps)
+    }
+
+    fn finding(&self, id: &'static str, step: usize, says: String) -> Finding {
+        Finding {
+            id,
+            severity: Severity::Note,
+            says,
+            about: About {
+                step: Some(self.steps[step].step),
+                ..About::default()
+            },
+            sure: Sure::Medium,
+            why: String::new(),
+            advice: String::new(),
+            evidence: self.input.line_of(self.number, step).into_iter().collect(),
+        }
+    }
+
+    /// Calls of a single step: a line may stand for several.
+    fn calls(&self, step: usize) -> u64 {
+        self.sums[step].calls / self.steps[step].steps.max(1)
+    }
+
+    fn slow(&self) -> Vec<Finding> {
+        let times: Vec<(usize, f64)> = self
+            .inner()
+            .filter_map(|at| Some((at, self.steps[at].time_s?)))
+            .collect();
+        let Some(middle) = Sorted::new(times.iter().map(|(_, time)| *time))
+            .median()
+            .filter(|_| times.len() >= FEW)
+        else {
+            return Vec::new();
+        };
+        let usual = Sorted::new(self.inner().map(|at| self.calls(at) as f64))
+            .median()
+            .unwrap_or(0.0);
+        let is_slow = |&(_, time): &(usize, f64)| time > SLOW * middle && time - middle > LONGER;
+        // Slow steps at the beginning are the job's warming up.
+        let warm = times.iter().skip_while(|time| is_slow(time));
+        let slow: Vec<(usize, f64)> = warm.filter(|time| is_slow(time)).copied().collect();
+        if slow.len() > RARE.min(times.len() / 4) {
+            return Vec::new();
+        }
+        let told = |(at, time): (usize, f64)| {
+            let calls = self.calls(at);
+            let made = counted(calls, "call");
+            let beside = if usual == 0.0 {
+                String::new()
+            } else if usual == calls as f64 {
+                format!("; it made {made}, as others did")
+            } else {
+                format!("; it made {made}, others about {usual:.0}")
+            };
+            let step = self.steps[at].step;
+            let says = format!("step {step} took {time} s, the middle one {middle} s{beside}");
+            Finding {
+                sure: Sure::High,
+                why: format!(
+                    "by the step lines' own times, over {} steps without the first of a run",
+                    times.len()
+                ),
+                advice:
+                    "look at what the job did then (a checkpoint, an evaluation, data), and at \
+                         the host that was late"
+                        .to_owned(),
+                ..self.finding("slow_step", at, says)
+            }
+        };
+        slow.into_iter().map(told).collect()
+    }
+
+    fn odd(&self) -> Vec<Finding> {
+        let inner: Vec<usize> = self.inner().collect();
+        let calls = inner.iter().map(|&at| self.calls(at) as f64);
+        let Some(middle) = Sorted::new(calls)
+            .median()
+            .filter(|m| *m > 0.0 && inner.len() >= FEW)
+        else {
+            return Vec::new();
+        };
+        let off = |at: &usize| (self.calls(*at) as f64 - middle).abs() > ODD * middle;
+        let odd: Vec<usize> = inner.iter().copied().filter(off).collect();
+        // What happens often is how the job is: an evaluation every so many steps.
+        if odd.len() > RARE.min(inner.len() / 10) {
+            return Vec::new();
+        }
+        let told = |at: usize| {
+            let (step, calls) = (self.steps[at].step, self.calls(at));
+            let says = format!(
+                "step {step} made {}, others about {middle:.0}",
+                counted(calls, "call")
+            );
+            Finding {
+                why: "by the calls' position between the step lines, at which no rank was ahead"
+                    .to_owned(),
+                advice: format!(
+                    "compare nccl-agg --steps {step} with that of another step to see which calls"
+                ),
+                ..self.finding("odd_step", at, says)
+            }
+        };
+        odd.into_iter().map(told).collect()
+    }
+
+    /// Steps that the ranks in step with the step lines show to be unlike the others, but for
+    /// those `told` of.
+    fn odd_on_communicators(&self, told: &BTreeSet<u64>, found: &Found) -> Vec<Finding> {
+        let mut by_steps: BTreeMap<(usize, usize), Vec<&Odd>> = BTreeMap::new();
+        for odd in &self.input.odd {
+            by_steps.entry(odd.steps).or_default().push(odd);
+        }
+        let finding = |(&(first, last), odds): (&(usize, usize), &Vec<&Odd>)| {
+            let odd = odds.first()?;
+            let step = self.steps[last].step;
+            if told.contains(&step) {
+                return None;
+            }
+            let id = odd.comm_id.to_string();
+            let names = Names { found };
+            let mut numbers = 0..found.communicators.len();
+            let number = numbers.find(|&at| names.id(at).as_ref() == Some(&id));
+            let communicator = number.map_or_else(|| id.clone(), |at| names.communicator(at));
+            let (which, of_step) = match first == last {
+                true => (format!("step {step}"), Some(step)),
+                false => (format!("step {} or {step}", self.steps[first].step), None),
+            };
+            let more = match odds.len() - 1 {
+                0 => String::new(),
+                n => format!(
+                    "; it is odd on {} too",
+                    counted(n as u64, "other communicator")
+                ),
+            };
+            let finding = self.finding(
+                "odd_step",
+                last,
+                format!(
+                    "in {which} each rank of communicator {communicator} made {}, in the other \
+                     steps {}{more}",
+                    counted(odd.made, "collective"),
+                    odd.usual,
+                ),
+            );
+            Some(Finding {
+                about: About {
+                    comm_id: Some(id),
+                    step: of_step,
+                    ..About::default()
+                },
+                sure: Sure::High,
+                why: format!(
+                    "by the ranks that are in step with the step lines: they made equally many in each \
+                     of {} steps but the odd ones",
+                    odd.of
+                ),
+                advice: format!(
+                    "compare nccl-agg --steps {step} with that of another step to see which calls; \
+                     before a checkpoint or an evaluation it is nothing"
+                ),
+                ..finding
+            })
+        };
+        by_steps.iter().filter_map(finding).collect()
+    }
+
+    /// Steps go on and calls stop.
+    fn silent(&self) -> Option<Finding> {
+        let last = self.sums.iter().rposition(|sum| sum.calls > 0)?;
+        let without = self.steps.len() - 1 - last;
+        if without < 3 || self.steps.len() < FEW {
+            return None;
+        }
+        let first = last + 1;
+        let says = format!(
+            "steps go on behind step {} but their calls stop: {} without any",
+            self.steps[last].step,
+            listed(&[counted(without as u64, "step")])
+        );
+        Some(Finding {
+            why: "calls in a CUDA graph are logged once, when it is captured, and not when it is \
+                  replayed; a log whose NCCL lines were cut off looks the same"
+                .to_owned(),
+            advice: "to see calls of every step run without CUDA graphs, or count what one replay \
+                     makes"
+                .to_owned(),
+            ..self.finding("calls_stop", first, says)
+        })
+    }
+}

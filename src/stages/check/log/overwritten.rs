@@ -1,0 +1,84 @@
+//! What is left of lines that another process wrote over, as where processes share one
+//! NCCL_DEBUG_FILE: each writes where its own bytes end.
+//!
+//! A line that is longer than what was written over it keeps its end, as a line of its own without
+//! the beginning of its header. People quote lines without headers too, but not one by itself among
+//! lines that have theirs.
+
+use crate::formats::log::walk::Said;
+use crate::stages::net::all::First;
+use memchr::memmem;
+
+/// How many places are kept; more are only counted.
+const PLACES: usize = 4;
+
+/// The longest end of a header: a process, a thread and a device.
+const LONGEST: usize = 40;
+
+/// A chunk's lines that lack the beginning of their header, or all.
+#[derive(Debug, Default)]
+pub(crate) struct Remains {
+    /// How many there are.
+    pub(crate) count: u64,
+    /// Where the first few are.
+    pub(crate) places: Vec<First>,
+    /// The last line with a header.
+    last: Option<First>,
+    /// The chunk begins with such a line: whether the line before it has a header is not known.
+    first: bool,
+}
+
+impl Remains {
+    /// Takes a message of NCCL's.
+    pub(crate) fn message(&mut self, said: &Said<'_>) {
+        let at = First {
+            input: 0,
+            line: said.line,
+        };
+        if said.tid.is_some() {
+            self.last = Some(at);
+        } else if is_end(said.text) {
+            match said.line.checked_sub(1) {
+                None => self.first = true,
+                Some(before) if self.last.is_some_and(|last| last.line == before) => self.found(at),
+                Some(_) => {}
+            }
+        }
+    }
+
+    fn found(&mut self, at: First) {
+        self.count += 1;
+        if self.places.len() < PLACES {
+            self.places.push(at);
+        }
+    }
+
+    /// Adds a chunk's that follow; `line` is the chunk's first line in the input `input`.
+    pub(crate) fn add(&mut self, part: Remains, input: u32, line: u64) {
+        let placed = |at: First| First {
+            input,
+            line: at.line + line,
+        };
+        let before = line.checked_sub(1).map(|line| First { input, line });
+        if part.first && before.is_some() && before == self.last {
+            self.found(First { input, line });
+        }
+        self.count += part.count;
+        let room = PLACES.saturating_sub(self.places.len());
+        let places = part.places.into_iter().map(placed);
+        self.places.extend(places.take(room));
+        self.last = part.last.map(placed).or(self.last);
+    }
+}
+
+/// True where a line begins with the end of a header: `61:1618221 [2] NCCL INFO`, `NCCL INFO`.
+fn is_end(line: &[u8]) -> bool {
+    let Some(at) = memmem::find(line, b"NCCL INFO ") else {
+        return false;
+    };
+    let before = &line[..at];
+    at <= LONGEST
+        && before
+            .iter()
+            .all(|b| b.is_ascii_digit() || b":[] ".contains(b))
+}

@@ -1,0 +1,198 @@
+//! Whether ranks stopped, or only the log ends.
+//!
+//! In the middle of a job ranks are at different calls, and a log that was cut, copied, or ended with
+//! its job shows just that: to be behind is no fault. A job stopped where
+//!
+//! - a line reports a failure: PyTorch's watchdog, a WARN, an exception, a launcher; or
+//! - one rank holds up all others, and is further behind and silent for longer than any was before
+//!   ([`super::unusual_lag`]); or
+//! - the order of lines is not known (a file for each rank), and one rank alone is far behind
+//!   others that are all at the same call.
+//!
+//! Where the log is of a job that runs, its end is no evidence at all.
+
+use super::deadlock::Met;
+use crate::stages::check::log::job_spans::Silence;
+use crate::stages::check::streams::compare::{Apart, Ranked};
+use crate::stages::communicators::{Found, State};
+use crate::stages::net::all::First;
+use std::collections::BTreeMap;
+
+/// By so many calls is a rank far behind.
+const FAR: u64 = 4;
+
+/// So many others at one and the same call do not come there by chance.
+const MOST: usize = 5;
+
+/// What shows that a job stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// A line reports a failure.
+    Failed,
+    /// One rank is behind all others, further and for longer than any was before.
+    Silent,
+    /// One rank ran whole steps more or less than all others, which are at the same call.
+    Steps,
+    /// Who is behind ended its communicators in order.
+    Ended,
+    /// One rank is behind others that are all at the same call.
+    Alone,
+}
+
+/// What is known of how the jobs of a log end.
+#[derive(Debug, Default)]
+pub(crate) struct Failures {
+    /// Lines that report a failure.
+    pub(crate) lines: Vec<First>,
+    /// The first line of each process that has one.
+    pub(crate) begins: BTreeMap<u32, First>,
+    /// The job was running when the log was read.
+    pub(crate) running: bool,
+}
+
+/// Tells jobs that stopped from such that the log only ends for.
+#[derive(Clone, Copy)]
+pub(crate) struct Stops<'a> {
+    pub(crate) found: &'a Found,
+    pub(crate) silence: &'a Silence,
+    pub(crate) failures: &'a Failures,
+    pub(crate) lags: &'a Met,
+}
+
+impl Stops<'_> {
+    /// The job of a process.
+    pub(crate) fn job(&self, process: u32) -> u32 {
+        self.silence.job(process)
+    }
+
+    /// The job of a communicator.
+    pub(crate) fn job_of(&self, communicator: usize) -> Option<u32> {
+        let side = *self.found.communicators[communicator].sides.first()?;
+        Some(self.job(self.found.sides[side].process))
+    }
+
+    /// What shows that a job stopped, where `laggards` of its processes are behind some others and
+    /// ahead of none, and `apart` are the communicators on which any are.
+    pub(crate) fn stop(
+        &self,
+        job: u32,
+        (laggards, ahead): (&[u32], &[u32]),
+        apart: &[&Apart],
+    ) -> Option<Stop> {
+        if self.is_failed(job) {
+            return Some(Stop::Failed);
+        }
+        if self.failures.running {
+            return None;
+        }
+        let apart = apart
+            .iter()
+            .filter(|a| self.job_of(a.communicator) == Some(job))
+            .copied();
+        // One rank ahead by a step is how some jobs run, and ranks may always be whole steps apart:
+        // only where none was before does it tell of data.
+        let usual = |apart: &Apart| self.lags.is_stopped(apart.communicator) == Some(false);
+        if laggards.len() == 1
+            && !apart.clone().any(usual)
+            && self.steps(laggards, ahead, apart.clone()) >= MOST
+        {
+            return Some(Stop::Steps);
+        }
+        if apart.clone().any(|apart| self.has_ended(laggards, apart)) {
+            return Some(Stop::Ended);
+        }
+        match self.silence.is_ordered(job) {
+            true => self.silent(laggards, apart),
+            false => self.alone(laggards, apart),
+        }
+    }
+
+    fn has_ended(&self, laggards: &[u32], apart: &Apart) -> bool {
+        let most = apart.members.iter().map(|m| m.before).max();
+        apart.members.iter().any(|member| {
+            let side = &self.found.sides[member.side];
+            let is_behind = Some(member.before) < most && laggards.contains(&side.process);
+            is_behind && side.state == State::Destroyed
+        })
+    }
+
+    /// How many others one rank made whole steps more than, or less, all of them at the same call: so
+    /// a job ends whose data is uneven.
+    pub(crate) fn steps<'a>(
+        &self,
+        laggards: &[u32],
+        ahead: &[u32],
+        apart: impl Iterator<Item = &'a Apart>,
+    ) -> usize {
+        let one = match (laggards, ahead) {
+            ([one], _) | (_, [one]) => *one,
+            _ => return 0,
+        };
+        let process = |member: &Ranked| self.found.sides[member.side].process;
+        let (mut is_told, mut many) = (false, 0);
+        for apart in apart {
+            let (it, others): (Vec<Ranked>, Vec<Ranked>) =
+                apart.members.iter().partition(|m| process(m) == one);
+            let ([it], Some(other)) = (&it[..], others.first()) else {
+                return 0;
+            };
+            let (less, more) = match it.before < other.before {
+                true => (it, other),
+                false => (other, it),
+            };
+            let is_even = others.iter().all(|m| m.before == other.before);
+            match self.lags.repeats(apart.communicator, less, more) {
+                _ if !is_even => return 0,
+                Some(false) => return 0,
+                Some(true) => is_told = true,
+                None => {}
+            }
+            many = many.max(others.len());
+        }
+        if is_told { many } else { 0 }
+    }
+
+    /// One is behind all others, and on its communicators further and for longer than any was before.
+    fn silent<'a>(&self, laggards: &[u32], apart: impl Iterator<Item = &'a Apart>) -> Option<Stop> {
+        let [laggard] = laggards else { return None };
+        let is_it = |member: &Ranked| self.found.sides[member.side].process == *laggard;
+        let mut own = apart
+            .filter(|apart| apart.members.iter().any(is_it))
+            .filter_map(|apart| self.lags.is_stopped(apart.communicator));
+        (own.next() == Some(true) && own.all(|stopped| stopped)).then_some(Stop::Silent)
+    }
+
+    /// One alone is behind, and far, where all others are at the same call.
+    fn alone<'a>(&self, laggards: &[u32], apart: impl Iterator<Item = &'a Apart>) -> Option<Stop> {
+        let [laggard] = laggards else { return None };
+        let is_alone = |apart: &Apart| {
+            let is_it = |side: usize| self.found.sides[side].process == *laggard;
+            let (it, others): (Vec<Ranked>, Vec<Ranked>) =
+                apart.members.iter().partition(|m| is_it(m.side));
+            let (it, first) = (it.first()?, others.first()?);
+            let even = others.iter().all(|other| other.before == first.before);
+            Some(even && others.len() >= MOST && first.before >= it.before + FAR)
+        };
+        let mut apart = apart.filter_map(is_alone);
+        apart.any(|alone| alone).then_some(Stop::Alone)
+    }
+
+    /// A line reports a failure of this job, and of no attempt before or after it.
+    fn is_failed(&self, job: u32) -> bool {
+        let others: Vec<u32> = self.silence.jobs().filter(|&other| other != job).collect();
+        self.failures.lines.iter().any(|&line| {
+            let begun = |job: u32| {
+                let begins = self.failures.begins.iter();
+                let own = begins.filter(|(process, at)| {
+                    at.input == line.input && self.silence.job(**process) == job
+                });
+                own.map(|(_, at)| *at).min().is_some_and(|at| at <= line)
+            };
+            let next = |&&other: &&u32| self.silence.is_before(job, other);
+            let over = others.iter().filter(next).any(|&other| begun(other));
+            let before = |&&other: &&u32| self.silence.is_before(other, job);
+            let yet = others.iter().any(|other| before(&other)) && !begun(job);
+            !over && !yet
+        })
+    }
+}

@@ -1,0 +1,187 @@
+//! Communicators that no line names, put together where counting leaves but one way.
+//!
+//! Up to NCCL 2.17 INIT lines have no id, and where only calls were logged there are none: then a
+//! communicator is one address in each process, and whose addresses are one communicator is said
+//! nowhere. But where a log has N processes and each of them uses one communicator of N ranks, these
+//! are one: a second would have no members left. That holds as far as the log has all of its job's
+//! ranks, and so whatever is found this way is less than sure, and says why ([`Told`]).
+
+use crate::stages::check::finding::Sure;
+use crate::stages::check::streams::why::Why;
+use crate::stages::communicators::{Communicator, Found, Gpu, Named, Told, gpu};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What counting leaves open.
+#[derive(Debug, Default)]
+pub(crate) struct Open {
+    /// Why members are not known, by the communicators' size.
+    why: BTreeMap<u32, Why>,
+    /// Sides that may be of one communicator, of which some have no lines in the log.
+    pub(crate) few: Option<Vec<usize>>,
+}
+
+impl Open {
+    /// Why the members of a communicator of `nranks` are not known.
+    pub(crate) fn why(&self, nranks: Option<u32>) -> Why {
+        let why = nranks.and_then(|n| self.why.get(&n));
+        why.copied().unwrap_or(Why::Unnamed)
+    }
+}
+
+/// How it is known that sides are one communicator: as sure as that makes what is found, and why.
+pub(crate) fn doubt(told: Told, nranks: u32) -> (Sure, String) {
+    let each = format!("each of the {nranks} processes in the log");
+    let (sure, since) = match told {
+        Told::Only => (
+            Sure::Medium,
+            format!("{each} uses one of {nranks} ranks and no other"),
+        ),
+        Told::Ranks => (
+            Sure::Medium,
+            format!("{each} uses just one of {nranks} ranks, and each rank is there once"),
+        ),
+        Told::Largest => (
+            Sure::Low,
+            format!(
+                "{each} uses just one of {nranks} ranks, beside smaller ones; if the job has more \
+                 processes, it may be several"
+            ),
+        ),
+        Told::Order(many) => (
+            Sure::Medium,
+            format!(
+                "{each} made {many} of {nranks} ranks; they are taken in the order in which they \
+                 were made"
+            ),
+        ),
+    };
+    (
+        sure,
+        format!("no line names its members: it is taken for one communicator since {since}"),
+    )
+}
+
+/// How a communicator was put together, if it was.
+pub(crate) fn told(communicator: &Communicator) -> Option<(Told, u32)> {
+    match communicator.key {
+        Named::Counted(_, told) => Some((told, communicator.nranks?)),
+        _ => None,
+    }
+}
+
+/// Sides of communicators of one size that no line names.
+#[derive(Default)]
+struct Size {
+    /// By who has them, in the order in which they were made or first used.
+    of: BTreeMap<Gpu, Vec<usize>>,
+    /// Their addresses.
+    known: BTreeSet<u64>,
+    /// Addresses in calls of nobody that is known.
+    stray: BTreeSet<u64>,
+}
+
+/// Puts together what can be but one communicator, and says what is left.
+pub(crate) fn take(found: &mut Found) -> Open {
+    // Everyone with a communicator of more than one rank; and who has any beside.
+    let mut all: BTreeMap<Gpu, usize> = BTreeMap::new();
+    let mut sizes: BTreeMap<u32, Size> = BTreeMap::new();
+    let (mut largest, mut ids) = (0, BTreeSet::new());
+    for communicator in &found.communicators {
+        let Some(nranks) = communicator.nranks.filter(|&n| n > 1) else {
+            continue;
+        };
+        largest = largest.max(nranks);
+        for &at in &communicator.sides {
+            let side = &found.sides[at];
+            let named = found.processes[side.process as usize].pid.is_some();
+            if named {
+                *all.entry(gpu(side)).or_default() += 1;
+            }
+            if !matches!(communicator.key, Named::Own(_)) {
+                ids.insert(nranks);
+                continue;
+            }
+            let size = sizes.entry(nranks).or_default();
+            if named {
+                size.of.entry(gpu(side)).or_default().push(at);
+                size.known.insert(side.comm);
+            } else {
+                size.stray.insert(side.comm);
+            }
+        }
+    }
+    let mut open = Open::default();
+    let mut taken: Vec<(u32, Told, Vec<usize>)> = Vec::new();
+    // Beside communicators with an id, those without one may be the same, their lines damaged.
+    for (&nranks, size) in sizes.iter().filter(|(nranks, _)| !ids.contains(nranks)) {
+        match size.told(nranks, largest, &all, found) {
+            Ok((told, groups)) => taken.extend(groups.into_iter().map(|of| (nranks, told, of))),
+            Err(why) => {
+                if matches!(why, Why::Few(seen, _) if seen > 1) {
+                    open.few = Some(size.of.values().flatten().copied().collect());
+                }
+                open.why.insert(nranks, why);
+            }
+        }
+    }
+    for (nranks, told, sides) in taken {
+        found.unite(nranks, told, sides);
+    }
+    open
+}
+
+impl Size {
+    /// The communicators that these sides can only be.
+    fn told(
+        &self,
+        nranks: u32,
+        largest: u32,
+        all: &BTreeMap<Gpu, usize>,
+        found: &Found,
+    ) -> Result<(Told, Vec<Vec<usize>>), Why> {
+        let mut ranks = BTreeSet::new();
+        let mut known = self.of.values().flatten();
+        let twice = known.any(|&at| found.sides[at].rank.is_some_and(|rank| !ranks.insert(rank)));
+        let many = self.of.values().map(Vec::len);
+        let (least, most) = (many.clone().min().unwrap_or(0), many.max().unwrap_or(0));
+        if self.of.len() < nranks as usize && nranks == largest && most == 1 && !twice {
+            let seen = u32::try_from(self.of.len()).unwrap_or(u32::MAX);
+            return Err(Why::Few(seen, nranks));
+        }
+        // Others may have members among those that the log lacks.
+        let whole = self.of.len() == nranks as usize && all.len() == self.of.len();
+        if !whole || largest > nranks {
+            return Err(Why::Unnamed);
+        }
+        if self.stray.iter().any(|comm| !self.known.contains(comm)) {
+            return Err(Why::TwoNames);
+        }
+        let groups: Vec<Vec<usize>> = (0..least)
+            .map(|nth| self.of.values().map(|sides| sides[nth]).collect())
+            .collect();
+        let ranks = |group: &Vec<usize>| -> BTreeSet<u32> {
+            group
+                .iter()
+                .filter_map(|&at| found.sides[at].rank)
+                .collect()
+        };
+        let named = |group: &Vec<usize>| {
+            let ranks = ranks(group);
+            ranks.len() == group.len() && ranks.iter().copied().eq(0..nranks)
+        };
+        let unnamed = |group: &Vec<usize>| ranks(group).is_empty();
+        let told = match least {
+            _ if least != most => return Err(Why::Unnamed),
+            1 if all.values().all(|&n| n == 1) && groups.iter().all(|g| named(g) || unnamed(g)) => {
+                Told::Only
+            }
+            1 if groups.iter().all(named) => Told::Ranks,
+            1 if groups.iter().all(unnamed) => Told::Largest,
+            1 => return Err(Why::Unnamed),
+            // What is made with the same others is made in the same order; a first call is not.
+            n if groups.iter().all(named) => Told::Order(u32::try_from(n).unwrap_or(u32::MAX)),
+            n => return Err(Why::Several(u32::try_from(n).unwrap_or(u32::MAX), nranks)),
+        };
+        Ok((told, groups))
+    }
+}

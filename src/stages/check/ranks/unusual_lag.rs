@@ -1,0 +1,156 @@
+//! A job that stopped, by its lines alone: ranks lag further than ever before, and are silent for
+//! longer.
+//!
+//! Wherever a log ends, some ranks are a few calls behind others: that is how jobs run. One that
+//! hangs goes on only until all others wait, which takes more calls of theirs than a healthy
+//! job ever lets pass. So both the lag and the silence are held to the largest before.
+
+use crate::stages::check::streams::last_calls::Last;
+use rustc_hash::FxHashMap;
+
+/// So many calls of each member must be known for its lags to be.
+const ENOUGH: u64 = 16;
+
+/// One communicator's calls as they come.
+#[derive(Debug, Default)]
+struct Lag {
+    /// How many calls each member made, and when it made its last.
+    made: FxHashMap<u32, (u64, u64)>,
+    /// How many calls those with fewest made, and how many members these are.
+    fewest: (u64, usize),
+    /// Calls of all members together.
+    all: u64,
+    /// Calls so far.
+    now: u64,
+    /// By how many calls the others are ahead of those with fewest, all together: each that was
+    /// larger than all before, with when it was.
+    most: Vec<(u64, u64)>,
+    /// The number of calls between two of one member, likewise.
+    gaps: Vec<(u64, u64)>,
+    /// The input, if it is one.
+    input: Option<u32>,
+    is_one: bool,
+}
+
+impl Lag {
+    /// Members that have made so many calls before.
+    fn new(members: &[(u32, u64)]) -> Lag {
+        let mut lag = Lag {
+            made: members.iter().map(|&(m, made)| (m, (made, 0))).collect(),
+            all: members.iter().map(|(_, made)| made).sum(),
+            is_one: true,
+            ..Lag::default()
+        };
+        lag.count();
+        lag
+    }
+
+    fn count(&mut self) {
+        let made = || self.made.values().map(|(made, _)| *made);
+        let least = made().min().unwrap_or(0);
+        self.fewest = (least, made().filter(|&made| made == least).count());
+    }
+
+    fn push(&mut self, member: u32, input: u32) {
+        self.is_one &= *self.input.get_or_insert(input) == input;
+        let Some((made, last)) = self.made.get_mut(&member) else {
+            return;
+        };
+        self.now += 1;
+        self.all += 1;
+        let gap = self.now - *last;
+        *last = self.now;
+        *made += 1;
+        if *made == self.fewest.0 + 1 {
+            self.fewest.1 = self.fewest.1.saturating_sub(1);
+        }
+        if self.fewest.1 == 0 {
+            self.count();
+        }
+        let ahead = self.ahead();
+        let larger = |list: &[(u64, u64)], value: u64| list.last().is_none_or(|l| value > l.1);
+        if larger(&self.most, ahead) {
+            self.most.push((self.now, ahead));
+        }
+        if larger(&self.gaps, gap) {
+            self.gaps.push((self.now, gap));
+        }
+    }
+
+    fn ahead(&self) -> u64 {
+        self.all - self.fewest.0 * self.made.len() as u64
+    }
+
+    /// The largest up to a call.
+    fn up_to(list: &[(u64, u64)], call: u64) -> u64 {
+        let at = list.partition_point(|(at, _)| *at <= call);
+        at.checked_sub(1).map_or(0, |at| list[at].1)
+    }
+
+    /// True where the members with fewest calls stopped.
+    fn is_stopped(&self) -> bool {
+        let least = |m: &&(u64, u64)| m.0 == self.fewest.0;
+        // When the last of them made its last call.
+        let last = self
+            .made
+            .values()
+            .filter(least)
+            .map(|(_, last)| *last)
+            .max();
+        let Some(last) = last else { return false };
+        // A quarter more: the lags of a healthy job are not all seen in its first steps.
+        4 * self.ahead() > 5 * Lag::up_to(&self.most, last)
+            && self.now - last > Lag::up_to(&self.gaps, last)
+    }
+}
+
+/// Whether a communicator's slowest members stopped, for those with enough calls to tell; `of` gives the communicator and the member of a
+/// stream, `begins` each communicator's members with how many calls they made before these. Only the lines of
+/// one input have an order.
+pub(crate) fn stopped(
+    calls: &[Last],
+    of: impl Fn(u32) -> Option<(u32, u32)>,
+    begins: &[Vec<(u32, u64)>],
+) -> FxHashMap<u32, bool> {
+    let mut all: Vec<Lag> = begins.iter().map(|members| Lag::new(members)).collect();
+    for call in calls {
+        let lag =
+            of(call.stream).and_then(|(at, member)| Some((all.get_mut(at as usize)?, member)));
+        if let Some((lag, member)) = lag {
+            lag.push(member, call.input);
+        }
+    }
+    let tells = |lag: &&Lag| lag.is_one && lag.fewest.0 >= ENOUGH && lag.now > 0;
+    let told = (0..).zip(&all).filter(|(_, lag)| tells(lag));
+    told.map(|(at, lag)| (at, lag.is_stopped())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_stopped(order: &[u32]) -> bool {
+        let calls: Vec<Last> = order
+            .iter()
+            .map(|&stream| Last {
+                input: 0,
+                stream,
+                seq: 0,
+                mark: 0,
+            })
+            .collect();
+        let begins = vec![(0..3).map(|member| (member, 17)).collect()];
+        stopped(&calls, |stream| Some((0, stream)), &begins).get(&0) == Some(&true)
+    }
+
+    #[test]
+    fn a_rank_stopped_where_others_never_went_so_far_without_it() {
+        let healthy = [0, 1, 2, 1, 0, 2, 2, 1, 0, 0, 1, 2];
+        for end in 0..=healthy.len() {
+            let is_first_step = end < 3;
+            assert!(!is_stopped(&healthy[..end]) || is_first_step, "{end}");
+        }
+        let hung = [&healthy[..], &[1, 2, 1, 2, 1, 2]].concat();
+        assert!(is_stopped(&hung));
+    }
+}

@@ -1,0 +1,149 @@
+//! The last calls of every process, in the order of their lines.
+//!
+//! A hang is at the end of a log: what the ranks do there, on all their communicators together,
+//! shows who waits for whom (`ranks::replay`). The calls of the last chunks are kept as their
+//! walk left them, which costs a call nothing; they are put in order only where they are asked
+//! for.
+
+use super::{Streams, Way};
+use std::collections::VecDeque;
+
+/// So many calls of an input are kept at least.
+const LEAST: usize = 1 << 13;
+
+/// And so many of each of its processes: no rank is further ahead of the others, for CUDA's queue
+/// of launches holds 1,024.
+const EACH: usize = 512;
+
+/// A send or a receive.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Between {
+    /// The member.
+    pub(crate) member: u32,
+    /// To or from whom.
+    pub(crate) way: Way,
+    /// What it is to the other side.
+    pub(crate) mark: u64,
+    /// How many collectives of the chunk stand before it.
+    pub(crate) behind: usize,
+}
+
+/// One chunk's calls.
+#[derive(Debug, Default)]
+pub(crate) struct Kept {
+    /// Its input.
+    pub(crate) input: u32,
+    /// Collectives in line order: the member and the call's mark.
+    pub(crate) calls: Vec<(u32, u64)>,
+    /// Sends and receives in line order.
+    pub(crate) between: Vec<Between>,
+    /// Calls that were put together from pieces: the stream, the mark, and how many of both kinds
+    /// stand before.
+    pub(crate) joined: Vec<(u32, u64, (usize, usize))>,
+    /// Of each member the stream of its collectives.
+    pub(crate) own: Vec<u32>,
+    /// Of each member the caller it is.
+    pub(crate) callers: Vec<u32>,
+}
+
+impl Kept {
+    fn len(&self) -> usize {
+        self.calls.len() + self.between.len() + self.joined.len()
+    }
+
+    /// Its calls in line order: the stream and the mark.
+    fn each(&self, streams: &Streams, mut sink: impl FnMut(u32, u64)) {
+        let mut between = self.between.iter().peekable();
+        let mut joined = self.joined.iter().peekable();
+        let mut done = (0, 0);
+        loop {
+            let next = between.peek().filter(|call| call.behind <= done.0);
+            if let Some((stream, mark, _)) = joined.next_if(|(.., at)| *at <= done) {
+                sink(*stream, *mark);
+            } else if let Some(call) = next {
+                let caller = self.callers[call.member as usize];
+                if let Some(&stream) = streams.at.get(&(caller, call.way)) {
+                    sink(stream, call.mark);
+                }
+                between.next();
+                done.1 += 1;
+            } else if let Some(&(member, mark)) = self.calls.get(done.0) {
+                sink(self.own[member as usize], mark);
+                done.0 += 1;
+            } else {
+                break;
+            }
+        }
+        joined.for_each(|(stream, mark, _)| sink(*stream, *mark));
+    }
+}
+
+/// A call at the end of an input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Last {
+    /// Its input.
+    pub(crate) input: u32,
+    /// Its stream.
+    pub(crate) stream: u32,
+    /// Its number in the stream.
+    pub(crate) seq: u64,
+    /// What it must agree in with the other ranks' calls.
+    pub(crate) mark: u64,
+}
+
+/// The last chunks of all inputs.
+#[derive(Debug, Default)]
+pub(crate) struct Tail {
+    /// Of the inputs that were read.
+    done: Vec<Kept>,
+    /// Of the input in hand.
+    now: VecDeque<Kept>,
+    /// How many calls these are.
+    calls: usize,
+}
+
+impl Tail {
+    /// Keeps a chunk that follows those before, of an input with lines of so many processes.
+    pub(crate) fn push(&mut self, kept: Kept, processes: usize) {
+        if self.now.back().is_some_and(|last| last.input != kept.input) {
+            self.done.extend(self.now.drain(..));
+            self.calls = 0;
+        }
+        self.calls += kept.len();
+        self.now.push_back(kept);
+        let wanted = LEAST.max(EACH.saturating_mul(processes));
+        while let Some(first) = self.now.front().map(Kept::len)
+            && self.calls - first >= wanted
+        {
+            self.calls -= first;
+            self.now.pop_front();
+        }
+    }
+
+    /// The calls in order, those up to the line that says that the job hangs.
+    pub(crate) fn calls(&self, streams: &Streams) -> Vec<Last> {
+        let all = || self.done.iter().chain(&self.now);
+        let mut kept: Vec<u64> = vec![0; streams.list.len()];
+        for chunk in all() {
+            chunk.each(streams, |stream, _| kept[stream as usize] += 1);
+        }
+        let made = streams.list.iter().map(|stream| stream.calls);
+        let mut next: Vec<u64> = made.zip(kept).map(|(all, kept)| all - kept).collect();
+        let mut calls = Vec::new();
+        for chunk in all() {
+            chunk.each(streams, |stream, mark| {
+                let seq = next[stream as usize];
+                next[stream as usize] += 1;
+                if seq < streams.calls(stream) {
+                    calls.push(Last {
+                        input: chunk.input,
+                        stream,
+                        seq,
+                        mark,
+                    });
+                }
+            });
+        }
+        calls
+    }
+}

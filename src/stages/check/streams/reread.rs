@@ -1,0 +1,256 @@
+//! Stretches of streams, read again: what the calls are and where they stand.
+
+use super::{Caller, Way, caller, way};
+use crate::count::calls::Options;
+use crate::count::tally::Ops;
+use crate::error::Result;
+use crate::formats::log;
+use crate::formats::log::torn::Joined;
+use crate::formats::log::walk::{Call, Visit};
+use crate::grammar::coll::Coll;
+use crate::members::{Identity, Merged, Process};
+use crate::source::Input;
+use crate::stages::check::log::job_spans::Silence;
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::ops::Range;
+
+/// A call of a stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Detail {
+    /// Its number in the stream.
+    pub(crate) seq: u64,
+    /// Its number among all of the process's calls on the communicators that are read.
+    pub(crate) nth: u64,
+    /// The operation.
+    pub(crate) op: Box<[u8]>,
+    /// Elements.
+    pub(crate) count: u64,
+    /// The datatype's code.
+    pub(crate) datatype: u32,
+    /// The reduction's code.
+    pub(crate) redop: u64,
+    /// The root, or the peer.
+    pub(crate) root: i64,
+    /// The input.
+    pub(crate) input: u32,
+    /// Its line's first byte.
+    pub(crate) at: u64,
+    /// The number that NCCL gave it; all 0 in some versions.
+    pub(crate) op_count: u64,
+    /// It was put together from pieces: another call's line stands between them, and which of the
+    /// two was made first is not known.
+    pub(crate) joined: bool,
+}
+
+/// Which calls of which streams; ranges in order.
+pub(crate) type Wanted = FxHashMap<(Caller, Way), Vec<Range<u64>>>;
+
+/// A stream as it is known in every walk: a walk's own numbers mean nothing in another.
+type Name = (Process, u64, Option<Identity>, Way);
+
+/// Reads the calls of the streams in `wanted` again. `open` opens an input by its number; `inputs`
+/// are those to read, in order: all that the streams' processes have lines in. `silence` hears of
+/// every call.
+///
+/// # Errors
+/// An input cannot be read.
+pub(crate) fn again(
+    wanted: &Wanted,
+    processes: &[Process],
+    inputs: impl Iterator<Item = u32>,
+    open: impl Fn(u32) -> Result<Input>,
+    options: &Options,
+    silence: &mut Silence,
+) -> Result<FxHashMap<(Caller, Way), Vec<Detail>>> {
+    let name = |(caller, way): &(Caller, Way)| -> Name {
+        let process = processes[caller.process as usize].clone();
+        (process, caller.comm, caller.identity, *way)
+    };
+    let mut streams: Vec<Stretch> = Vec::with_capacity(wanted.len());
+    let mut index: FxHashMap<Name, usize> = FxHashMap::default();
+    for (key, ranges) in wanted {
+        index.insert(name(key), streams.len());
+        streams.push(Stretch::of(ranges));
+    }
+    // Who has any is found by the address, before anything of a name is looked at.
+    let comms: FxHashSet<u64> = wanted.keys().map(|(caller, _)| caller.comm).collect();
+    let mut merged = Merged::after_names(processes);
+    // How many calls each process made.
+    let mut made: FxHashMap<u32, u64> = FxHashMap::default();
+    // The stream of a merged member's calls of a way, if it is wanted.
+    let mut known: FxHashMap<(u32, Way), Option<usize>> = FxHashMap::default();
+    for number in inputs {
+        let input = open(number)?;
+        log::read(
+            &input,
+            &options.log,
+            &mut merged,
+            || Calls::new(&comms),
+            |_| {},
+            |part| {
+                let Calls {
+                    ops, list, slots, ..
+                } = &part.visit;
+                let mut push = |member: u32, coll: &Coll<'_>, at: u64, joined: bool| {
+                    let Some(way) = way(coll) else { return };
+                    let stream = *known.entry((member, way)).or_insert_with(|| {
+                        let name = name_of(member, way, part.merged);
+                        index.get(&name).copied()
+                    });
+                    if let Some(stream) = stream {
+                        let member = part.merged.origins.members.get(member);
+                        let process = part.merged.origins.places.get(member.place).process;
+                        let nth = made.entry(process).or_default();
+                        streams[stream].push(|| Detail {
+                            joined,
+                            ..Detail::of(coll, (number, at), *nth)
+                        });
+                        *nth += 1;
+                        silence.call(process, number);
+                    }
+                };
+                let mut joined: Vec<&Joined> = part.joined.iter().collect();
+                joined.sort_by_key(|call| call.slot);
+                let mut joined = joined.into_iter().peekable();
+                let place = |call: &Joined| slots.get(call.slot as usize).copied();
+                for (at, call) in list.iter().enumerate() {
+                    while let Some(call) = joined.next_if(|call| place(call) == Some(at)) {
+                        push(call.member, &call.coll(), call.at, true);
+                    }
+                    let coll = call.coll(ops.name(call.op));
+                    push(part.to.members[call.member as usize], &coll, call.at, false);
+                }
+                for call in joined {
+                    push(call.member, &call.coll(), call.at, true);
+                }
+                Ok(())
+            },
+        )?;
+    }
+    let kept = streams.into_iter().map(|stream| stream.kept);
+    Ok(wanted.keys().copied().zip(kept).collect())
+}
+
+/// What a merged member's stream is called in every walk.
+fn name_of(member: u32, way: Way, merged: &Merged) -> Name {
+    let Caller {
+        process,
+        comm,
+        identity,
+    } = caller(member, merged);
+    let process = merged.origins.processes.get(process).clone();
+    (process, comm, identity, way)
+}
+
+impl Detail {
+    fn of(coll: &Coll<'_>, (input, at): (u32, u64), nth: u64) -> Detail {
+        Detail {
+            seq: 0,
+            nth,
+            op: coll.op.into(),
+            count: coll.count,
+            datatype: coll.datatype,
+            redop: coll.redop,
+            root: coll.root,
+            input,
+            at,
+            op_count: coll.op_count,
+            joined: false,
+        }
+    }
+}
+
+/// A stream as it is read: how far it is, and what of it is kept.
+#[derive(Debug, Default)]
+struct Stretch {
+    ranges: Vec<Range<u64>>,
+    calls: u64,
+    kept: Vec<Detail>,
+}
+
+impl Stretch {
+    fn of(ranges: &[Range<u64>]) -> Stretch {
+        Stretch {
+            ranges: ranges.to_vec(),
+            ..Stretch::default()
+        }
+    }
+
+    fn push(&mut self, call: impl FnOnce() -> Detail) {
+        let seq = self.calls;
+        self.calls += 1;
+        if self.ranges.iter().any(|range| range.contains(&seq)) {
+            self.kept.push(Detail { seq, ..call() });
+        }
+    }
+}
+
+/// A chunk's calls on some addresses.
+struct Calls<'w> {
+    comms: &'w FxHashSet<u64>,
+    ops: Ops,
+    list: Vec<Small>,
+    /// How many there were before each slot.
+    slots: Vec<usize>,
+}
+
+/// A call, small.
+struct Small {
+    member: u32,
+    op: u32,
+    count: u64,
+    datatype: u32,
+    redop: u64,
+    root: i64,
+    at: u64,
+    op_count: u64,
+}
+
+impl Small {
+    fn coll<'o>(&self, op: &'o [u8]) -> Coll<'o> {
+        Coll {
+            op,
+            op_count: self.op_count,
+            count: self.count,
+            datatype: self.datatype,
+            redop: self.redop,
+            root: self.root,
+            comm: 0,
+            nranks: None,
+            stream: 0,
+        }
+    }
+}
+
+impl<'w> Calls<'w> {
+    fn new(comms: &'w FxHashSet<u64>) -> Self {
+        Calls {
+            comms,
+            ops: Ops::default(),
+            list: Vec::new(),
+            slots: Vec::new(),
+        }
+    }
+}
+
+impl Visit for Calls<'_> {
+    fn call(&mut self, call: &Call<'_>) {
+        let coll = &call.coll;
+        if self.comms.contains(&coll.comm) {
+            self.list.push(Small {
+                member: call.member,
+                op: self.ops.intern(coll.op).0,
+                count: coll.count,
+                datatype: coll.datatype,
+                redop: coll.redop,
+                root: coll.root,
+                at: call.at,
+                op_count: coll.op_count,
+            });
+        }
+    }
+
+    fn slot(&mut self) {
+        self.slots.push(self.list.len());
+    }
+}

@@ -1,0 +1,92 @@
+//! Why a communicator's members are not compared, or a difference is not reported.
+
+use std::borrow::Cow;
+
+/// Why members' calls are not compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Why {
+    /// No line says who else is a member.
+    Unnamed,
+    /// Nor does any, and only so many of so many ranks have lines in the log.
+    Few(u32, u32),
+    /// Nor does any, and each process uses so many communicators of so many ranks.
+    Several(u32, u32),
+    /// Members have no lines in the log.
+    Missing,
+    /// Processes wrote over each other's lines.
+    Overwritten,
+    /// Ray left lines out.
+    LeftOut,
+    /// Only some processes log their calls.
+    Quiet,
+    /// The log begins in the middle of the job.
+    Late,
+    /// A member's calls stand under two names, for lines are damaged.
+    TwoNames,
+    /// Lines are damaged before the place where calls differ.
+    Damaged,
+    /// By NCCL's own count, lines are missing, there twice, or in another order.
+    Numbers,
+    /// Lines may have been left out before: the step number falls or jumps.
+    Seam,
+    /// The log ends at a step line.
+    Edge,
+    /// Members that made more calls than others ended it in order, which no rank does that waits.
+    Ended,
+    /// Members made different numbers of calls, but nothing shows that they stopped.
+    Running,
+    /// Most members are one call behind, in one that its root leaves first.
+    Rooted,
+}
+
+impl Why {
+    /// In words.
+    pub(crate) fn text(self) -> Cow<'static, str> {
+        let text = match self {
+            Why::Unnamed => "no line says who else is a member",
+            Why::Few(seen, nranks) => {
+                return format!(
+                    "no line says who else is a member, and {seen} of {nranks} ranks' lines are here"
+                )
+                .into();
+            }
+            Why::Several(many, nranks) => {
+                return format!(
+                    "no line says who else is a member, and each process uses {many} of {nranks} ranks"
+                )
+                .into();
+            }
+            Why::Missing => "some of its members have no lines in the log",
+            Why::Overwritten => "processes wrote over each other's lines",
+            Why::LeftOut => "Ray left lines out",
+            Why::Quiet => "only some processes log their calls",
+            Why::Late => "the log begins in the middle of the job",
+            Why::TwoNames => "lines are damaged, and a member's calls stand under two names",
+            Why::Damaged => "lines are damaged before the place where its members' calls differ",
+            Why::Numbers => {
+                "by NCCL's own count (opCount) lines of calls are missing, there twice or in another \
+                 order"
+            }
+            Why::Seam => {
+                "the step number falls or jumps before the place where its members' calls differ: \
+                 lines may have been left out there"
+            }
+            Why::Edge => {
+                "its members made different numbers of calls, and the log ends at a step line, as one \
+                 does that was cut out of a longer one"
+            }
+            Why::Ended => {
+                "some members' lines end early: the others made more calls, and ended it in order"
+            }
+            Why::Running => {
+                "its members are at different calls where the log ends, and nothing shows that the job \
+                 stopped there: it ran, or was ended"
+            }
+            Why::Rooted => {
+                "most members are one call behind the others, in a call that its root leaves before \
+                 them: they may wait in it"
+            }
+        };
+        text.into()
+    }
+}

@@ -1,0 +1,45 @@
+//! Time stamps as printed, as far as they can be compared.
+
+/// True where both stamps have the same form, and text of that form sorts as time does.
+pub(crate) fn comparable(a: &[u8], b: &[u8]) -> bool {
+    let same = |(x, y): (&u8, &u8)| match (x.is_ascii_digit(), y.is_ascii_digit()) {
+        (true, true) => true,
+        (false, false) => x == y,
+        _ => false,
+    };
+    sorts(a) && a.len() == b.len() && a.iter().zip(b).all(same)
+}
+
+/// True for digits whose largest unit stands first: `2026-04-28 14:14:49`, `0614 11:26:37.75`,
+/// `14:14:49`, an epoch. `28/04/26 14:14` and `Apr 28` do not sort.
+fn sorts(stamp: &[u8]) -> bool {
+    let first = stamp.iter().position(|b| !b.is_ascii_digit());
+    let unit = first.unwrap_or(stamp.len());
+    let letters = stamp
+        .iter()
+        .any(|b| b.is_ascii_alphabetic() && !matches!(b, b'T' | b'Z'));
+    let big = match first.map(|at| stamp[at]) {
+        Some(b'-' | b'/') => unit == 4,
+        _ => unit > 0,
+    };
+    big && !letters
+}
+
+#[cfg(test)]
+mod tests {
+    use super::comparable;
+
+    #[test]
+    fn only_stamps_of_one_form_are_compared() {
+        for (a, b, can) in [
+            ("2026-04-28 14:14:49", "2026-04-28 14:14:50", true),
+            ("2026-04-28 14:14:49", "2026-04-28 14:14:49.5", false),
+            ("28/04/2026 14:14", "29/04/2026 14:14", false),
+            ("0614 11:26:37.758169", "0614 11:26:38.758169", true),
+            ("1763640000.5", "1763640001.5", true),
+            ("", "", false),
+        ] {
+            assert_eq!(comparable(a.as_bytes(), b.as_bytes()), can, "{a} {b}");
+        }
+    }
+}

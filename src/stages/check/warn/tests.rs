@@ -1,0 +1,584 @@
+//! Findings of WARN and watchdog lines in real logs and in ones composed of real bodies.
+
+use super::triage::{Ended, findings};
+use super::warnings::{Partial, Warnings};
+use crate::formats::log::walk::{Call, Said, Visit};
+use crate::stages::check::finding::{Finding, Severity, Sure};
+use crate::stages::pieces::walk;
+use proptest::prelude::*;
+use std::fmt::Write as _;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+/// What nccl-check's walk does with WARN lines.
+#[derive(Debug, Default)]
+struct Part(Partial);
+
+impl Visit for Part {
+    const MESSAGES: bool = true;
+    const FOREIGN: bool = true;
+
+    fn message(&mut self, said: &Said<'_>) {
+        self.0.message(said);
+    }
+
+    fn call(&mut self, call: &Call<'_>) {
+        self.0.call(call.process);
+    }
+
+    fn slot(&mut self) {}
+
+    fn foreign(&mut self, line: &[u8], number: u64) {
+        self.0.foreign(line, number);
+    }
+}
+
+/// The findings of inputs, each walked in pieces of `size` bytes.
+fn check(inputs: &[&[u8]], size: usize) -> Vec<Finding> {
+    let mut all = Warnings::default();
+    let mut processes = Vec::new();
+    let mut aliases = Vec::new();
+    for (input, log) in (0..).zip(inputs) {
+        // The tests' inputs are of one process each, or one: their numbers do not collide.
+        assert!(inputs.len() == 1 || size >= log.len());
+        let from = processes.len() as u32;
+        let merged = walk(log, size, Part::default, |part| {
+            let to: Vec<u32> = part.to.processes.iter().map(|p| p + from).collect();
+            all.add(part.visit.0, &to, input, part.line);
+        });
+        aliases.extend(merged.aliases().into_iter().map(|p| p + from));
+        processes.extend_from_slice(merged.origins.processes.items());
+    }
+    all.settle(&aliases);
+    for finding in findings(&all, &processes, Ended::default()) {
+        assert!(!finding.evidence.is_empty(), "{}", finding.id);
+        assert!(
+            finding.evidence.iter().all(|e| e.text.is_some()),
+            "{}",
+            finding.id
+        );
+        for sentence in [&finding.says, &finding.why, &finding.advice] {
+            assert!(
+                !sentence.is_empty() && !sentence.ends_with('.'),
+                "{sentence}"
+            );
+        }
+    }
+    findings(&all, &processes, Ended::default())
+}
+
+fn whole(log: &[u8]) -> Vec<Finding> {
+    check(&[log], log.len().max(1))
+}
+
+/// Kinds and severities, in their order.
+fn kinds(findings: &[Finding]) -> Vec<(&'static str, Severity)> {
+    findings.iter().map(|f| (f.id, f.severity)).collect()
+}
+
+fn read(path: &Path) -> Vec<u8> {
+    let bytes = std::fs::read(path).unwrap();
+    if path.extension().is_none_or(|end| end != "gz") {
+        return bytes;
+    }
+    let mut out = Vec::new();
+    flate2::read::MultiGzDecoder::new(bytes.as_slice())
+        .read_to_end(&mut out)
+        .unwrap();
+    out
+}
+
+fn shared(name: &str) -> Option<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data/nccl-logs");
+    let path = folder.join(name);
+    if path.exists() {
+        return Some(read(&path));
+    }
+    println!("skipped: {name} is not at hand");
+    None
+}
+
+#[test]
+fn real_logs_have_the_first_findings_a_reader_gives_them() {
+    use Severity::{Error, Note};
+    for (name, first) in [
+        (
+            "nemo-2.22.3-512ranks-shutdown-warns.log",
+            Some(("shutdown_warns", Note)),
+        ),
+        ("nemo-rccl-2.22.3-16xMI325X.log", Some(("warn_msccl", Note))),
+        (
+            "bert-2.12.10-64xA100.log",
+            Some(("warn_sharp_unavailable", Note)),
+        ),
+        (
+            "pytorch-2.4.8-16ranks-srun-label.log",
+            Some(("warn_ib_retry_exceeded", Error)),
+        ),
+        ("bert-2.11.4-crlf.log", None),
+        ("megatron-2.7.8-64ranks.log", None),
+        ("nccl-tests-2.27.7-2gpu-1process.log", None),
+        ("nccl-tests-2.29.2-4gpu-tuning.log", None),
+        ("nccl-tests-efa-nvls-mpirun-tagged.log", None),
+        ("nemo-mlperf-2.27.7-16xB200.log", None),
+        ("shared-debug-file-overwritten.log", None),
+        (
+            "excerpts/aws__aws-ofi-nccl_24.log",
+            Some(("warn_ofi_address_vector", Error)),
+        ),
+        (
+            "excerpts/NVIDIA__nccl_1405.log",
+            Some(("warn_ib_retry_exceeded", Error)),
+        ),
+        (
+            "excerpts/NVIDIA__nccl_531.log",
+            Some(("warn_collective_mismatch", Error)),
+        ),
+        (
+            "excerpts/NVIDIA__nccl_1111.log",
+            Some(("watchdog_timeout", Error)),
+        ),
+        (
+            "excerpts/hiyouga__LlamaFactory_7396.log",
+            Some(("watchdog_timeout", Error)),
+        ),
+        (
+            "excerpts/XPixelGroup__BasicSR_737.log",
+            Some(("watchdog_timeout", Error)),
+        ),
+        // Its one line of the watchdog's is cut in two.
+        ("excerpts/mila-iqia__milabench_269.log", None),
+        ("excerpts/pytorch__torchtitan_1369.log", None),
+        ("excerpts/NVIDIA__nccl_147.log", None),
+    ] {
+        let Some(log) = shared(name) else { continue };
+        let found = kinds(&whole(&log));
+        assert_eq!(found.first().copied(), first, "{name}");
+        let harmless = |kind: &(&str, Severity)| kind.1 == Note;
+        if first.is_none_or(|kind| harmless(&kind)) {
+            assert!(found.iter().all(harmless), "{name}: {found:?}");
+        }
+    }
+}
+
+#[test]
+fn a_shutdown_of_512_ranks_is_called_harmless_and_counted_whole() {
+    let Some(log) = shared("nemo-2.22.3-512ranks-shutdown-warns.log") else {
+        return;
+    };
+    let found = whole(&log);
+    assert_eq!(found.len(), 1);
+    assert!(
+        found[0].says.contains("5740 WARN lines of 512 processes"),
+        "{}",
+        found[0].says
+    );
+    assert!(found[0].why.contains("ordinary way"), "{}", found[0].why);
+    assert_eq!(found[0].sure, Sure::High);
+    // The same, but with a failure in front: it is the failure that is shown.
+    let mut failed = b"511: GPU-13:1106509:1 [7] transport/net_ib.cc:1 NCCL WARN NET/IB: Got \
+        completion from peer 10.0.0.1<5> with status=12 opcode=0 len=0 vendor err 129 (Recv)\n"
+        .to_vec();
+    failed.extend_from_slice(&log);
+    let found = whole(&failed);
+    assert_eq!(kinds(&found), [("warn_ib_retry_exceeded", Severity::Error)]);
+    assert!(
+        found[0].why.contains("warn_proxy_shutdown 5740 times"),
+        "{}",
+        found[0].why
+    );
+}
+
+/// The logs of all captured jobs.
+fn captured() -> Vec<(String, PathBuf)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/captured");
+    let mut all = Vec::new();
+    for job in std::fs::read_dir(root).unwrap() {
+        let job = job.unwrap().path();
+        let name = job.file_name().unwrap().to_string_lossy().into_owned();
+        for log in std::fs::read_dir(&job).unwrap() {
+            let log = log.unwrap().path();
+            let is_log = log.file_name().unwrap().to_string_lossy().contains(".log");
+            if is_log {
+                all.push((name.clone(), log));
+            }
+        }
+    }
+    all.sort();
+    all
+}
+
+#[test]
+fn captured_jobs_that_ended_well_have_no_finding() {
+    let faulty = [
+        "3d-die",
+        "3d-skip",
+        "3d-stall",
+        "ddp-die",
+        "ddp-stall",
+        "ddp-skip",
+        "ddp-count",
+        "pp-recv",
+        "tp-count",
+    ];
+    let mut logs = 0;
+    for (job, log) in captured() {
+        let found = kinds(&whole(&read(&log)));
+        let bad = found.iter().any(|kind| kind.1 < Severity::Note);
+        assert_eq!(bad, faulty.contains(&job.as_str()), "{job}: {found:?}");
+        logs += 1;
+    }
+    assert!(logs > 40);
+}
+
+#[test]
+fn the_watchdog_names_the_call_and_who_is_behind() {
+    for (job, says, rank) in [
+        (
+            "ddp-die",
+            "PyTorch waited 15000 ms in vain for call 135 of process group ID 0 PG GUID \
+             0(default_pg): ALLREDUCE of 2097152 elements on ranks 0, 2-3; no such line of rank 1",
+            1,
+        ),
+        (
+            "ddp-stall",
+            "PyTorch waited 15000 ms in vain for call 135 of process group ID 0 PG GUID \
+             0(default_pg): ALLREDUCE of 2097152 elements on ranks 0, 2-3; rank 1 went past it",
+            1,
+        ),
+        (
+            "ddp-count",
+            "PyTorch waited 15000 ms in vain for call 140 of process group ID 0 PG GUID \
+             0(default_pg): ALLREDUCE of 4 elements on rank 1; ranks 0, 2-3 went past it",
+            1,
+        ),
+    ] {
+        let path = format!("testdata/captured/{job}/nccl.log.gz");
+        let found = whole(&read(&Path::new(env!("CARGO_MANIFEST_DIR")).join(path)));
+        let first = &found[0];
+        assert_eq!(
+            (first.id, first.says.as_str()),
+            ("watchdog_timeout", says),
+            "{job}"
+        );
+        assert_eq!(first.about.rank, Some(rank), "{job}: {}", first.why);
+    }
+}
+
+#[test]
+fn an_error_that_the_watchdog_fails_with_is_shown_once_for_all_ranks() {
+    let mut log = String::new();
+    for rank in [0, 1, 3] {
+        let _ = writeln!(
+            log,
+            "[rank{rank}]:[E PG.cpp:1] [PG ID 0 PG GUID 0(default_pg) Rank {rank}] Process group \
+             watchdog thread terminated with exception: CUDA error: unspecified launch failure"
+        );
+    }
+    let found = whole(log.as_bytes());
+    assert_eq!(kinds(&found), [("watchdog_exception", Severity::Error)]);
+    let says = "PyTorch's watchdog failed on ranks 0-1, 3: CUDA error: unspecified launch failure";
+    assert_eq!(found[0].says, says);
+}
+
+#[test]
+fn communicators_that_were_destroyed_make_a_shutdown_sure() {
+    let down = warn(
+        "a",
+        1,
+        "[Service thread] Accept failed Resource temporarily unavailable",
+    );
+    let sure = |destroyed| {
+        let ended = Ended {
+            destroyed,
+            aborted: 1,
+            communicators: 2,
+        };
+        let mut all = Warnings::default();
+        let merged = walk(down.as_bytes(), down.len(), Part::default, |part| {
+            all.add(part.visit.0, &part.to.processes, 0, part.line);
+        });
+        let processes = merged.origins.processes.items();
+        all.settle(&merged.aliases());
+        findings(&all, processes, ended)[0].sure
+    };
+    assert_eq!((sure(1), sure(0)), (Sure::High, Sure::Medium));
+}
+
+/// A line of NCCL's: host, pid and what it says.
+fn line(host: &str, pid: u32, says: &str) -> String {
+    format!("{host}:{pid}:{} [0] {says}\n", pid + 1)
+}
+
+fn warn(host: &str, pid: u32, says: &str) -> String {
+    line(host, pid, &format!("proxy.cc:1 NCCL WARN {says}"))
+}
+
+/// One host cannot reach another; what the rest prints follows.
+fn cascade() -> String {
+    let mut log = line("a", 1, "NCCL INFO Bootstrap: Using eth0:10.0.0.1<0>");
+    log += &line("b", 2, "NCCL INFO Bootstrap: Using eth0:10.0.0.2<0>");
+    log += &warn(
+        "b",
+        2,
+        "Call to ibv_modify_qp failed with error Network is unreachable",
+    );
+    log += &line("b", 2, "NCCL INFO transport/net_ib.cc:579 -> 2");
+    log += &warn(
+        "b",
+        2,
+        "[Proxy Service 1] Failed to execute operation Connect from rank 1, retcode 2",
+    );
+    for peer in 0..40 {
+        let says = format!("socketProgress: Connection closed by remote peer 10.0.0.2<{peer}>");
+        log += &warn("a", 1, &says);
+    }
+    log += &warn(
+        "a",
+        1,
+        "[Service thread] Could not receive type from localRank 6, res=3, closed=0",
+    );
+    log
+}
+
+#[test]
+fn what_follows_from_a_failure_is_folded_under_it() {
+    let found = whole(cascade().as_bytes());
+    assert_eq!(kinds(&found), [("warn_ib_connect", Severity::Error)]);
+    let first = &found[0];
+    assert_eq!(first.about.host.as_deref(), Some(&b"b"[..]));
+    assert!(
+        first.why.contains("warn_peer_closed 40 times on host a"),
+        "{}",
+        first.why
+    );
+    assert!(
+        first.why.contains("warn_proxy_operation once on host b"),
+        "{}",
+        first.why
+    );
+    assert!(
+        first.why.contains("warn_proxy_shutdown once on host a"),
+        "{}",
+        first.why
+    );
+    assert!(first.why.contains("a system error (2)"), "{}", first.why);
+    assert!(
+        first.advice.contains("NVIDIA/nccl#2013"),
+        "{}",
+        first.advice
+    );
+}
+
+#[test]
+fn pieces_of_any_size_give_the_same_findings() {
+    let mut log = cascade();
+    for kind in 0..30 {
+        let letters = "x".repeat(kind);
+        log += &warn("c", 3, &format!("something new {letters} {kind}"));
+        log += &line("c", 3, "NCCL INFO init.cc:1 -> 5");
+    }
+    log += "[rank0]:[E1120 14:02:44.5 ProcessGroupNCCL.cpp:689] [Rank 0] Watchdog caught \
+            collective operation timeout: WorkNCCL(SeqNum=5, OpType=ALLREDUCE, NumelIn=1, \
+            NumelOut=1, Timeout(ms)=15000) ran for 15005 milliseconds before timing out.\n";
+    let all = whole(log.as_bytes());
+    assert_eq!(all.len(), 1 + 10 + 1 + 1);
+    for size in [1, 100, 1000, 3000] {
+        assert_eq!(check(&[log.as_bytes()], size), all, "{size}");
+    }
+}
+
+#[test]
+fn a_quoted_warn_counts_and_a_command_that_looks_for_one_does_not() {
+    let oom = "NCCL WARN Cuda failure 2 'out of memory'";
+    for before in [
+        "",
+        " ",
+        "3: ",
+        "> ",
+        "[1] ",
+        "[1] misc/shmutils.cc:103 ",
+        "[1] misc/shmutils.cc:103 (shmAlloc) ",
+        "[2026-03-03 12:11:38] ",
+    ] {
+        let found = whole(format!("{before}{oom}\n").as_bytes());
+        assert_eq!(
+            kinds(&found),
+            [("warn_cuda_oom", Severity::Error)],
+            "{before}"
+        );
+        assert_eq!(found[0].about.host, None);
+        let says = "1 WARN line of a process that is not named";
+        assert!(found[0].says.contains(says), "{}", found[0].says);
+    }
+    for before in ["+ grep -c '", "If ", "note: ", "the message (``"] {
+        assert_eq!(whole(format!("{before}{oom}\n").as_bytes()), [], "{before}");
+    }
+}
+
+#[test]
+fn a_failure_of_which_only_the_consequences_are_seen_is_said_to_be_elsewhere() {
+    let log = warn(
+        "a",
+        1,
+        "socketProgress: Connection closed by remote peer b.lan<4>",
+    ) + &warn(
+        "a",
+        1,
+        "Socket recv failed while polling for opId=0x7f4774cc9620",
+    );
+    let found = whole(log.as_bytes());
+    assert_eq!(kinds(&found), [("warn_peer_closed", Severity::Error)]);
+    assert!(found[0].why.contains("not in this log"), "{}", found[0].why);
+    assert!(
+        found[0].why.contains("warn_proxy_no_answer once"),
+        "{}",
+        found[0].why
+    );
+}
+
+#[test]
+fn a_card_that_cannot_be_opened_is_not_blamed_for_what_comes_later() {
+    let log = warn("a", 1, "NET/IB : Unable to open device mlx5_10")
+        + &warn(
+            "a",
+            1,
+            "socketProgress: Connection closed by remote peer b<4>",
+        );
+    let found = whole(log.as_bytes());
+    let kinds = kinds(&found);
+    let open = ("warn_ib_open_device", Severity::Note);
+    assert_eq!(kinds, [("warn_peer_closed", Severity::Error), open]);
+    assert!(found[0].why.contains("not in this log"), "{}", found[0].why);
+}
+
+#[test]
+fn a_link_that_goes_down_is_a_failure_where_one_follows() {
+    let down = warn(
+        "b",
+        1,
+        "NET/IB : mlx5_0:1 Got async error event: port error",
+    );
+    assert_eq!(
+        kinds(&whole(down.as_bytes())),
+        [("warn_ib_port_error", Severity::Warning)]
+    );
+    let log = down
+        + &warn(
+            "a",
+            2,
+            "socketProgress: Connection closed by remote peer b<4>",
+        );
+    let found = whole(log.as_bytes());
+    assert_eq!(kinds(&found), [("warn_ib_port_error", Severity::Error)]);
+}
+
+#[test]
+fn the_first_cause_is_the_earliest_stamp_not_the_first_file() {
+    let oom = warn("a", 1, "Cuda failure 2 'out of memory'");
+    let refused = warn(
+        "b",
+        2,
+        "socketStartConnect: Connect to 10.0.0.1<5> failed : Connection refused",
+    );
+    let stamp = |second: u32, line: &str| format!("[2026-03-03 12:11:{second}] {line}");
+    let (late, early) = (stamp(40, &refused), stamp(20, &oom));
+    let found = check(&[late.as_bytes(), early.as_bytes()], 1000);
+    let error = Severity::Error;
+    assert_eq!(
+        kinds(&found),
+        [("warn_cuda_oom", error), ("warn_socket_refused", error)]
+    );
+    assert!(
+        found[0].why.contains("2026-03-03 12:11:20"),
+        "{}",
+        found[0].why
+    );
+    assert!(
+        found[1].why.contains("behind warn_cuda_oom"),
+        "{}",
+        found[1].why
+    );
+    // Without stamps nothing is known of the order between files.
+    let found = check(&[refused.as_bytes(), oom.as_bytes()], 1000);
+    assert!(found[0].why.contains("between files"), "{}", found[0].why);
+}
+
+#[test]
+fn a_communicator_taken_down_while_calls_go_on_is_no_shutdown() {
+    let down = warn(
+        "a",
+        1,
+        "[Proxy Service 5] Failed to execute operation Close from rank 4, retcode 3",
+    );
+    let call = line(
+        "a",
+        1,
+        "NCCL INFO AllReduce: opCount 1 sendbuff 0x7f00 recvbuff 0x7f00 count 5 datatype 7 op 0 \
+         root 0 comm 0x5500 [nranks=4] stream 0x5600",
+    );
+    let found = kinds(&whole(format!("{call}{down}").as_bytes()));
+    assert_eq!(found, [("shutdown_warns", Severity::Note)]);
+    let found = kinds(&whole(format!("{down}{call}").as_bytes()));
+    assert_eq!(found, [("warn_proxy_midway", Severity::Warning)]);
+}
+
+#[test]
+fn a_shutdown_in_front_of_a_failure_is_not_said_to_follow_from_it() {
+    let down = warn(
+        "a",
+        1,
+        "[Service thread] Accept failed Resource temporarily unavailable",
+    );
+    let oom = warn("a", 9, "Cuda failure 2 'out of memory'");
+    let found = whole(format!("{down}{oom}{}", down.replace(":1:", ":9:")).as_bytes());
+    let kinds = kinds(&found);
+    let shutdown = ("shutdown_warns", Severity::Note);
+    assert_eq!(kinds, [("warn_cuda_oom", Severity::Error), shutdown]);
+    assert!(
+        found[0].why.contains("warn_proxy_shutdown once"),
+        "{}",
+        found[0].why
+    );
+}
+
+#[test]
+fn more_kinds_than_are_told_apart_are_counted() {
+    let mut log = String::new();
+    for kind in 0..20_000 {
+        // Letters, as numbers are left out.
+        let name: String = format!("{kind}")
+            .bytes()
+            .map(|b| char::from(b - b'0' + b'g'))
+            .collect();
+        let _ = write!(log, "{}", warn("a", 1, &format!("new {name}")));
+    }
+    let found = whole(log.as_bytes());
+    let last = found.last().unwrap();
+    assert_eq!(last.id, "warn_uncounted");
+    assert!(last.says.starts_with("3616 WARN lines"), "{}", last.says);
+    assert_eq!(check(&[log.as_bytes()], 5000), found);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_text_gives_the_same_findings_however_it_is_cut(
+        lines in proptest::collection::vec((0..4_u32, 0..5_usize, "[ -~]{0,40}"), 0..60),
+        size in 1..2000_usize,
+    ) {
+        let mut log = String::new();
+        for (pid, kind, text) in lines {
+            let host = ["a", "b"][pid as usize % 2];
+            log += &match kind {
+                0 => line(host, pid, "NCCL INFO init.cc:1 -> 6"),
+                1 => warn(host, pid, &format!("Cuda failure '{text}'")),
+                2 => warn(host, pid, &format!("Connection closed by remote peer b<{pid}> {text}")),
+                3 => warn(host, pid, &format!("[Service thread] Accept failed {text}")),
+                _ => warn(host, pid, &text),
+            };
+        }
+        prop_assert_eq!(check(&[log.as_bytes()], size), whole(log.as_bytes()));
+    }
+}

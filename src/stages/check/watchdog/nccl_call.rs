@@ -1,0 +1,170 @@
+//! PyTorch's call that took too long, as NCCL's: its watchdog numbers works of a process group, NCCL
+//! prints calls of a communicator. Operation and elements join them.
+
+use super::{TimedOut, Watched, What};
+use crate::stages::check::finding::{About, Evidence, Finding, Severity, Sure};
+use crate::stages::check::ranks::mismatch::{Details, spot};
+use crate::stages::check::ranks::names::{self, Names};
+use crate::stages::check::streams::Caller;
+use crate::stages::check::streams::compare::Whose;
+use crate::stages::check::streams::reread::Detail;
+use crate::stages::check::wording::{listed, text};
+use rustc_hash::FxHashMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Calls of each stream that are looked through: those before the end of a hung job.
+pub(crate) const BACK: u64 = 64;
+
+/// NCCL's operation for PyTorch's, and its elements.
+fn wanted(timeout: &TimedOut) -> Option<(&'static [u8], u64)> {
+    let (name, count): (&[u8], _) = match &timeout.op[..] {
+        b"ALLREDUCE" | b"_ALLREDUCE_SPARSE" => (b"AllReduce", timeout.numel_in),
+        b"BROADCAST" | b"_BROADCAST_OOP" => (b"Broadcast", timeout.numel_in),
+        b"REDUCE" | b"_REDUCE_OOP" => (b"Reduce", timeout.numel_in),
+        b"ALLGATHER" | b"_ALLGATHER_BASE" => (b"AllGather", timeout.numel_in),
+        b"REDUCE_SCATTER" | b"_REDUCE_SCATTER_BASE" => (b"ReduceScatter", timeout.numel_out),
+        b"SEND" => (b"Send", timeout.numel_in),
+        b"RECV" => (b"Recv", timeout.numel_out),
+        _ => return None,
+    };
+    Some((name, count?))
+}
+
+/// A call that both print: PyTorch's number and operation, NCCL's communicator and number.
+type Both<'a> = (u64, &'a [u8], usize, u64);
+
+/// A line of the watchdog, the call that it speaks of, and whose.
+type Line<'a> = (&'a Watched, &'a Detail, Caller);
+
+/// The findings: for each work that was waited for in vain the call it is, and who made it; `made`
+/// has how many collectives each caller had made when the job hung.
+pub(crate) fn findings(
+    watched: &[Watched],
+    details: &Details,
+    made: &FxHashMap<Caller, u64>,
+    whose: &FxHashMap<Caller, Whose>,
+    names: Names<'_>,
+) -> Vec<Finding> {
+    let processes = processes(names);
+    let mut joined: BTreeMap<Both<'_>, Vec<Line<'_>>> = BTreeMap::new();
+    for record in watched {
+        let What::Timeout(timeout) = &record.what else {
+            continue;
+        };
+        let process = record.named().and_then(|rank| processes.get(&rank));
+        let Some((process, (op, count))) = process.zip(wanted(timeout)) else {
+            continue;
+        };
+        let fits = |call: &&Detail| *call.op == *op && call.count == count;
+        // PyTorch counts from 1; where other works were no calls, the nearest is meant.
+        let own = details
+            .iter()
+            .filter(|((caller, _), _)| whose.get(caller).is_some_and(|w| w.process == *process));
+        let those = own.flat_map(|((caller, way), calls)| {
+            let calls = calls.iter().filter(fits);
+            calls.map(move |call| (caller, way, call))
+        });
+        let near = those.min_by_key(|(caller, way, call)| {
+            let off = (call.seq + 1).abs_diff(timeout.seq);
+            (off, whose.get(caller).map(|w| w.communicator), **way)
+        });
+        if let Some((caller, _, call)) = near
+            && let Some(whose) = whose.get(caller)
+        {
+            let both = (timeout.seq, &timeout.op[..], whose.communicator, call.seq);
+            joined
+                .entry(both)
+                .or_default()
+                .push((record, call, *caller));
+        }
+    }
+    joined
+        .into_iter()
+        .filter_map(|(both, lines)| finding(both, &lines, made, whose, names))
+        .collect()
+}
+
+fn finding(
+    (number, op, communicator, seq): Both<'_>,
+    lines: &[Line<'_>],
+    made: &FxHashMap<Caller, u64>,
+    whose: &FxHashMap<Caller, Whose>,
+    names: Names<'_>,
+) -> Option<Finding> {
+    let (record, call, _) = lines.first()?;
+    // Who waits for it has made it, if later than the first that waited for another.
+    let waits = |caller: &Caller| lines.iter().any(|(_, _, waiting)| waiting == caller);
+    let mut without: Vec<u32> = whose
+        .iter()
+        .filter(|(_, w)| w.communicator == communicator)
+        .filter(|(caller, _)| made.get(caller).is_some_and(|&calls| calls <= seq))
+        .filter(|(caller, _)| !waits(caller))
+        .filter_map(|(_, w)| w.rank)
+        .collect();
+    without.sort_unstable();
+    let ranks: Vec<String> = without.iter().map(u32::to_string).collect();
+    let lacking = match ranks.len() {
+        0 => "all members whose calls are known had made it".to_owned(),
+        1 => format!("rank {} had not made it", ranks[0]),
+        _ => format!("ranks {} had not made it", listed(&ranks)),
+    };
+    let exact = seq + 1 == number;
+    Some(Finding {
+        id: "watchdog_call",
+        severity: Severity::Note,
+        says: format!(
+            "PyTorch's call {number}, {}, is NCCL's call {seq} on communicator {}: {}; {lacking}",
+            text(op),
+            names.communicator(communicator),
+            names::call(call),
+        ),
+        about: About {
+            comm_id: names.id(communicator),
+            seq: Some(seq),
+            ..About::default()
+        },
+        sure: if exact { Sure::High } else { Sure::Medium },
+        why: if exact {
+            "operation, elements and number agree".to_owned()
+        } else {
+            "operation and elements agree; the number is the nearest, for PyTorch also counts works \
+             that are no call of this communicator"
+                .to_owned()
+        },
+        advice: String::new(),
+        evidence: vec![
+            spot(call),
+            Evidence {
+                at: record.at.into(),
+                text: Some(record.text.to_vec()),
+            },
+        ],
+    })
+}
+
+/// The processes that say themselves that they wait in vain, where others of the job say nothing: who
+/// waits for a call has made it, and it is the others that keep it waiting.
+pub(crate) fn waiting(watched: &[Watched], names: Names<'_>) -> BTreeSet<u32> {
+    let processes = processes(names);
+    let late = watched
+        .iter()
+        .filter(|w| matches!(w.what, What::Timeout(_)));
+    let named = late.filter_map(|w| processes.get(&w.named()?));
+    let waiting: BTreeSet<u32> = named.copied().collect();
+    match processes.values().all(|process| waiting.contains(process)) {
+        true => BTreeSet::new(),
+        false => waiting,
+    }
+}
+
+/// The job's ranks, by the communicator that has all of them.
+fn processes(names: Names<'_>) -> BTreeMap<u32, u32> {
+    let all = &names.found.communicators;
+    let world = all.iter().find(|c| c.place.is_all() && c.place.sure);
+    let sides = world.map_or(&[][..], |world| &world.sides);
+    let of = |&side: &usize| {
+        let side = &names.found.sides[side];
+        side.rank.map(|rank| (rank, side.process))
+    };
+    sides.iter().filter_map(of).collect()
+}

@@ -1,0 +1,158 @@
+//! Words that the sentences of findings share.
+
+use crate::report::printable;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
+
+/// How many bytes of a line are kept.
+pub(crate) const TEXT: usize = 300;
+/// How many hosts, peers or kinds a sentence names.
+pub(super) const NAMED: usize = 4;
+
+/// Lines that follow from a cause: how many of each kind, by host.
+pub(super) type Folded<'a> = BTreeMap<&'static str, BTreeMap<&'a [u8], u64>>;
+
+/// `warn_peer_closed 12 on a (7), b (5)`, for each kind.
+pub(super) fn folded(folded: &Folded<'_>) -> String {
+    let each = folded.iter().map(|(id, hosts)| {
+        let count: u64 = hosts.values().sum();
+        format!("{id} {} on {}", times(count), on_hosts(hosts))
+    });
+    each.collect::<Vec<_>>().join(", ")
+}
+
+/// The most frequent few.
+pub(super) fn most<'a>(of: &BTreeMap<&'a [u8], u64>) -> impl Iterator<Item = (&'a [u8], u64)> {
+    let mut all: Vec<(&[u8], u64)> = of.iter().map(|(&what, &count)| (what, count)).collect();
+    all.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
+    all.into_iter().take(NAMED)
+}
+
+/// `host a`, or `3 hosts: a (7), b (5), c (1)`.
+pub(super) fn on_hosts(hosts: &BTreeMap<&[u8], u64>) -> String {
+    let name = |host: &[u8]| match host {
+        b"" => "a host that is not named".to_owned(),
+        host => format!("host {}", text(host)),
+    };
+    if let (1, Some(host)) = (hosts.len(), hosts.keys().next()) {
+        return name(host);
+    }
+    let each = most(hosts).map(|(host, count)| format!("{} ({count})", text(host)));
+    let each = each.collect::<Vec<_>>().join(", ");
+    let more = match hosts.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("{} hosts: {each}{more}", hosts.len())
+}
+
+/// A result of NCCL's functions, `ncclResult_t` of `nccl.h`.
+pub(super) fn named(result: i32) -> String {
+    let name = match result {
+        1 => "a CUDA error",
+        2 => "a system error",
+        3 => "an internal error",
+        4 => "an invalid argument",
+        5 => "an invalid usage",
+        6 => "a remote error",
+        _ => "a result",
+    };
+    format!("{name} ({result})")
+}
+
+/// `a`, `a and b`, `a, b, c, d and 12 more`.
+pub(super) fn listed<T: AsRef<[u8]>>(names: impl IntoIterator<Item = T>) -> String {
+    let names: Vec<T> = names.into_iter().collect();
+    let shown = if names.len() > NAMED + 1 {
+        NAMED
+    } else {
+        names.len()
+    };
+    let mut parts: Vec<String> = names[..shown].iter().map(|n| text(n.as_ref())).collect();
+    if names.len() > shown {
+        parts.push(format!("{} more", names.len() - shown));
+    }
+    match parts.pop() {
+        None => String::new(),
+        Some(last) if parts.is_empty() => last,
+        Some(last) => format!("{} and {last}", parts.join(", ")),
+    }
+}
+
+/// `1 host`, `2 hosts`.
+pub(super) fn counted<N: Display + PartialEq + From<u8>>(n: N, what: &str) -> String {
+    let s = if n == N::from(1) { "" } else { "s" };
+    format!("{n} {what}{s}")
+}
+
+/// The form of a verb that so many take.
+pub(super) fn verb<'a>(n: usize, one: &'a str, many: &'a str) -> &'a str {
+    if n == 1 { one } else { many }
+}
+
+pub(super) fn lines(count: u64) -> String {
+    counted(count, "WARN line")
+}
+
+pub(super) fn of_processes(count: usize) -> String {
+    format!("{count} process{}", if count == 1 { "" } else { "es" })
+}
+
+pub(super) fn times(count: u64) -> String {
+    match count {
+        0 => "never".to_owned(),
+        1 => "once".to_owned(),
+        2 => "twice".to_owned(),
+        _ => format!("{count} times"),
+    }
+}
+
+/// Log text in a sentence.
+pub(super) fn text(bytes: &[u8]) -> String {
+    printable(&String::from_utf8_lossy(bytes), false)
+}
+
+/// Ranks as `0-2, 5`.
+pub(super) fn ranks(ranks: &BTreeSet<u32>) -> String {
+    let mut runs: Vec<(u32, u32)> = Vec::new();
+    for &rank in ranks {
+        match runs.last_mut() {
+            Some((_, end)) if end.checked_add(1) == Some(rank) => *end = rank,
+            _ => runs.push((rank, rank)),
+        }
+    }
+    let each: Vec<String> = runs
+        .iter()
+        .take(16)
+        .map(|&(from, to)| match to - from {
+            0 => from.to_string(),
+            _ => format!("{from}-{to}"),
+        })
+        .collect();
+    let more = match runs.len() - each.len() {
+        0 => String::new(),
+        more => format!(" and {more} more runs of ranks"),
+    };
+    each.join(", ") + &more
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lists_are_cut() {
+        let all: Vec<String> = (0..9).map(|n| n.to_string()).collect();
+        assert_eq!(listed(&all[..0]), "");
+        assert_eq!(listed(&all[..1]), "0");
+        assert_eq!(listed(&all[..2]), "0 and 1");
+        assert_eq!(listed(&all[..5]), "0, 1, 2, 3 and 4");
+        assert_eq!(listed(&all), "0, 1, 2, 3 and 5 more");
+    }
+
+    #[test]
+    fn one_has_no_s() {
+        assert_eq!(counted(1_u64, "call"), "1 call");
+        assert_eq!(counted(0_usize, "call"), "0 calls");
+    }
+}

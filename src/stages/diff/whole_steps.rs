@@ -1,0 +1,120 @@
+//! Which steps of an input are whole.
+
+use super::counts::Step;
+use crate::formats::log::timeline::{Marker, Timeline, Window};
+use std::collections::BTreeSet;
+
+/// The steps of a log whose calls count, and whether one of them has the job's start in it.
+///
+/// Before the first line of a segment stands the start too, behind the last (where lines begin
+/// steps) the end: these are no whole steps. They count where there is no other, and where a
+/// window asks for them.
+pub(super) fn counted(
+    timeline: &Timeline,
+    window: Option<Window>,
+    marker: Marker,
+) -> (Vec<u32>, bool) {
+    let steps = &timeline.steps;
+    // The steps of several inputs may follow each other.
+    let goes_on = |at: usize| {
+        let pair = steps.get(at..at + 2);
+        pair.is_some_and(|pair| pair[0].segment == pair[1].segment && pair[0].step < pair[1].step)
+    };
+    let is_edge = |at: usize| match marker {
+        Marker::End => !at.checked_sub(1).is_some_and(goes_on),
+        Marker::Start => !goes_on(at),
+    };
+    let told = |at: &usize| !timeline.is_only_announced(*at as u32);
+    let of = |wanted: &dyn Fn(usize) -> bool| -> Vec<u32> {
+        let all = (0..steps.len()).filter(told);
+        all.filter(|&at| wanted(at)).map(|at| at as u32).collect()
+    };
+    if let Some(window) = window {
+        return (of(&|at| window.contains(steps[at].step)), false);
+    }
+    let whole = of(&|at| !is_edge(at));
+    if whole.is_empty() {
+        let all = of(&|_| true);
+        let any = !all.is_empty();
+        return (all, any);
+    }
+    (whole, false)
+}
+
+/// The same for a call table with these steps.
+pub(super) fn listed(numbers: &BTreeSet<u64>, window: Option<Window>) -> (Vec<Step>, bool) {
+    let mut before = None;
+    let mut steps: Vec<Step> = Vec::new();
+    for &step in numbers {
+        let steps_of_line = before.map_or(0, |before| step - before);
+        before = Some(step);
+        steps.push(Step {
+            segment: 0,
+            step,
+            steps: steps_of_line,
+        });
+    }
+    // The first line stands for as many steps as the second, or for one.
+    let second = steps.get(1).map_or(1, |s| s.steps);
+    if let Some(first) = steps.first_mut() {
+        first.steps = second.min(first.step.max(1));
+    }
+    if let Some(window) = window {
+        steps.retain(|s| window.contains(s.step));
+        return (steps, false);
+    }
+    let with_start = steps.len() == 1;
+    if steps.len() > 1 {
+        steps.remove(0);
+    }
+    (steps, with_start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::formats::log::timeline;
+    use crate::grammar::trainer::Trainer;
+
+    fn timeline(steps: &[(u32, u64)]) -> Timeline {
+        let step = |&(segment, step): &(u32, u64)| timeline::Step {
+            segment,
+            step,
+            steps: 1,
+            mark: 0,
+            time_s: None,
+            tflops: None,
+        };
+        Timeline {
+            trainer: Some(Trainer::Megatron),
+            steps: steps.iter().map(step).collect(),
+            ..Timeline::default()
+        }
+    }
+
+    #[test]
+    fn steps_with_the_jobs_start_or_end_count_only_where_there_is_no_other() {
+        let of = |steps: &[(u32, u64)], marker| counted(&timeline(steps), None, marker);
+        let restarted = [(0, 5), (0, 6), (0, 7), (1, 6), (1, 7)];
+        assert_eq!(of(&restarted, Marker::End), (vec![1, 2, 4], false));
+        assert_eq!(of(&restarted, Marker::Start), (vec![0, 1, 3], false));
+        assert_eq!(of(&[(0, 5)], Marker::End), (vec![0], true));
+        assert_eq!(of(&[], Marker::End), (vec![], false));
+        let window = Some(Window { from: 5, to: 6 });
+        let asked = counted(&timeline(&restarted), window, Marker::End);
+        assert_eq!(asked, (vec![0, 1, 3], false));
+    }
+
+    #[test]
+    fn a_tables_steps_stand_for_as_many_as_lie_between() {
+        let of = |numbers: &[u64]| {
+            let (steps, with_start) = listed(&numbers.iter().copied().collect(), None);
+            let steps = steps.iter().map(|s| (s.step, s.steps));
+            (steps.collect::<Vec<_>>(), with_start)
+        };
+        assert_eq!(of(&[3, 4, 5]), (vec![(4, 1), (5, 1)], false));
+        assert_eq!(of(&[10, 20, 30]), (vec![(20, 10), (30, 10)], false));
+        assert_eq!(of(&[7]), (vec![(7, 1)], true));
+        assert_eq!(of(&[]), (vec![], false));
+    }
+}

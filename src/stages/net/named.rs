@@ -1,0 +1,31 @@
+//! A communicator as an INIT line names it.
+
+use crate::grammar::message::communicator::init::{self, Init};
+
+/// A communicator as an INIT line names it, and where the line is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Named {
+    /// Whether it begins or ends.
+    pub event: init::Event,
+    /// Its address.
+    pub comm: u64,
+    /// The process's rank in it.
+    pub rank: u32,
+    /// Its size.
+    pub nranks: u32,
+    /// Where the line begins, in bytes of the input.
+    pub at: u64,
+}
+
+impl Named {
+    /// What the line at `at` names.
+    pub(crate) fn of(init: &Init, at: u64) -> Named {
+        Named {
+            event: init.event,
+            comm: init.comm,
+            rank: init.rank,
+            nranks: init.nranks,
+            at,
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! Which communicator a connection belongs to. Its line does not say: its thread is at work on
+//! one.
+//!
+//! 1. Between `Init START` and `Init COMPLETE` of a thread its connections are that
+//!    communicator's.
+//! 2. Up to 2.17 there is no START: those before a thread's `Init COMPLETE` are that
+//!    communicator's ([`super::named_later`]).
+//! 3. Later ones (since 2.22 ranks connect when first needed) belong to the communicator of the
+//!    call that the thread made last; of a thread that makes no calls, of the process.
+//! 4. The rank that prints the line must be this process's rank there, and both ends must fit in
+//!    it. Else the connection belongs to the one communicator of the process where that holds and
+//!    that had begun and not ended ([`super::lifetimes`]).
+//!
+//! What is left is not known. A chunk knows only its own lines: what began before it is
+//! [`Whose::Before`], which the merge knows. So it does the calls whose lines were torn: where one
+//! may be the last ([`Late`]), the merge decides.
+
+use super::named::Named;
+use rustc_hash::FxHashMap;
+
+/// Whose a connection may be, after how many INIT lines of its process in the chunk, and which
+/// torn lines may say otherwise.
+pub(crate) type Claim = (Whose, u32, Option<Late>);
+
+/// A thread: its process, and its number where the line has one.
+pub(crate) type Thread = (u32, Option<u64>);
+
+/// Whose a connection is, as far as a chunk knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Whose {
+    /// The communicator that the thread initialises.
+    Init(Named),
+    /// The communicator of the call made last: a member of the chunk.
+    Call(u32),
+    /// What the thread was doing before the chunk.
+    Before {
+        /// The thread.
+        tid: Option<u64>,
+        /// It has not ended an initialisation in the chunk.
+        init: bool,
+        /// The process's last call in the chunk, and how many slots were before it.
+        call: Option<(u32, u32)>,
+    },
+    /// The communicator at this address, which the line names.
+    Address(u64),
+}
+
+/// Between the call that a connection goes by and its own line torn lines may hold a later call:
+/// in the slots from the first to before the second.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Late {
+    /// The thread.
+    pub tid: Option<u64>,
+    /// The first slot.
+    pub from: u32,
+    /// The slot behind the last.
+    pub to: u32,
+}
+
+/// What threads are doing, in a chunk.
+#[derive(Debug, Default)]
+pub(crate) struct Threads {
+    /// Counts calls, INIT lines and slots.
+    now: u64,
+    /// When each slot was.
+    slots: Vec<u64>,
+    /// For each member: when each thread called it last; the thread of the last call first.
+    called: Vec<Vec<(u64, Option<u64>)>>,
+    /// The members of each process.
+    members: FxHashMap<u32, Vec<u32>>,
+    /// What a thread initialises, if anything, since when.
+    init: FxHashMap<Thread, (u64, Option<Named>)>,
+}
+
+impl Threads {
+    /// A call.
+    #[inline(always)]
+    pub(crate) fn call(&mut self, member: u32, process: u32, tid: Option<u64>) {
+        self.now += 1;
+        match self
+            .called
+            .get_mut(member as usize)
+            .and_then(|c| c.first_mut())
+        {
+            Some(called) if called.1 == tid => called.0 = self.now,
+            _ => self.meet(member, process, tid),
+        }
+    }
+
+    #[cold]
+    fn meet(&mut self, member: u32, process: u32, tid: Option<u64>) {
+        // Members come in the order of their numbers.
+        if self.called.len() <= member as usize {
+            self.called.resize(member as usize + 1, Vec::new());
+        }
+        let called = &mut self.called[member as usize];
+        if called.is_empty() {
+            self.members.entry(process).or_default().push(member);
+        }
+        match called.iter().position(|c| c.1 == tid) {
+            Some(at) => {
+                called.swap(0, at);
+                called[0].0 = self.now;
+            }
+            None => {
+                called.push((self.now, tid));
+                let last = called.len() - 1;
+                called.swap(0, last);
+            }
+        }
+    }
+
+    /// A place where the merge may put a call.
+    pub(crate) fn slot(&mut self) {
+        self.now += 1;
+        self.slots.push(self.now);
+    }
+
+    /// When a slot was.
+    pub(crate) fn slot_at(&self, slot: u32) -> u64 {
+        self.slots.get(slot as usize).copied().unwrap_or(0)
+    }
+
+    /// The slots that may hold a later call of a thread than the one at `since`, if there are any.
+    fn late(&self, tid: Option<u64>, since: u64) -> Option<Late> {
+        let from = self.slots.partition_point(|&at| at <= since);
+        let of = |slot: usize| u32::try_from(slot).unwrap_or(u32::MAX);
+        let (from, to) = (of(from), of(self.slots.len()));
+        (from < to).then_some(Late { tid, from, to })
+    }
+
+    /// A thread begins to initialise a communicator, or goes on.
+    pub(crate) fn begin(&mut self, thread: Thread, init: Named) {
+        self.now += 1;
+        self.init.insert(thread, (self.now, Some(init)));
+    }
+
+    /// A thread's initialisation is over.
+    pub(crate) fn end(&mut self, thread: Thread) {
+        self.now += 1;
+        self.init.insert(thread, (self.now, None));
+    }
+
+    /// Counts a line that is neither.
+    pub(crate) fn tick(&mut self) -> u64 {
+        self.now += 1;
+        self.now
+    }
+
+    /// True where the thread has begun an initialisation, in this chunk, and not ended it.
+    pub(crate) fn is_begun(&self, thread: Thread) -> bool {
+        matches!(self.init.get(&thread), Some((_, Some(_))))
+    }
+
+    /// When the thread called last; 0 where it did not.
+    pub(crate) fn called(&self, (process, tid): Thread) -> u64 {
+        let members = self.members.get(&process).into_iter().flatten();
+        let called = members.flat_map(|&member| &self.called[member as usize]);
+        let own = called.filter(|(_, by)| *by == tid);
+        own.map(|(at, _)| *at).max().unwrap_or(0)
+    }
+
+    /// Whose connection a thread makes now, if no torn line holds a later call.
+    pub(crate) fn whose(&self, thread: Thread) -> (Whose, Option<Late>) {
+        let (process, tid) = thread;
+        let mut own = (0, None);
+        let mut any = (0, None);
+        for &member in self.members.get(&process).into_iter().flatten() {
+            for &(at, by) in &self.called[member as usize] {
+                any = any.max((at, Some(member)));
+                if by == tid {
+                    own = own.max((at, Some(member)));
+                }
+            }
+        }
+        let init = self.init.get(&thread);
+        match (init, own.1) {
+            (Some(&(at, Some(init))), _) if at > own.0 => (Whose::Init(init), None),
+            (_, Some(member)) => (Whose::Call(member), self.late(tid, own.0)),
+            (init, None) => {
+                let whose = Whose::Before {
+                    tid,
+                    init: init.is_none(),
+                    call: any.1.map(|member| (member, self.slots_before(any.0))),
+                };
+                (whose, self.late(tid, 0))
+            }
+        }
+    }
+
+    fn slots_before(&self, at: u64) -> u32 {
+        let before = self.slots.partition_point(|&slot| slot <= at);
+        u32::try_from(before).unwrap_or(u32::MAX)
+    }
+
+    /// What the chunk's end leaves to the next: for each thread its last call, for each process
+    /// too, with when.
+    pub(crate) fn calls(&self) -> impl Iterator<Item = (u32, Option<u64>, u64, u32)> {
+        let all = &self.called;
+        self.members.iter().flat_map(move |(&process, members)| {
+            members.iter().flat_map(move |&member| {
+                let called = all[member as usize].iter();
+                called.map(move |&(at, tid)| (process, tid, at, member))
+            })
+        })
+    }
+
+    /// For each thread what it initialises at the chunk's end, with when.
+    pub(crate) fn inits(&self) -> impl Iterator<Item = (Thread, u64, Option<Named>)> {
+        self.init
+            .iter()
+            .map(|(&thread, &(at, init))| (thread, at, init))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grammar::message::communicator::init::Event;
+
+    #[test]
+    fn an_initialisation_comes_before_calls_and_the_last_call_counts() {
+        let mut threads = Threads::default();
+        let (a, b) = ((0, Some(7)), (0, Some(8)));
+        let before = |tid, init, call| (Whose::Before { tid, init, call }, None);
+        assert_eq!(threads.whose(a), before(Some(7), true, None));
+        let init = Named {
+            event: Event::Init,
+            comm: 1,
+            rank: 0,
+            nranks: 2,
+            at: 0,
+        };
+        threads.begin(a, init);
+        assert!(matches!(
+            threads.whose(a),
+            (Whose::Init(Named { comm: 1, .. }), None)
+        ));
+        threads.end(a);
+        assert_eq!(threads.whose(a), before(Some(7), false, None));
+        threads.call(0, 0, Some(7));
+        threads.call(1, 0, Some(7));
+        assert_eq!(threads.whose(a), (Whose::Call(1), None));
+        assert_eq!(threads.whose(b), before(Some(8), true, Some((1, 0))));
+        assert_eq!(threads.whose((1, Some(9))), before(Some(9), true, None));
+        threads.slot();
+        let late = |tid| {
+            Some(Late {
+                tid: Some(tid),
+                from: 0,
+                to: 1,
+            })
+        };
+        assert_eq!(threads.whose(a), (Whose::Call(1), late(7)));
+        assert_eq!(threads.whose(b).1, late(8));
+        threads.call(0, 0, Some(7));
+        assert_eq!(threads.whose(a), (Whose::Call(0), None));
+    }
+}

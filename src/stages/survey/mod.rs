@@ -1,0 +1,265 @@
+//! What a log holds gap by gap: calls, bytes and where its steps are. The first pass of every
+//! stage that must know a call's step before it can write the call.
+
+pub(crate) mod rhythm;
+pub(crate) mod skew;
+
+use crate::count::calls::Options;
+use crate::error::Result;
+use crate::formats::account::Account;
+use crate::formats::log::placement::{
+    Across, Placed, Placement, Placer, Recorder, Streams, Taken, What,
+};
+use crate::formats::log::timeline::Timeline;
+use crate::formats::log::torn::Joined;
+use crate::formats::log::walk::{Call, Visit};
+use crate::formats::log::{self, Log};
+use crate::grammar::values::Datatype;
+use crate::members::{Merged, Renumbered};
+use crate::source::Input;
+use rhythm::Odd;
+use skew::{Astray, Counts, Skew};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Calls and their bytes (API basis; those of unknown datatypes are left out).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Sum {
+    /// Calls.
+    pub calls: u64,
+    /// Bytes.
+    pub bytes: u128,
+}
+
+impl Sum {
+    fn add(&mut self, datatype: u32, count: u64) {
+        self.calls += 1;
+        if let Some(size) = Datatype(datatype).size() {
+            self.bytes += u128::from(count) * u128::from(size);
+        }
+    }
+
+    /// Adds another sum.
+    pub fn merge(&mut self, other: Sum) {
+        self.calls += other.calls;
+        self.bytes += other.bytes;
+    }
+}
+
+/// One chunk's sums.
+#[derive(Debug, Default)]
+pub(super) struct Partial {
+    gap: usize,
+    now: Sum,
+    done: Vec<(usize, Sum)>,
+    slots: Vec<usize>,
+    counts: Counts,
+}
+
+impl Visit for Partial {
+    #[inline(always)]
+    fn call(&mut self, call: &Call<'_>) {
+        self.now.add(call.coll.datatype, call.coll.count);
+        self.counts.call(call);
+    }
+
+    fn mark(&mut self) {
+        if self.now.calls > 0 {
+            self.done.push((self.gap, std::mem::take(&mut self.now)));
+        }
+        self.counts.end(self.gap);
+        self.gap += 1;
+    }
+
+    fn slot(&mut self) {
+        self.slots.push(self.gap);
+    }
+}
+
+/// What one log holds.
+#[derive(Debug, Default)]
+pub struct Survey {
+    /// Its marks and its account.
+    pub log: Log,
+    /// Its steps.
+    pub timeline: Arc<Timeline>,
+    /// The gap that each call was made in.
+    pub placement: Placement,
+    /// The calls of each gap that has any.
+    sums: BTreeMap<usize, Sum>,
+    /// Calls whose line is in another gap than theirs, if lines were asked for: where the line
+    /// is, its gap, the call's gap.
+    pub moved: Vec<(u64, u32, u32)>,
+    /// The input's number among those that may be placed when all are read.
+    held: Option<u32>,
+    /// The steps are those of other inputs' lines: gaps are not this one's.
+    pub is_settled: bool,
+}
+
+impl Survey {
+    /// All inputs are read: takes the steps that others' lines tell of this one's calls.
+    pub fn settle(&mut self, placed: &Placed) {
+        let Some(input) = self.held.filter(|&input| placed.has(input)) else {
+            return;
+        };
+        self.placement = placed.placement(input);
+        self.timeline = Arc::clone(&placed.timeline);
+        self.is_settled = true;
+        self.sums.clear();
+        let (sums, moved) = (&mut self.sums, &mut self.moved);
+        placed.each(input, |gap, what, at| {
+            sums.entry(gap as usize)
+                .or_default()
+                .add(what.datatype, what.count);
+            moved.extend(at.map(|at| (at, 0, gap)));
+        });
+    }
+
+    /// The calls that were made in a gap.
+    pub fn sum(&self, gap: usize) -> Sum {
+        self.sums.get(&gap).copied().unwrap_or_default()
+    }
+}
+
+/// The calls of a log by gap.
+#[derive(Debug, Default)]
+pub struct Sums {
+    /// For those gaps that have any, in order.
+    pub by_gap: Vec<(usize, Sum)>,
+    /// The collectives by rank and gap.
+    skew: Skew,
+}
+
+impl Sums {
+    fn put(&mut self, gap: usize, sum: Sum) {
+        let at = self.by_gap.partition_point(|(g, _)| *g < gap);
+        match self.by_gap.get_mut(at) {
+            Some((g, known)) if *g == gap => known.merge(sum),
+            _ => self.by_gap.insert(at, (gap, sum)),
+        }
+    }
+
+    /// Adds a chunk whose first gap is `gap` of the input, with the calls that were joined.
+    pub(super) fn add(
+        &mut self,
+        mut part: Partial,
+        gap: usize,
+        to: &Renumbered,
+        merged: &Merged,
+        joined: &[Joined],
+    ) {
+        part.counts.end(part.gap);
+        for &(local, member, n) in &part.counts.done {
+            let member = to.members[member as usize];
+            self.skew.add(merged, member, gap + local, n.into());
+        }
+        if part.now.calls > 0 {
+            part.done.push((part.gap, part.now));
+        }
+        for (local, sum) in part.done {
+            self.put(gap + local, sum);
+        }
+        for joined in joined {
+            let coll = joined.coll();
+            let slot = part.slots.get(joined.slot as usize).copied();
+            let mut one = Sum::default();
+            one.add(coll.datatype, coll.count);
+            self.put(gap + slot.unwrap_or(part.gap), one);
+        }
+    }
+
+    /// Calls on the wrong side of step lines; `None` where that cannot be said, as where lines
+    /// are lost.
+    pub fn astray(
+        &self,
+        account: &Account,
+        merged: &Merged,
+        timeline: &Timeline,
+    ) -> Option<Astray> {
+        let whole = account.damaged == 0 && account.overwritten == 0 && account.dropped == 0;
+        whole.then(|| self.skew.astray(merged, timeline)).flatten()
+    }
+
+    /// The first gap at whose end ranks were at different calls, as far as lines tell.
+    pub(crate) fn uneven(&self, merged: &Merged, timeline: &Timeline) -> Option<usize> {
+        self.skew.uneven(merged, timeline)
+    }
+
+    /// The last gap with calls.
+    pub(crate) fn last_gap(&self) -> Option<usize> {
+        self.by_gap.last().map(|(gap, _)| *gap)
+    }
+
+    /// Steps in which a communicator's ranks made more or fewer collectives than in the others;
+    /// none where lines are lost, or torn, which does not say in which gap a call was made.
+    pub(crate) fn odd(&self, account: &Account, merged: &Merged, timeline: &Timeline) -> Vec<Odd> {
+        let lost = account.damaged + account.overwritten + account.dropped + account.torn;
+        if lost > 0 || account.ray_lines > 0 {
+            return Vec::new();
+        }
+        rhythm::odd(&self.skew.comms(merged), timeline)
+    }
+}
+
+/// Walks `input` once. Where `lines` are wanted, keeps which of them are not in their call's gap. What
+/// it and the other inputs tell of each other goes to `across`.
+///
+/// # Errors
+/// As [`log::read`].
+pub fn survey(
+    input: &Input,
+    options: &Options,
+    lines: bool,
+    (merged, across): (&mut Merged, &mut Across),
+    progress: impl Fn(u64),
+) -> Result<Survey> {
+    let mut moved = Vec::new();
+    let mut sums: BTreeMap<usize, Sum> = BTreeMap::new();
+    let mut take = |calls: &Streams, cuts: &[Vec<(u32, u32)>]| {
+        let bytes = |what: &What| {
+            let size = Datatype(what.datatype).size().unwrap_or(0);
+            u128::from(what.count) * u128::from(size)
+        };
+        let bytes: Vec<u128> = calls.whats().iter().map(bytes).collect();
+        for (gap, calls) in calls.each(cuts) {
+            let of = |&what: &u32| bytes[what as usize];
+            sums.entry(gap as usize).or_default().merge(Sum {
+                calls: calls.len() as u64,
+                bytes: calls.iter().map(of).sum(),
+            });
+        }
+        calls.moved(cuts, |at, line, gap| moved.push((at, line, gap)));
+    };
+    let mut placer = Placer::of(options.log.jobs);
+    let log = log::read(
+        input,
+        &options.log,
+        merged,
+        || {
+            if lines {
+                Recorder::with_lines()
+            } else {
+                Recorder::default()
+            }
+        },
+        progress,
+        |part| {
+            let (calls, part) = part.taken();
+            placer.add(calls, &part, &options.timeline, &mut take);
+            Ok(())
+        },
+    )?;
+    let timeline = log.timeline(&options.timeline);
+    let (mut placement, calls) = placer.end(&timeline, merged, &mut take);
+    let Taken { held, methods, .. } = across.take(calls, &placement, &timeline);
+    placement.methods = methods;
+    Ok(Survey {
+        held,
+        is_settled: false,
+        log,
+        timeline: timeline.into(),
+        placement: placement.trimmed(),
+        sums,
+        moved,
+    })
+}

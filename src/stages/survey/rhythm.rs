@@ -1,0 +1,250 @@
+//! Steps in which the ranks of a communicator made more or fewer collectives than in all others,
+//! also where ranks run ahead of the step lines.
+//!
+//! Members of a communicator make the same collectives, so what one of them did in a step all did.
+//! A rank that is ahead makes some of the next step's calls too early, and those of the next step
+//! are fewer: its numbers go up and down. The rank that prints the step lines is in step with
+//! them, and its numbers tell. Which it is the lines do not say, but its numbers do: they are the
+//! same in every step but for a few, on every communicator it is in, and what a step has too many
+//! no neighbour lacks.
+
+use super::skew::Made;
+use crate::formats::log::timeline::{Gap, Step, Timeline};
+use crate::members::comm_id::CommId;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Steps that a comparison needs.
+pub(crate) const FEW: usize = 8;
+
+/// Steps unlike the others, at most; more are no exception but how the job is.
+pub(crate) const RARE: usize = 10;
+
+/// A step in which a communicator's ranks made another number of collectives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Odd {
+    /// The communicator.
+    pub(crate) comm_id: CommId,
+    /// The first and the last step it may be, by their places among the steps: ranks that are
+    /// each in step may say another one.
+    pub(crate) steps: (usize, usize),
+    /// What a rank made.
+    pub(crate) made: u64,
+    /// What it made in each of the other steps.
+    pub(crate) usual: u64,
+    /// How many steps were held against each other.
+    pub(crate) of: usize,
+}
+
+/// Steps in the middle of a run: the first ones set things up, the last may be cut.
+pub(crate) fn inner(steps: &[Step]) -> impl Iterator<Item = usize> {
+    let segment = |at: usize| steps.get(at).map(|step| step.segment);
+    let last = steps.len().saturating_sub(1);
+    (2..last).filter(move |&at| segment(at - 2) == segment(at) && segment(at + 1) == segment(at))
+}
+
+/// The odd steps, by communicator.
+pub(crate) fn odd(comms: &BTreeMap<CommId, Vec<&Made>>, timeline: &Timeline) -> Vec<Odd> {
+    let interval = timeline.interval();
+    let steps = &timeline.steps;
+    let inner: Vec<usize> = inner(steps)
+        .filter(|&at| steps[at].steps == interval)
+        .collect();
+    if inner.len() < FEW {
+        return Vec::new();
+    }
+    // Where each step's stretch of gaps ends.
+    let mut ends = vec![None; steps.len()];
+    for (gap, what) in timeline.gaps.iter().enumerate() {
+        if let Gap::Step(step) = what
+            && let Some(end) = ends.get_mut(*step as usize)
+        {
+            *end = Some(gap);
+        }
+    }
+    let known = Known {
+        timeline,
+        inner: &inner,
+        ends: &ends,
+    };
+    let mut unsteady: BTreeSet<u32> = BTreeSet::new();
+    let mut said: BTreeMap<CommId, Vec<(u32, Rhythm)>> = BTreeMap::new();
+    for (&id, ranks) in comms {
+        for made in ranks {
+            match known.rhythm(&made.gaps) {
+                Some(rhythm) => said.entry(id).or_default().push((made.process, rhythm)),
+                None => drop(unsteady.insert(made.process)),
+            }
+        }
+    }
+    let mut all = Vec::new();
+    for (id, mut ranks) in said {
+        ranks.retain(|(process, _)| !unsteady.contains(process));
+        let rhythms: Vec<&Rhythm> = ranks.iter().map(|(_, rhythm)| rhythm).collect();
+        all.extend(agreed(id, &rhythms, inner.len()).into_iter().flatten());
+    }
+    all
+}
+
+/// What a rank makes in each step, and where it made something else: (step, how many).
+#[derive(Debug, PartialEq, Eq)]
+struct Rhythm {
+    usual: u64,
+    odd: Vec<(usize, u64)>,
+}
+
+/// What the steady ranks of a communicator say together, if they do not speak against each other.
+fn agreed(comm_id: CommId, rhythms: &[&Rhythm], of: usize) -> Option<Vec<Odd>> {
+    let first = rhythms.first()?;
+    let same = |rhythm: &&Rhythm| {
+        let counts = |r: &Rhythm| r.odd.iter().map(|(_, made)| *made).collect::<Vec<_>>();
+        rhythm.usual == first.usual && counts(rhythm) == counts(first)
+    };
+    if !rhythms.iter().all(same) || is_regular(&first.odd) {
+        return None;
+    }
+    let odd = |(nth, &(_, made)): (usize, &(usize, u64))| {
+        let at = || rhythms.iter().map(|rhythm| rhythm.odd[nth].0);
+        let steps = (at().min()?, at().max()?);
+        (steps.1 - steps.0 < 2).then_some(Odd {
+            comm_id,
+            steps,
+            made,
+            usual: first.usual,
+            of,
+        })
+    };
+    first.odd.iter().enumerate().map(odd).collect()
+}
+
+/// True for what comes again and again: an evaluation every so many steps.
+fn is_regular(odd: &[(usize, u64)]) -> bool {
+    let apart = |w: &[(usize, u64)]| w[1].0 - w[0].0;
+    let first = odd.first_chunk::<2>().map(|w| apart(w));
+    odd.len() > 2 && odd.windows(2).all(|w| Some(apart(w)) == first)
+}
+
+struct Known<'a> {
+    timeline: &'a Timeline,
+    inner: &'a [usize],
+    ends: &'a [Option<usize>],
+}
+
+impl Known<'_> {
+    /// The rhythm of a rank that made so many collectives in these gaps; `None` if it has none.
+    fn rhythm(&self, gaps: &[(usize, u64)]) -> Option<Rhythm> {
+        let mut made = vec![0_u64; self.timeline.steps.len()];
+        for &(gap, n) in gaps {
+            if let Some(Gap::Step(step)) = self.timeline.gaps.get(gap) {
+                *made.get_mut(*step as usize)? += n;
+            }
+        }
+        let mut sorted: Vec<u64> = self.inner.iter().map(|&at| made[at]).collect();
+        sorted.sort_unstable();
+        let usual = sorted[sorted.len() / 2];
+        let odd: Vec<(usize, u64)> = self
+            .inner
+            .iter()
+            .filter(|&&at| made[at] != usual)
+            .map(|&at| (at, made[at]))
+            .collect();
+        let few = odd.len() <= RARE.min(self.inner.len() / 10);
+        (few && odd
+            .iter()
+            .all(|&odd| self.is_alone(odd, usual, &made, gaps)))
+        .then_some(Rhythm { usual, odd })
+    }
+
+    /// True where neither the steps beside it nor what stands between them lacks what it has too
+    /// many, or has what it lacks.
+    fn is_alone(
+        &self,
+        (at, n): (usize, u64),
+        usual: u64,
+        made: &[u64],
+        gaps: &[(usize, u64)],
+    ) -> bool {
+        let (Some(from), Some(to)) = (self.ends[at - 2], self.ends[at + 1]) else {
+            return false;
+        };
+        let begin = gaps.partition_point(|(gap, _)| *gap <= from);
+        let around = gaps[begin..].iter().take_while(|(gap, _)| *gap <= to);
+        let around: u64 = around.map(|(_, n)| n).sum();
+        let beside = made[at - 1] == usual && made[at + 1] == usual;
+        beside && around == n + 2 * usual
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grammar::trainer::Trainer;
+
+    /// Steps 0, 1, ... of a line each.
+    fn timeline(steps: usize) -> Timeline {
+        let step = |at: usize| Step {
+            segment: 0,
+            step: at as u64,
+            steps: 1,
+            mark: at,
+            time_s: None,
+            tflops: None,
+        };
+        let gaps = (0..steps as u32).map(Gap::Step).chain([Gap::After]);
+        Timeline {
+            trainer: Some(Trainer::Nemo2),
+            steps: (0..steps).map(step).collect(),
+            gaps: gaps.collect(),
+            ..Timeline::default()
+        }
+    }
+
+    /// A rank with so many collectives in each step.
+    fn made(process: u32, counts: &[u64]) -> Made {
+        Made {
+            process,
+            gaps: counts.iter().copied().enumerate().collect(),
+        }
+    }
+
+    /// What is told of these ranks of one communicator: (steps, made, usual).
+    fn told(ranks: &[Vec<u64>]) -> Vec<((usize, usize), u64, u64)> {
+        let made: Vec<Made> = (0..)
+            .zip(ranks)
+            .map(|(p, counts)| made(p, counts))
+            .collect();
+        let comms = BTreeMap::from([(CommId::printed(7), made.iter().collect())]);
+        let odd = odd(&comms, &timeline(ranks[0].len()));
+        odd.iter().map(|o| (o.steps, o.made, o.usual)).collect()
+    }
+
+    #[test]
+    fn the_rank_in_step_with_the_lines_tells_where_others_are_ahead() {
+        let mut even = vec![5; 20];
+        even[12] = 6;
+        // One that runs ahead at many lines, and has the call in another step.
+        let ahead: Vec<u64> = (0..20).map(|n| [7, 4, 4][n % 3]).collect();
+        assert_eq!(told(&[even.clone(), ahead.clone()]), [((12, 12), 6, 5)]);
+        assert_eq!(told(&[ahead.clone(), ahead]), []);
+        // One that had made the call when the line before came, and is in step else.
+        let mut early = vec![5; 20];
+        early[11] = 6;
+        assert_eq!(told(&[even.clone(), early]), [((11, 12), 6, 5)]);
+        // A call of the next step's made too early is no call more.
+        let mut jump = vec![5; 20];
+        (jump[8], jump[9]) = (7, 3);
+        assert_eq!(told(&[jump.clone(), jump]), []);
+        // What only sets up or ends a job is not looked at.
+        let mut ends = vec![5; 20];
+        (ends[0], ends[1], ends[19]) = (30, 9, 1);
+        assert_eq!(told(&[ends.clone(), ends]), []);
+    }
+
+    #[test]
+    fn what_comes_every_so_many_steps_is_how_the_job_is() {
+        let regular: Vec<u64> = (0..60).map(|n| 5 + u64::from(n % 15 == 10)).collect();
+        assert_eq!(told(&[regular.clone(), regular.clone()]), []);
+        let mut twice = regular;
+        (twice[10], twice[55]) = (5, 5);
+        assert_eq!(told(&[twice.clone(), twice]).len(), 2);
+    }
+}

@@ -1,0 +1,39 @@
+//! Choices that have a name on the command line.
+
+/// An enum whose values have a name on the command line.
+macro_rules! named {
+    ($(#[$doc:meta])* $name:ident, $what:literal {
+        $($(#[$vdoc:meta])* $variant:ident = $text:literal),+ $(,)?
+    }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum $name { $($(#[$vdoc])* $variant),+ }
+
+        impl $name {
+            /// The names, in order of the values.
+            pub const NAMES: &'static [&'static str] = &[$($text),+];
+            /// The values, in order.
+            pub const ALL: &'static [$name] = &[$($name::$variant),+];
+
+            /// The name on the command line.
+            pub fn name(self) -> &'static str {
+                match self { $($name::$variant => $text),+ }
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = Error;
+
+            fn from_str(text: &str) -> Result<Self> {
+                match text {
+                    $($text => Ok($name::$variant),)+
+                    _ => Err(Error::Usage(format!(
+                        "unknown {} \"{text}\": one of {}", $what, Self::NAMES.join(", ")
+                    ))),
+                }
+            }
+        }
+    };
+}
+
+pub(crate) use named;

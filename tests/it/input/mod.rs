@@ -1,0 +1,6 @@
+//! What programs are given to read: damaged, torn, wrapped, packed, many.
+
+mod bad;
+mod inputs;
+mod torn;
+mod wrapped;

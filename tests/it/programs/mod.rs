@@ -1,0 +1,11 @@
+//! Each program by itself: its rows, and what they mean.
+
+mod chain;
+mod comms;
+mod communicators;
+mod diff;
+mod net;
+mod synth;
+mod tables;
+mod timing;
+mod tuning;
