@@ -173,8 +173,8 @@
 //!   with a call of all ranks and the host waits for it, position is exact (`ddp`, `3d`, `pp`). In
 //!   `fsdp` 4 % of the calls stand in the step before theirs, in `tp-stamps` 5 %, in `lightning`
 //!   7 %; where every rank prints (`torchtitan`) 0.2 % stand in the step behind. The log itself
-//!   tells: members of a communicator make the same calls in the same order, so where they have
-//!   made different numbers of them at a step line some stand on the wrong side (`stages::survey::skew`).
+//!   tells: members of a communicator make the same calls in the same order, so a call is in the step
+//!   in which the rank that prints makes the same one ([`placement`]).
 //! - **`torchrun --tee` shuffles.** It polls one file a rank; calls land up to eight steps off
 //!   (`ddp-tee`).
 //! - **`python -u` keeps NCCL's lines whole.** It takes the buffer off C's standard output too.

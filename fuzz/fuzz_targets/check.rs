@@ -10,7 +10,7 @@ use nccl_pipe_fuzz::{Nobody, alike, log, written};
 
 fuzz_target!(|data: &[u8]| {
     alike(&log(data), |origins, options, report| {
-        let checked = check::check(origins, options, report, &Nobody)?;
+        let checked = check::check(origins, (options, false), report, &Nobody)?;
         let mut text = Vec::new();
         table::text(&checked, &[], &mut text).expect("memory");
         table::coverage_text(&checked, &mut text).expect("memory");

@@ -14,7 +14,12 @@ static FACTS: LazyLock<Vec<Facts>> = LazyLock::new(|| {
     let facts = |seed: u8| {
         let work = Work::default();
         let origin = work.file("x.log", &log(&[seed]));
-        let checked = check::check(&[origin], &options(1, true), &mut report(), &Nobody);
+        let checked = check::check(
+            &[origin],
+            (&options(1, true), false),
+            &mut report(),
+            &Nobody,
+        );
         checked.ok().map(|checked| checked.facts)
     };
     (0..=255).step_by(16).filter_map(facts).collect()

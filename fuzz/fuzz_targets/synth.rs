@@ -91,10 +91,7 @@ fn drawn(u: &mut Unstructured<'_>) -> Result<Options> {
 
 fuzz_target!(|data: &[u8]| {
     let text = String::from_utf8_lossy(data);
-    let _ = (
-        size::parse(&text),
-        text.parse::<Fault>(),
-    );
+    let _ = (size::parse(&text), text.parse::<Fault>());
     let Ok(options) = drawn(&mut Unstructured::new(data)) else {
         return;
     };

@@ -9,6 +9,7 @@ use nccl_pipe::error::Result;
 use nccl_pipe::formats::{self, Format, rows};
 use nccl_pipe::source::{Input, Options, Origin};
 use nccl_pipe::output::table::csv_header;
+use nccl_pipe_fuzz::adds_up;
 use std::io::Write;
 use tempfile::NamedTempFile;
 
@@ -48,9 +49,7 @@ fuzz_target!(|bytes: &[u8]| {
         let Ok((csv, account, rows)) = read(bytes, format) else {
             continue;
         };
-        let a = &account;
-        let sum = a.call_lines + a.other + a.foreign + a.repaired + a.damaged;
-        assert_eq!(sum, a.lines, "every line is accounted for");
+        adds_up(&account);
         if let Ok((again, _, n)) = read(&csv, Some(Format::Csv)) {
             assert_eq!(rows, n, "as many rows as were written");
             assert!(csv == again, "a row that is written is read back");

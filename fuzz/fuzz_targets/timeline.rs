@@ -4,19 +4,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use nccl_pipe::grammar::coll::Coll;
-use nccl_pipe::formats::log::walk::{self, Call, Visit};
+use nccl_pipe::formats::log::walk;
 use nccl_pipe::formats::log::timeline::{Gap, Marker, Options, Present, Timeline, Window, resolve};
 use nccl_pipe_fuzz::RECOGNISER;
-
-/// Keeps nothing.
-struct Nothing;
-
-impl Visit for Nothing {
-    fn call(&mut self, call: &Call<'_>) {
-        let Coll { .. } = call.coll;
-    }
-}
 
 /// Each byte is a step line of a trainer, with a number near those before it or far away.
 fn lines(data: &[u8]) -> Vec<u8> {
@@ -48,7 +38,7 @@ fn lines(data: &[u8]) -> Vec<u8> {
 }
 
 fn hold(text: &[u8]) {
-    let scanned = walk::scan(text, 0, &RECOGNISER, false, Nothing);
+    let scanned = walk::scan(text, (0, true), &RECOGNISER, false, ());
     for (marker, as_printed) in [
         (Marker::End, false),
         (Marker::End, true),
@@ -59,7 +49,7 @@ fn hold(text: &[u8]) {
             as_printed,
             ..Options::default()
         };
-        let timeline: Timeline = resolve(&scanned.marks, &options);
+        let timeline: Timeline = resolve(&scanned.marks, &[], &options);
         assert_eq!(timeline.gaps.len(), scanned.marks.len() + 1);
         for (at, gap) in timeline.gaps.iter().enumerate() {
             if let Gap::Step(step) = gap {

@@ -108,6 +108,8 @@ pub struct Calls {
     pub who: Vec<Who>,
     /// The counts by step (`None` where steps are not told apart or not known) and key.
     pub cells: Cells,
+    /// Some input has step lines, or rows with a step.
+    pub has_steps: bool,
     /// By step and key, where a tally is exact.
     durations: FxHashMap<(Option<u64>, Key), Duration>,
 }
@@ -579,6 +581,7 @@ impl<'o> Collector<'o> {
             ops: self.tally.ops,
             who,
             cells: cells.into_cells(),
+            has_steps: !self.present.is_empty(),
             durations: durations.collect(),
         }
     }
@@ -728,6 +731,10 @@ pub fn stamps(name: &str, timeline: &Timeline, report: &Report) {
     let note = |says: &str| report.note(&format!("{name}: {says}"));
     match timeline.counted {
         timeline::Counted::Steps => {}
+        timeline::Counted::Epochs(steps) => note(&format!(
+            "the step lines count epochs of {steps} steps: a step here is an epoch, and its time is the \
+             epoch's"
+        )),
         timeline::Counted::ByStep(each) => note(&format!(
             "the step lines count samples or tokens, {each} a step: the steps are these numbers over {each}"
         )),

@@ -150,6 +150,20 @@ impl Account {
         } += 1;
     }
 
+    /// The lines whose class is known: all of them, once the log is read.
+    pub fn decided(&self) -> u64 {
+        [
+            self.call_lines,
+            self.other,
+            self.foreign,
+            self.truncated,
+            self.repaired,
+            self.damaged,
+        ]
+        .into_iter()
+        .fold(0, u64::saturating_add)
+    }
+
     /// True where there is nothing to say of the lines but how many there are of each class, none
     /// torn.
     pub fn is_plain(&self) -> bool {

@@ -12,6 +12,7 @@
 //! srun: error: n1: tasks 1-7: Exited with exit code 3
 //! slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT 2026-02-03T04:05:06 DUE TO TIME LIMIT ***
 //! mpirun noticed that process rank 1 with PID 0 on node n1 exited on signal 6 (Aborted).
+//! [n1:81] Signal: Segmentation fault (11)                                             Open MPI, a stack behind it
 //! Out of memory: Killed process 81 (python) total-vm:8kB                                the kernel
 //! train.sh: line 7:    81 Killed                  python train.py                        bash
 //! =   EXIT CODE: 9                                                                    MPICH
@@ -162,7 +163,8 @@ const ANCHORS: &[(&str, Reader)] = &[
     ("ut of memory: Kill", killer),
     ("exited on signal ", signal),
     ("exited with non-zero status", itself),
-    ("Per user-direction, the job has been aborted", itself),
+    ("] Signal: ", handler),
+    ("Per user-direction, the job has been aborted", aborted),
     ("Process name: [", named),
     ("Exit code: ", mpirun),
     ("EXIT CODE: ", hydra),
@@ -478,6 +480,31 @@ fn signal<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<Ending<'a>> {
         ..Who::default()
     };
     ended(What::Signal(number), who)
+}
+
+/// Open MPI's handler of signals: `[n1:81] Signal: Segmentation fault (11)`.
+fn handler<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<Ending<'a>> {
+    let number = &behind[memchr::memrchr(b'(', behind)? + 1..];
+    let (rest, number) = dec_i32(number).ok()?;
+    let name = &before[memchr::memrchr(b'[', before)? + 1..];
+    let colon = memchr::memrchr(b':', name)?;
+    let (end, pid) = dec_u64(&name[colon + 1..]).ok()?;
+    let who = Who {
+        pid: Some(pid),
+        host: Some(&name[..colon]),
+        ..whose(before)
+    };
+    let is_whole = end.is_empty() && rest.trim_ascii() == b")";
+    is_whole.then(|| ended(What::Signal(number), who)).flatten()
+}
+
+/// mpirun's last word, which names no process.
+fn aborted<'a>(_: &'a [u8], _: &'a [u8]) -> Option<Ending<'a>> {
+    Some(Ending::Failed(Failure {
+        what: What::Crash,
+        who: Who::default(),
+        says: b"a process ended with an error, and mpirun ended the job; its line does not name the process",
+    }))
 }
 
 /// Of MPICH's block, whose lines begin with `=`.

@@ -21,7 +21,7 @@ pub fn note(calls: &Calls, by: &[By], report: &Report) {
         }
         let column = by.columns().last().copied().unwrap_or_default();
         let why = match by {
-            By::Step if unknown == all => {
+            By::Step if !calls.has_steps => {
                 "no step lines were found (name the trainer with --trainer, or describe its lines \
                  with --step-regex)"
             }

@@ -21,7 +21,6 @@ use crate::stages::communicators::{self, Found, Gathered};
 use crate::stages::net::all::First;
 use crate::stages::net::{self, Net};
 use crate::stages::survey::rhythm::Odd;
-use crate::stages::survey::skew::Astray;
 use crate::stages::survey::{self, Sums};
 use std::collections::BTreeSet;
 
@@ -148,8 +147,8 @@ pub(crate) struct Walked {
     pub(crate) timeline: Timeline,
     /// Its calls by gap.
     pub(crate) sums: Sums,
-    /// Calls on the wrong side of its step lines.
-    pub(crate) astray: Option<Astray>,
+    /// The gaps at whose end ranks were at different calls, where that is known.
+    pub(crate) apart: Option<Vec<usize>>,
     /// Steps in which a communicator's ranks made another number of collectives.
     pub(crate) odd: Vec<Odd>,
     /// Where lines may be missing.
@@ -266,11 +265,12 @@ pub(crate) fn walk(
         let steps = steps.filter(|mark| matches!(mark.mark, Mark::Step(_)));
         warnings.steps(number, steps.map(|mark| mark.line).collect());
         warnings.again(number, log.begins.iter().map(|begin| begin.at));
+        let apart = sums.apart(&merged, &timeline);
         inputs.push(Walked {
             name: input.name(),
-            astray: sums.astray(&log.account, &merged, &timeline),
-            odd: sums.odd(&log.account, &merged, &timeline),
-            cuts: Cuts::of(&sums, &merged, &log.marks, &timeline),
+            odd: sums.odd(&log.account, &merged, &timeline, options.timeline.printer),
+            cuts: Cuts::of(&sums, apart.as_deref(), &log.marks, &timeline),
+            apart,
             marks: log.marks,
             timeline,
             sums,

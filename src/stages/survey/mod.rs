@@ -18,7 +18,7 @@ use crate::grammar::values::Datatype;
 use crate::members::{Merged, Renumbered};
 use crate::source::Input;
 use rhythm::Odd;
-use skew::{Astray, Counts, Skew};
+use skew::{Counts, Skew};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -168,21 +168,9 @@ impl Sums {
         }
     }
 
-    /// Calls on the wrong side of step lines; `None` where that cannot be said, as where lines
-    /// are lost.
-    pub fn astray(
-        &self,
-        account: &Account,
-        merged: &Merged,
-        timeline: &Timeline,
-    ) -> Option<Astray> {
-        let whole = account.damaged == 0 && account.overwritten == 0 && account.dropped == 0;
-        whole.then(|| self.skew.astray(merged, timeline)).flatten()
-    }
-
-    /// The first gap at whose end ranks were at different calls, as far as lines tell.
-    pub(crate) fn uneven(&self, merged: &Merged, timeline: &Timeline) -> Option<usize> {
-        self.skew.uneven(merged, timeline)
+    /// The gaps at whose end ranks were at different calls; `None` where no line tells.
+    pub(crate) fn apart(&self, merged: &Merged, timeline: &Timeline) -> Option<Vec<usize>> {
+        self.skew.apart(merged, timeline)
     }
 
     /// The last gap with calls.
@@ -192,12 +180,18 @@ impl Sums {
 
     /// Steps in which a communicator's ranks made more or fewer collectives than in the others;
     /// none where lines are lost, or torn, which does not say in which gap a call was made.
-    pub(crate) fn odd(&self, account: &Account, merged: &Merged, timeline: &Timeline) -> Vec<Odd> {
+    pub(crate) fn odd(
+        &self,
+        account: &Account,
+        merged: &Merged,
+        timeline: &Timeline,
+        printer: Option<u32>,
+    ) -> Vec<Odd> {
         let lost = account.damaged + account.overwritten + account.dropped + account.torn;
         if lost > 0 || account.ray_lines > 0 {
             return Vec::new();
         }
-        rhythm::odd(&self.skew.comms(merged), timeline)
+        rhythm::odd(&self.skew.comms(merged), timeline, printer)
     }
 }
 

@@ -4,11 +4,13 @@
 //! Members of a communicator make the same collectives, so what one of them did in a step all did.
 //! A rank that is ahead makes some of the next step's calls too early, and those of the next step
 //! are fewer: its numbers go up and down. The rank that prints the step lines is in step with
-//! them, and its numbers tell. Which it is the lines do not say, but its numbers do: they are the
-//! same in every step but for a few, on every communicator it is in, and what a step has too many
-//! no neighbour lacks.
+//! them, and its numbers tell: they are the same in every step but for a few, on every communicator it
+//! is in, and what a step has too many no neighbour lacks. It is the rank that the trainer prints on, or
+//! that the user named; where that one's numbers go up and down, whichever ranks' do not. A rank's call
+//! is in the step in which the printing rank makes the same one: nothing is said of where its line is.
 
 use super::skew::Made;
+use crate::formats::log::placement::prints_on_last;
 use crate::formats::log::timeline::{Gap, Step, Timeline};
 use crate::members::comm_id::CommId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,8 +44,36 @@ pub(crate) fn inner(steps: &[Step]) -> impl Iterator<Item = usize> {
     (2..last).filter(move |&at| segment(at - 2) == segment(at) && segment(at + 1) == segment(at))
 }
 
-/// The odd steps, by communicator.
-pub(crate) fn odd(comms: &BTreeMap<CommId, Vec<&Made>>, timeline: &Timeline) -> Vec<Odd> {
+/// The process that prints the step lines: rank `asked`, or the one that the trainer prints on, of the
+/// largest communicator.
+fn printer(
+    comms: &BTreeMap<CommId, Vec<&Made>>,
+    timeline: &Timeline,
+    asked: Option<u32>,
+) -> Option<u32> {
+    let most = comms.values().map(Vec::len).max()?;
+    let largest = comms.values().filter(|ranks| ranks.len() == most);
+    let is_last = prints_on_last(timeline.trainer);
+    let mut own = largest.filter_map(|ranks| match asked {
+        Some(rank) => ranks.get(rank as usize),
+        None if is_last => ranks.last(),
+        None => ranks.first(),
+    });
+    let first = own.next()?.process;
+    let all = own.map(|made| made.process);
+    // Of several such communicators that of the job's first rank, or of its last.
+    Some(match is_last {
+        true => all.fold(first, u32::max),
+        false => all.fold(first, u32::min),
+    })
+}
+
+/// The odd steps, by communicator; `asked` is the rank that prints, if the user said it.
+pub(crate) fn odd(
+    comms: &BTreeMap<CommId, Vec<&Made>>,
+    timeline: &Timeline,
+    asked: Option<u32>,
+) -> Vec<Odd> {
     let interval = timeline.interval();
     let steps = &timeline.steps;
     let inner: Vec<usize> = inner(steps)
@@ -76,9 +106,13 @@ pub(crate) fn odd(comms: &BTreeMap<CommId, Vec<&Made>>, timeline: &Timeline) -> 
             }
         }
     }
+    let printer = printer(comms, timeline, asked).filter(|printer| !unsteady.contains(printer));
     let mut all = Vec::new();
     for (id, mut ranks) in said {
         ranks.retain(|(process, _)| !unsteady.contains(process));
+        if ranks.iter().any(|(process, _)| Some(*process) == printer) {
+            ranks.retain(|(process, _)| Some(*process) == printer);
+        }
         let rhythms: Vec<&Rhythm> = ranks.iter().map(|(_, rhythm)| rhythm).collect();
         all.extend(agreed(id, &rhythms, inner.len()).into_iter().flatten());
     }
@@ -213,7 +247,7 @@ mod tests {
             .map(|(p, counts)| made(p, counts))
             .collect();
         let comms = BTreeMap::from([(CommId::printed(7), made.iter().collect())]);
-        let odd = odd(&comms, &timeline(ranks[0].len()));
+        let odd = odd(&comms, &timeline(ranks[0].len()), None);
         odd.iter().map(|o| (o.steps, o.made, o.usual)).collect()
     }
 
@@ -224,11 +258,14 @@ mod tests {
         // One that runs ahead at many lines, and has the call in another step.
         let ahead: Vec<u64> = (0..20).map(|n| [7, 4, 4][n % 3]).collect();
         assert_eq!(told(&[even.clone(), ahead.clone()]), [((12, 12), 6, 5)]);
-        assert_eq!(told(&[ahead.clone(), ahead]), []);
+        assert_eq!(told(&[ahead.clone(), ahead.clone()]), []);
         // One that had made the call when the line before came, and is in step else.
         let mut early = vec![5; 20];
         early[11] = 6;
-        assert_eq!(told(&[even.clone(), early]), [((11, 12), 6, 5)]);
+        assert_eq!(told(&[even.clone(), early.clone()]), [((12, 12), 6, 5)]);
+        // The first rank prints; where it is not in step, the others tell what they tell together.
+        assert_eq!(told(&[early.clone(), even.clone()]), [((11, 11), 6, 5)]);
+        assert_eq!(told(&[ahead, early, even]), [((11, 12), 6, 5)]);
         // A call of the next step's made too early is no call more.
         let mut jump = vec![5; 20];
         (jump[8], jump[9]) = (7, 3);

@@ -1,10 +1,8 @@
-//! How far the ranks were from the same call at a step line.
+//! How many collectives each rank had made at each step line.
 //!
-//! A call's step is known by position: it is the step whose line comes next. NCCL prints when a
-//! rank enqueues, the trainer when its printing rank is done, and other ranks may be ahead or
-//! behind. The log itself tells: the members of a communicator make the same collectives in the
-//! same order, so where they have made different numbers of them at a step line, some of these
-//! calls stand on the wrong side of it.
+//! NCCL prints when a rank enqueues, the trainer when its printing rank is done, and other ranks may
+//! be ahead or behind. The members of a communicator make the same collectives in the same order, so
+//! what these numbers are apart is how far the ranks are.
 
 use crate::formats::log::timeline::Timeline;
 use crate::formats::log::walk::Call;
@@ -73,15 +71,6 @@ impl Made {
     }
 }
 
-/// Calls on the wrong side of the step lines.
-#[derive(Debug, Default)]
-pub struct Astray {
-    /// For each gap at whose end something else begins: how many, at least.
-    pub at: BTreeMap<usize, u64>,
-    /// Different calls, at least: one may be on the wrong side of several lines.
-    pub calls: u64,
-}
-
 impl Skew {
     /// Counts `n` collectives of a merged member in a gap.
     pub(crate) fn add(&mut self, merged: &Merged, member: u32, gap: usize, n: u64) {
@@ -97,24 +86,24 @@ impl Skew {
         }
     }
 
-    /// How many calls stand on the wrong side of each step line, at least: for each communicator
-    /// the sum of its ranks' distances from their median.
-    ///
-    /// `None` where nothing can be said: no communicator's id is known, one rank's log alone, or
-    /// the ranks' totals differ, as where a log begins or ends in the middle of a job.
-    pub(crate) fn astray(&self, merged: &Merged, timeline: &Timeline) -> Option<Astray> {
-        let comms = self.comms(merged);
-        if comms.is_empty() {
-            return None;
-        }
-        Some(all_apart(&comms, timeline))
-    }
-
-    /// The first gap at whose end ranks of a communicator had made different numbers of
-    /// collectives, also of those whose totals differ.
-    pub(crate) fn uneven(&self, merged: &Merged, timeline: &Timeline) -> Option<usize> {
-        let Astray { at, .. } = all_apart(&self.all_comms(merged), timeline);
-        at.into_iter().find(|(_, n)| *n > 0).map(|(gap, _)| gap)
+    /// The gaps at whose end something else begins and ranks of a communicator had made different
+    /// numbers of collectives, also of those whose totals differ; in order. `None` where no
+    /// communicator is known.
+    pub(crate) fn apart(&self, merged: &Merged, timeline: &Timeline) -> Option<Vec<usize>> {
+        let comms = self.all_comms(merged);
+        let gaps = &timeline.gaps;
+        let edges = (1..gaps.len()).filter(|&next| gaps[next] != gaps[next - 1]);
+        let mut walks: Vec<Vec<Walk<'_>>> = comms
+            .values()
+            .map(|ranks| ranks.iter().map(|made| Walk::new(&made.gaps)).collect())
+            .collect();
+        let mut is_apart = |gap: usize| {
+            let each = walks.iter_mut().map(|ranks| are_apart(ranks, gap));
+            each.fold(false, |any, is| any | is)
+        };
+        let apart = edges.map(|next| next - 1).filter(|&gap| is_apart(gap));
+        let apart = apart.collect();
+        (!comms.is_empty()).then_some(apart)
     }
 
     /// The communicators by id, each with its ranks in order, of those whose ranks made equally
@@ -147,46 +136,34 @@ impl Skew {
     }
 }
 
-/// What the ranks of all these communicators are apart wherever something else begins.
-fn all_apart(comms: &BTreeMap<CommId, Vec<&Made>>, timeline: &Timeline) -> Astray {
-    let gaps = &timeline.gaps;
-    let mut at: BTreeMap<usize, u64> = (1..gaps.len())
-        .filter(|&next| gaps[next] != gaps[next - 1])
-        .map(|next| (next - 1, 0))
-        .collect();
-    let gaps = |ranks: &Vec<&Made>| -> u64 {
-        let gaps: Vec<&[(usize, u64)]> = ranks.iter().map(|made| &made.gaps[..]).collect();
-        apart(&gaps, &mut at)
-    };
-    let calls = comms.values().map(gaps).sum();
-    Astray { at, calls }
+/// One rank's collectives, counted gap by gap.
+struct Walk<'a> {
+    gaps: std::slice::Iter<'a, (usize, u64)>,
+    made: u64,
 }
 
-/// Adds what the ranks of one communicator are apart at each edge; gives the different calls.
-fn apart(ranks: &[&[(usize, u64)]], edges: &mut BTreeMap<usize, u64>) -> u64 {
-    let mut calls = 0;
-    // Up to which call of each rank those astray are counted.
-    let mut counted = vec![0_u64; ranks.len()];
-    let mut made = vec![0_u64; ranks.len()];
-    let mut next = vec![0_usize; ranks.len()];
-    for (&edge, sum) in edges {
-        for (rank, gaps) in ranks.iter().enumerate() {
-            while let Some((_, n)) = gaps.get(next[rank]).filter(|(gap, _)| *gap <= edge) {
-                made[rank] += n;
-                next[rank] += 1;
-            }
-        }
-        let mut sorted = made.clone();
-        sorted.sort_unstable();
-        let median = sorted[sorted.len() / 2];
-        for (&n, counted) in made.iter().zip(&mut counted) {
-            *sum += n.abs_diff(median);
-            let (from, to) = (n.min(median), n.max(median));
-            calls += to.saturating_sub(from.max(*counted));
-            *counted = to.max(*counted);
-        }
+impl Walk<'_> {
+    fn new(gaps: &[(usize, u64)]) -> Walk<'_> {
+        let gaps = gaps.iter();
+        Walk { gaps, made: 0 }
     }
-    calls
+
+    /// How many it made up to the end of a gap; gaps rising.
+    fn up_to(&mut self, gap: usize) -> u64 {
+        while let Some((_, n)) = self.gaps.as_slice().first().filter(|(at, _)| *at <= gap) {
+            self.made += n;
+            self.gaps.next();
+        }
+        self.made
+    }
+}
+
+/// True where these ranks of one communicator made different numbers of collectives up to the end of a
+/// gap.
+fn are_apart(ranks: &mut [Walk<'_>], gap: usize) -> bool {
+    let mut made = ranks.iter_mut().map(|rank| rank.up_to(gap));
+    let first = made.next();
+    made.fold(false, |apart, n| apart | (Some(n) != first))
 }
 
 #[cfg(test)]
@@ -194,24 +171,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranks_are_apart_by_their_distance_from_the_median() {
-        // Three ranks, four collectives a step; the third is one ahead at the first line.
-        let (even, ahead) = (vec![(0, 4), (1, 4)], vec![(0, 5), (1, 3)]);
-        let ranks: Vec<&[(usize, u64)]> = vec![&even, &even, &ahead];
-        let mut edges = BTreeMap::from([(0, 0), (1, 0)]);
-        assert_eq!(apart(&ranks, &mut edges), 1);
-        assert_eq!(edges, BTreeMap::from([(0, 1), (1, 0)]));
-        // A rank that has not begun.
-        let late = vec![(1, 8)];
-        let ranks: Vec<&[(usize, u64)]> = vec![&even, &late, &even];
-        let mut edges = BTreeMap::from([(0, 0), (1, 0)]);
-        assert_eq!(apart(&ranks, &mut edges), 4);
-        assert_eq!(edges, BTreeMap::from([(0, 4), (1, 0)]));
-        // One call ahead of three lines is one call.
-        let (even, ahead) = (vec![(0, 1), (3, 1)], vec![(0, 2)]);
-        let ranks: Vec<&[(usize, u64)]> = vec![&even, &even, &ahead];
-        let mut edges = BTreeMap::from([(0, 0), (1, 0), (2, 0), (3, 0)]);
-        assert_eq!(apart(&ranks, &mut edges), 1);
-        assert_eq!(edges.values().sum::<u64>(), 3);
+    fn ranks_are_apart_where_one_made_more_calls_up_to_a_line() {
+        let told = |ranks: &[&[(usize, u64)]]| -> Vec<bool> {
+            let mut ranks: Vec<Walk<'_>> = ranks.iter().map(|gaps| Walk::new(gaps)).collect();
+            (0..3).map(|gap| are_apart(&mut ranks, gap)).collect()
+        };
+        let (even, ahead, late) = ([(0, 4), (1, 4)], [(0, 5), (1, 3)], [(1, 8)]);
+        assert_eq!(told(&[&even, &even, &ahead]), [true, false, false]);
+        assert_eq!(told(&[&even, &late]), [true, false, false]);
+        assert_eq!(told(&[&even, &[(0, 4), (2, 4)]]), [false, true, false]);
     }
 }

@@ -134,6 +134,16 @@ fn who_failed_first_is_named_and_the_others_only_follow() {
         (summary(1, 7), "rank_exited", 1),
         (kernel, "host_out_of_memory", 3),
         (
+            format!(
+                "[n1:{0}] *** Process received signal ***\n[n1:{0}] Signal: Segmentation fault (11)\n\
+                 [n1:{0}] Signal code: Address not mapped (1)\n\
+                 a non-zero exit code. Per user-direction, the job has been aborted.\n",
+                pid(2)
+            ),
+            "rank_crashed",
+            2,
+        ),
+        (
             "srun: error: n1: task 2: Killed\nsrun: error: n1: tasks 0-1,3: Terminated\n".to_owned(),
             "rank_killed",
             2,
@@ -204,6 +214,53 @@ fn jobs_that_were_killed_cut_or_started_again_are_left_in_peace() {
             }
         }
     }
+}
+
+#[test]
+fn of_two_ranks_in_crossed_order_the_rhythm_of_the_operations_tells() {
+    // The sizes of an inference server's calls are those of its batch.
+    let two = procs(2);
+    let mut log = String::new();
+    for (rank, p) in (0..).zip(&two) {
+        writeln!(log, "{}", p.init(rank, 0xa1)).unwrap();
+    }
+    for step in 1..9 {
+        for (rank, p) in (0..).zip(&two) {
+            let mut calls = vec![p.call("AllReduce", step * 512, 7); 5];
+            calls.push(p.call("AllGather", step * 96, 7));
+            if (step, rank) == (8, 1) {
+                calls.swap(4, 5);
+            }
+            for call in calls {
+                writeln!(log, "{}", call.replace("opCount 2c", "opCount 0")).unwrap();
+            }
+        }
+    }
+    assert_eq!(wrong(&log), [format!("error op_mismatch 1 {}", pid(1))]);
+    let csv = Csv::of(&feed("nccl-check", &["-q", "--format", "csv"], log).calm());
+    let says = csv.column("says").concat();
+    let crossed =
+        "two calls in crossed order, it makes AllGather of 768 fp32 first and then AllReduce";
+    assert!(says.contains(crossed), "{says}");
+}
+
+#[test]
+fn an_attempt_that_a_later_one_outlived_is_a_note() {
+    // What srun says of the first attempt does not say why it ended.
+    let Some(job) = job("--ranks 8 --tp 2", "--steps 8 --lead 1 --restart-at 5") else {
+        return;
+    };
+    let log = std::fs::read_to_string(&job.log).unwrap();
+    let end = log.lines().find(|line| line.starts_with("srun: error: "));
+    assert!(end.is_some_and(|line| line.ends_with("exit code 134")));
+    let all = told(&log, &[]);
+    assert!(all[0].starts_with("note rank_crashed 0 "), "{all:?}");
+    assert_eq!(wrong(&log), [""; 0]);
+    // An attempt whose steps did not come is no life.
+    let begin = log.find(end.unwrap()).unwrap() + end.unwrap().len();
+    let step = log[begin..].find("train_step_timing").unwrap() + begin;
+    let cut = log[..step].rfind('\n').unwrap() + 1;
+    assert!(wrong(&log[..cut])[0].contains("rank_crashed 0 "));
 }
 
 #[test]

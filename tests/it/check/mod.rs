@@ -383,7 +383,7 @@ const MORE: [(&str, &str); 8] = [
     ("ddp", "in step 20 each rank"),
     ("ddp-all", "in step 21 each rank"),
     ("ddp-sockets", "made 8 collectives, in the other steps 7"),
-    ("ep", "in step 20 or 21 each rank"),
+    ("ep", "in step 21 each rank"),
     (
         "fsdp",
         "in step 21 each rank of communicator 0xa0c23da1f975147a (data, 4 ranks) made 16 ",

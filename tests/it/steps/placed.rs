@@ -277,6 +277,9 @@ fn step_lines_apart_from_all_calls_place_none() {
     let calls = out.lines().len() - 1;
     assert_eq!((right(&out), calls), ((0, 0), 4 * 8 * STEPS));
     out.says(&["288 without a step (the step lines are in a file without NCCL calls)"]);
+    let out = ran("nccl-hist", &["--by", "step"], &files);
+    assert!(!out.stderr.contains("no step lines"), "{}", out.stderr);
+    out.says(&["step is not known for 288 of 288 calls: these belong to no step"]);
 }
 
 #[test]

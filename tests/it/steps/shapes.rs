@@ -18,6 +18,7 @@ const THROUGHPUT: &str = "the batch size that the log states over the samples a 
 const SMOOTHED: &str = "a moving average over the last steps";
 const CLOCK: &str = "difference of the time since the beginning";
 const COUNTED: &str = "count samples or tokens";
+const EPOCHS: &str = "count epochs of 3 steps: a step here is an epoch";
 const SAMPLES: &str = "does not state a batch size";
 
 /// The columns of each row, with a blank between.
@@ -35,7 +36,9 @@ fn holds(trainer: &str, lines: &[&str], rows: &[&str], notes: &[&str]) {
     let text = log(lines);
     for args in [&["--list"][..], &["--list", "--trainer", trainer]] {
         let out = feed("nccl-steps", args, text.as_str()).ends(0).says(notes);
-        for note in [STAMPS, THROUGHPUT, SMOOTHED, CLOCK, COUNTED, SAMPLES] {
+        for note in [
+            STAMPS, THROUGHPUT, SMOOTHED, CLOCK, COUNTED, EPOCHS, SAMPLES,
+        ] {
             let wanted = notes.contains(&note);
             assert_eq!(
                 out.stderr.contains(note),
@@ -335,7 +338,11 @@ fn mlperfs_step_is_a_step_unless_the_log_shows_otherwise() {
     };
     let batch = mllog(0, "global_batch_size", "56", r#""x": 1"#);
     let lines = [batch, epochs(1), epochs(20), epochs(40)];
-    mlperf(&lines, &["0 1 2 1", "0 20 1 1", "0 40 1 1"], &[THROUGHPUT]);
+    mlperf(
+        &lines,
+        &["0 1 2 1", "0 20 1 1", "0 40 1 1"],
+        &[EPOCHS, THROUGHPUT],
+    );
 }
 
 #[test]

@@ -37,6 +37,7 @@ use crate::formats::log::timeline::ByPosition;
 use crate::report::counted;
 pub use across::{Across, Placed, Taken};
 pub use placer::Placer;
+pub(crate) use printer::prints_on_last;
 pub use record::Recorder;
 pub use streams::Streams;
 pub use what::What;

@@ -73,7 +73,7 @@ pub(super) fn of_rank(
 
 /// Megatron-LM and what descends from it print on the last rank (`print_rank_last`,
 /// `megatron/training/utils.py`), nanotron on the last pipeline stage.
-fn prints_on_last(trainer: Option<Trainer>) -> bool {
+pub(crate) fn prints_on_last(trainer: Option<Trainer>) -> bool {
     matches!(
         trainer,
         Some(Trainer::Megatron | Trainer::MegatronDeepSpeed | Trainer::Nanotron)

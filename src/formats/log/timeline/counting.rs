@@ -5,7 +5,7 @@
 //! samples, its GPT-3 (v4.0) `"step": 4194304`, tokens. What the log itself shows decides.
 
 use crate::formats::log::walk::MarkAt;
-use crate::grammar::trainer::{Counts, Mark, StepLine, Trainer};
+use crate::grammar::trainer::{Counts, Mark, Pace, StepLine, Trainer};
 
 /// How far the time that a step takes by its line may be off the time between lines.
 const NEAR: f64 = 1.5;
@@ -23,6 +23,8 @@ pub enum Counted {
     /// Steps.
     #[default]
     Steps,
+    /// Epochs, of so many steps each.
+    Epochs(u64),
     /// Samples or tokens, so many a step: the steps are the numbers over that.
     ByStep(u64),
     /// Samples, and the log does not say how many a step has: the numbers are samples.
@@ -63,6 +65,7 @@ impl Counting {
     /// batch of an epoch may be smaller than the others, and is a step too.
     pub(super) fn step(&self, line: &StepLine, batch: Option<u64>) -> (u64, Counted) {
         let counted = match (line.counts, self.by_step, batch) {
+            (Counts::Steps, ..) if epoch(line) > 1 => Counted::Epochs(epoch(line)),
             (Counts::Steps, ..) | (Counts::Unsaid, None | Some(1), _) => Counted::Steps,
             (Counts::Unsaid, Some(each), _) => Counted::ByStep(each),
             (Counts::Samples, _, Some(batch)) if batch > 0 => Counted::ByStep(batch),
@@ -73,6 +76,14 @@ impl Counting {
             _ => line.step,
         };
         (step, counted)
+    }
+}
+
+/// How many steps one of the line's numbers has, as far as the line says.
+fn epoch(line: &StepLine) -> u64 {
+    match line.pace {
+        Some(Pace::Samples { batches, .. }) => batches,
+        _ => 1,
     }
 }
 

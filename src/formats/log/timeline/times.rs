@@ -114,7 +114,7 @@ fn lines<'a>(t: &Timeline, marks: &'a [MarkAt], pauses: &[Pause]) -> Vec<Line<'a
                 step,
             }) => {
                 let done = match t.counted {
-                    Counted::Steps => *step,
+                    Counted::Steps | Counted::Epochs(_) => *step,
                     Counted::ByStep(each) => samples.map(|samples| samples.div_ceil(each)),
                     Counted::Samples => None,
                 };

@@ -149,10 +149,8 @@ pub fn scan<V: Visit>(
     keep_init_lines: bool,
     visit: V,
 ) -> Scanned<V> {
-    let mut scan = Scan::new(bytes, offset, recogniser, keep_init_lines, visit);
-    scan.waiting = Waiting::new(quietly);
-    scan.walk(0);
-    scan.end()
+    let scan = Scan::new(bytes, offset, recogniser, keep_init_lines, visit);
+    scan.whole(quietly)
 }
 
 /// The last call in `text`.
@@ -167,15 +165,14 @@ fn last_call(text: &[u8]) -> Option<Count> {
 #[cfg(fuzzing)]
 pub fn scan_slowly<V: Visit>(
     bytes: &[u8],
-    offset: u64,
+    (offset, quietly): (u64, bool),
     recogniser: &Recogniser,
     keep_init_lines: bool,
     visit: V,
 ) -> Scanned<V> {
     let mut scan = Scan::new(bytes, offset, recogniser, keep_init_lines, visit);
     scan.long_only = true;
-    scan.walk(0);
-    scan.out
+    scan.whole(quietly)
 }
 
 struct Scan<'a, V> {
@@ -299,8 +296,10 @@ impl<'a, V: Visit> Scan<'a, V> {
         }
     }
 
-    /// The text is walked.
-    fn end(mut self) -> Scanned<V> {
+    /// Walks all of the text; see [`scan()`].
+    fn whole(mut self, quietly: bool) -> Scanned<V> {
+        self.waiting = Waiting::new(quietly);
+        self.walk(0);
         self.out.prints.call = self.first_call(self.bytes.len());
         if self.out.account.calls > 0 {
             self.out.prints.last = last_call(self.bytes);

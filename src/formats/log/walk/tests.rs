@@ -305,7 +305,7 @@ proptest! {
         let ended = memchr::memchr_iter(b'\n', &bytes).count() as u64;
         let lines = ended + u64::from(bytes.last().is_some_and(|&b| b != b'\n'));
         prop_assert_eq!(a.lines, lines);
-        let sum = a.call_lines + a.other + a.truncated + a.foreign + a.repaired + a.damaged;
+        let sum = a.decided();
         prop_assert_eq!(sum, lines, "{}", String::from_utf8_lossy(&bytes));
         prop_assert_eq!(a.calls, rows.len() as u64);
         // A line may hold several: of those each that is not NCCL's is told.
@@ -333,7 +333,7 @@ proptest! {
     #[test]
     fn any_bytes_at_all_are_read(bytes in proptest::collection::vec(any::<u8>(), 0..2000)) {
         let (_, a, _, foreign) = read(&bytes, &[], false);
-        prop_assert_eq!(a.call_lines + a.other + a.truncated + a.foreign + a.repaired + a.damaged, a.lines);
+        prop_assert_eq!(a.decided(), a.lines);
         prop_assert!(a.foreign <= foreign.len() as u64);
     }
 }

@@ -51,10 +51,12 @@ pub(crate) struct Failed<'a> {
 /// Failures of one attempt of a job: no work of the job lies between them.
 struct Attempt {
     failures: Vec<Failure>,
-    /// The job was started again after them.
-    again: bool,
+    /// Where the job was started again after them.
+    again: Option<First>,
     /// It ended a step after them.
     went_on: bool,
+    /// It did so after it was started again.
+    outlived: bool,
 }
 
 impl Failed<'_> {
@@ -81,7 +83,8 @@ impl Failed<'_> {
     pub(crate) fn lines(&self) -> Vec<First> {
         let is_end = |f: &Failure| matches!(f.what, What::Cancelled | What::Interrupted);
         let attempts = self.attempts().into_iter();
-        let lines = attempts.flat_map(|attempt| {
+        let failed = attempts.filter(|attempt| !self.is_left(attempt));
+        let lines = failed.flat_map(|attempt| {
             let lines = attempt.failures.into_iter().take_while(|f| !is_end(f));
             let lines = lines.filter(|f| !matches!(f.what, What::Signal(15)));
             lines.map(|f| f.line.at).collect::<Vec<_>>()
@@ -89,7 +92,13 @@ impl Failed<'_> {
         lines.collect()
     }
 
-    /// What a job prints after it was cancelled follows from that.
+    /// True for an attempt that ended without a word why, by an exit code or an abort, and that a
+    /// later one outlived: nothing that it left shows what is wrong with the job.
+    fn is_left(&self, attempt: &Attempt) -> bool {
+        attempt.outlived && self.cause(attempt).is_some_and(|cause| is_answer(&cause))
+    }
+
+    /// What a job prints after it was cancelled, or before it is started again, follows from that.
     pub(crate) fn excuse(&self, findings: &mut [Finding]) {
         for finding in findings {
             let lines = finding
@@ -102,21 +111,20 @@ impl Failed<'_> {
             let after = lines.min().is_some_and(|at| self.is_over(at));
             if after && (finding.id.starts_with("warn_") || finding.id.starts_with("watchdog_")) {
                 finding.severity = Severity::Note;
-                finding.why += "; it comes after the job was cancelled";
+                finding.why +=
+                    "; it comes after the job was cancelled, or before it was started again";
             }
         }
     }
 
-    /// True for a line behind that by which the scheduler or a person ended the job.
+    /// True for a line behind that by which the scheduler or a person ended the job, or an attempt of
+    /// it that a later one outlived.
     pub(crate) fn is_over(&self, at: First) -> bool {
         let is_end = |f: &Failure| matches!(f.what, What::Cancelled | What::Interrupted);
         self.attempts().iter().any(|attempt| {
-            let first = attempt
-                .failures
-                .first()
-                .filter(|f| is_end(f))
-                .map(|f| f.line.at);
-            first.is_some_and(|end| {
+            let first = attempt.failures.first();
+            let end = first.filter(|f| is_end(f) || self.is_left(attempt));
+            end.map(|f| f.line.at).is_some_and(|end| {
                 let again = self.ends.again_behind(end);
                 end.input == at.input && end < at && again.is_none_or(|again| at < again)
             })
@@ -144,16 +152,19 @@ impl Failed<'_> {
                 Some(attempt) => attempt.failures.push(failure),
                 None => attempts.push(Attempt {
                     failures: vec![failure],
-                    again: false,
+                    again: None,
                     went_on: false,
+                    outlived: false,
                 }),
             }
             last = Some(at);
         }
         for attempt in &mut attempts {
             let last = attempt.failures.last().map(|f| f.line.at);
-            attempt.again = last.is_some_and(|last| self.ends.again_behind(last).is_some());
-            attempt.went_on = last.is_some_and(|last| self.ends.next_step(last).is_some());
+            let ends_step = |at: First| self.ends.next_step(at).is_some();
+            attempt.again = last.and_then(|last| self.ends.again_behind(last));
+            attempt.went_on = last.is_some_and(ends_step);
+            attempt.outlived = attempt.again.is_some_and(ends_step);
         }
         attempts
     }
@@ -239,9 +250,15 @@ impl Failed<'_> {
             let n = others.len() - 1;
             finding.says += &format!("; {n} other {} raised too", verb(n, "rank", "ranks"));
         }
-        if attempt.again || attempt.went_on {
+        if attempt.outlived && is_answer(&finding) {
+            finding.severity = Severity::Note;
+            finding.says += "; the job was started again and went on";
+        } else if attempt.again.is_some() || attempt.went_on {
             finding.severity = Severity::Warning;
-            finding.says += "; the job went on";
+            finding.says += match attempt.went_on {
+                true => "; the job went on",
+                false => "; the job was started again",
+            };
         }
         if let Some(report) = report.filter(|f| f.line.at != cause.line.at) {
             finding.evidence.push(report.line.shown());
@@ -334,12 +351,17 @@ impl Failed<'_> {
             What::Signal(number) => (
                 "rank_crashed",
                 format!("{who} crashed with {}", signal(number)),
-                "look at its own output and its core file",
+                "look at its own output (a stack may follow the line) and its core file",
             ),
             What::Exit(code) => (
                 "rank_exited",
                 format!("{who} ended with exit code {code}"),
                 "look at its own output",
+            ),
+            What::Crash if !failure.says.is_empty() => (
+                "rank_crashed",
+                text(&failure.says),
+                "look at the lines before this one for the first process that reports an error",
             ),
             _ => (
                 "rank_crashed",

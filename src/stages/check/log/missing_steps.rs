@@ -10,7 +10,6 @@
 use crate::formats::log::timeline::Timeline;
 use crate::formats::log::walk::MarkAt;
 use crate::grammar::trainer::Mark;
-use crate::members::Merged;
 use crate::stages::survey::Sums;
 
 /// Where one input may have been cut.
@@ -23,8 +22,14 @@ pub(crate) struct Cuts {
 }
 
 impl Cuts {
-    /// The cuts of a log with these calls and step lines.
-    pub(crate) fn of(sums: &Sums, merged: &Merged, marks: &[MarkAt], timeline: &Timeline) -> Cuts {
+    /// The cuts of a log with these calls and step lines; `apart` are the gaps at whose end ranks were at
+    /// different calls.
+    pub(crate) fn of(
+        sums: &Sums,
+        apart: Option<&[usize]>,
+        marks: &[MarkAt],
+        timeline: &Timeline,
+    ) -> Cuts {
         let steps = &timeline.steps;
         let interval = timeline.interval();
         let is_seam = |at: &usize| {
@@ -32,9 +37,9 @@ impl Cuts {
             before.segment != step.segment || step.steps != interval
         };
         let seams = || (1..steps.len()).filter(is_seam);
-        let uneven = seams().next().and_then(|_| sums.uneven(merged, timeline));
+        let uneven = apart.and_then(|apart| apart.first());
         // Ranks that are first apart behind the step at the seam were not put apart by it.
-        let seam = uneven.and_then(|gap| seams().find(|&at| gap <= steps[at].mark));
+        let seam = uneven.and_then(|gap| seams().find(|&at| *gap <= steps[at].mark));
         let before = seam.and_then(|at| marks.get(steps[at - 1].mark));
         // Where a launcher ended the job nobody cut it.
         let is_step_s = |mark: &MarkAt| mark.mark != Mark::Ended;

@@ -9,16 +9,13 @@ use crate::stages::check::wording::{counted, listed};
 use crate::stages::communicators::Found;
 use crate::stages::survey::Sum;
 use crate::stages::survey::rhythm::{self, FEW, Odd, RARE};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// A step this many times as long as the middle one is told of,
 const SLOW: f64 = 3.0;
 
 /// if it is longer by so many seconds: what is short varies.
 const LONGER: f64 = 0.1;
-
-/// A step whose calls are off the middle one's by more than this share is told of.
-const ODD: f64 = 0.25;
 
 /// The findings on the steps of `input`, the `number`th.
 pub(crate) fn findings(number: u32, input: &Walked, found: &Found) -> Vec<Finding> {
@@ -39,16 +36,8 @@ pub(crate) fn findings(number: u32, input: &Walked, found: &Found) -> Vec<Findin
     };
     let mut findings = of.slow();
     let silent = of.silent();
-    // Where ranks are apart at the step lines, so are the calls between them.
-    let exact = input
-        .astray
-        .as_ref()
-        .is_some_and(|astray| astray.calls == 0);
     if silent.is_none() {
-        let odd = if exact { of.odd() } else { Vec::new() };
-        let told: BTreeSet<u64> = odd.iter().filter_map(|f| f.about.step).collect();
-        findings.extend(odd);
-        findings.extend(of.odd_on_communicators(&told, found));
+        findings.extend(of.odd(found));
     }
     findings.extend(silent);
     findings
@@ -88,6 +77,21 @@ impl Of<'_> {
         self.sums[step].calls / self.steps[step].steps.max(1)
     }
 
+    /// True where all ranks were at the same call when the step began and when it ended: then the calls
+    /// between its lines are its own.
+    fn is_exact(&self, step: usize) -> bool {
+        let Ok(step) = u32::try_from(step) else {
+            return false;
+        };
+        let gaps = &self.input.timeline.gaps;
+        let is_own = |gap: &Gap| *gap == Gap::Step(step);
+        let (first, last) = (gaps.iter().position(is_own), gaps.iter().rposition(is_own));
+        let apart = self.input.apart.as_ref();
+        let is_even = |gap: usize| apart.is_some_and(|apart| apart.binary_search(&gap).is_err());
+        let begins = first.is_some_and(|gap| gap == 0 || is_even(gap - 1));
+        begins && last.is_some_and(is_even)
+    }
+
     fn slow(&self) -> Vec<Finding> {
         let times: Vec<(usize, f64)> = self
             .inner()
@@ -112,7 +116,7 @@ impl Of<'_> {
         let told = |(at, time): (usize, f64)| {
             let calls = self.calls(at);
             let made = counted(calls, "call");
-            let beside = if usual == 0.0 {
+            let beside = if usual == 0.0 || !self.is_exact(at) {
                 String::new()
             } else if usual == calls as f64 {
                 format!("; it made {made}, as others did")
@@ -137,42 +141,8 @@ impl Of<'_> {
         slow.into_iter().map(told).collect()
     }
 
-    fn odd(&self) -> Vec<Finding> {
-        let inner: Vec<usize> = self.inner().collect();
-        let calls = inner.iter().map(|&at| self.calls(at) as f64);
-        let Some(middle) = Sorted::new(calls)
-            .median()
-            .filter(|m| *m > 0.0 && inner.len() >= FEW)
-        else {
-            return Vec::new();
-        };
-        let off = |at: &usize| (self.calls(*at) as f64 - middle).abs() > ODD * middle;
-        let odd: Vec<usize> = inner.iter().copied().filter(off).collect();
-        // What happens often is how the job is: an evaluation every so many steps.
-        if odd.len() > RARE.min(inner.len() / 10) {
-            return Vec::new();
-        }
-        let told = |at: usize| {
-            let (step, calls) = (self.steps[at].step, self.calls(at));
-            let says = format!(
-                "step {step} made {}, others about {middle:.0}",
-                counted(calls, "call")
-            );
-            Finding {
-                why: "by the calls' position between the step lines, at which no rank was ahead"
-                    .to_owned(),
-                advice: format!(
-                    "compare nccl-agg --steps {step} with that of another step to see which calls"
-                ),
-                ..self.finding("odd_step", at, says)
-            }
-        };
-        odd.into_iter().map(told).collect()
-    }
-
-    /// Steps that the ranks in step with the step lines show to be unlike the others, but for
-    /// those `told` of.
-    fn odd_on_communicators(&self, told: &BTreeSet<u64>, found: &Found) -> Vec<Finding> {
+    /// Steps that the rank in step with the step lines shows to be unlike the others.
+    fn odd(&self, found: &Found) -> Vec<Finding> {
         let mut by_steps: BTreeMap<(usize, usize), Vec<&Odd>> = BTreeMap::new();
         for odd in &self.input.odd {
             by_steps.entry(odd.steps).or_default().push(odd);
@@ -180,9 +150,6 @@ impl Of<'_> {
         let finding = |(&(first, last), odds): (&(usize, usize), &Vec<&Odd>)| {
             let odd = odds.first()?;
             let step = self.steps[last].step;
-            if told.contains(&step) {
-                return None;
-            }
             let id = odd.comm_id.to_string();
             let names = Names { found };
             let mut numbers = 0..found.communicators.len();

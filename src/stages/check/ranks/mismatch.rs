@@ -52,6 +52,14 @@ impl<'a> Calls<'a> {
         self.list.get(at.ok()?)
     }
 
+    /// The same operation at two places, of any size.
+    fn same_op(&self, seq: u64, other: &Calls<'_>, other_seq: u64) -> bool {
+        match (self.at(seq), other.at(other_seq)) {
+            (Some(a), Some(b)) => a.op == b.op,
+            _ => false,
+        }
+    }
+
     /// The same call at two places.
     fn same(&self, seq: u64, other: &Calls<'_>, other_seq: u64) -> bool {
         match (self.at(seq), other.at(other_seq)) {
@@ -242,6 +250,14 @@ fn different(
         repeats(seq, right),
         repeats(seq, wrong),
     ) {
+        (Some(CROSSED), ..) => {
+            says += &format!(
+                ": two calls in crossed order, {} {} first and then {}",
+                verb(many, "it makes", "they make"),
+                names::call(made),
+                names::call(expected),
+            );
+        }
         (Some(how), ..) => says += &how.replace("it ", verb(many, "it ", "they ")),
         (None, false, true) => {
             says += &format!(
@@ -337,9 +353,18 @@ fn only(votes: &[usize]) -> Option<usize> {
     those.next().is_none().then_some(first)
 }
 
-/// Of equally large groups the one whose call came before behind most of the same calls; `None`
-/// where that does not tell.
+/// Of equally large groups the one whose call came before behind most of the same calls, or else of
+/// the same operations: the sizes may be those of a batch; `None` where that does not tell.
 fn usual(seq: u64, groups: &[Vec<usize>], all: &[Calls<'_>]) -> Option<usize> {
+    usual_by(seq, groups, all, Calls::same).or_else(|| usual_by(seq, groups, all, Calls::same_op))
+}
+
+fn usual_by<'a>(
+    seq: u64,
+    groups: &[Vec<usize>],
+    all: &[Calls<'a>],
+    same: impl Fn(&Calls<'a>, u64, &Calls<'a>, u64) -> bool,
+) -> Option<usize> {
     let tied = groups.iter().take_while(|g| g.len() == groups[0].len());
     let alike: Vec<usize> = tied
         .map(|group| {
@@ -348,10 +373,10 @@ fn usual(seq: u64, groups: &[Vec<usize>], all: &[Calls<'_>]) -> Option<usize> {
             // How many calls before the two are the same.
             let before = |at: u64| {
                 let back = 1..=AHEAD.min(at - first);
-                back.take_while(|back| own.same(at - back, own, seq.saturating_sub(*back)))
+                back.take_while(|back| same(own, at - back, own, seq.saturating_sub(*back)))
                     .count()
             };
-            let came = (first..seq).filter(|&at| own.same(at, own, seq));
+            let came = (first..seq).filter(|&at| same(own, at, own, seq));
             came.map(before).max().unwrap_or(0)
         })
         .collect();
@@ -381,6 +406,9 @@ fn repeats(seq: u64, calls: &Calls<'_>) -> bool {
     (first..seq).any(goes_on)
 }
 
+/// One made two calls in another order than the other.
+const CROSSED: &str = ": two calls in crossed order";
+
 /// How the calls of `wrong` go on, if that tells what became of the missing one.
 fn how(seq: u64, right: &Calls<'_>, wrong: &Calls<'_>) -> Option<&'static str> {
     let equal = |by_right: u64, by_wrong: u64| {
@@ -395,10 +423,12 @@ fn how(seq: u64, right: &Calls<'_>, wrong: &Calls<'_>) -> Option<&'static str> {
     };
     let swapped = right.same(seq + 1, wrong, seq) && right.same(seq, wrong, seq + 1);
     let other_order = swapped && (right.at(seq + 2).is_none() || equal(2, 2));
-    if other_order && equal(1, 0) {
+    // Of the two calls alone that is no sign.
+    let left_out = equal(1, 0) && (!swapped || right.at(seq + 2).is_some());
+    if other_order && left_out {
         Some(", as if it left this call out, or made two in the other order")
     } else if other_order {
-        Some(": two calls in the other order")
+        Some(CROSSED)
     } else if equal(1, 0) {
         Some(", as if it left this call out")
     } else if equal(0, 1) {
