@@ -11,14 +11,14 @@ use nccl_pipe::program::exit::Exit;
 use nccl_pipe::stages::agg;
 use std::process::ExitCode;
 
-/// Distinct NCCL calls: each operation, count and datatype, and how often it was called
+/// Distinct NCCL calls: each operation, count and datatype, and how often it is called
 ///
 /// Reads NCCL debug logs (NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL), the call table of
-/// nccl-comms (CSV or JSON lines, one row a call or --unique), or `op count datatype bytes` lines;
-/// each input is recognised by its content.
+/// nccl-comms (CSV or JSON lines), or lines `op count datatype bytes`. Each input is recognised by
+/// its content.
 ///
-/// Writes op, count, datatype, bytes (of one call), calls, total_bytes, the columns of --by in
-/// front. All ranks whose lines are in the input count.
+/// Writes op, count, datatype, bytes (of one call), calls and total_bytes, after the columns of
+/// --by. The numbers include all ranks whose lines are in the input.
 #[derive(Debug, Parser)]
 #[command(name = "nccl-agg", version, max_term_width = 100, after_long_help = AFTER)]
 struct Cli {
@@ -38,7 +38,7 @@ Examples:
   nccl-agg nccl.log --steps 45..49 --by comm_id
   nccl-comms nccl.log --min-bytes 16MB | nccl-agg
 
-Exit codes: 0 all understood, 1 written but some input was damaged, 2 failed.";
+Exit codes: 0 everything was read, 1 some input was damaged, 2 the program failed.";
 
 fn main() -> ExitCode {
     exit::run("nccl-agg", || {

@@ -12,29 +12,32 @@ use nccl_pipe::stages::check::{self, Checked};
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
-/// What is wrong with a job, where, and how sure; and what its log cannot tell
+/// What is wrong with a job, where, and how certain that is; and what its log cannot show
 ///
-/// Reads NCCL debug logs (NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL,NET,...), one file or one for
-/// each process. Writes findings, worst first, each with the lines that show it, how sure it is and
-/// why, and what to do; then which of the 25 questions users ask most this log can answer, and what
-/// to set for one that answers more.
+/// Reads NCCL debug logs (NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL,NET,...), one file or one
+/// for each process. Writes findings, worst first. Each has the lines that show it, a confidence
+/// with its reason, and advice. Then it reports which of the 25 questions that users ask most this
+/// log can answer, and the settings for a log that answers more.
 ///
-/// Held against each other: the ranks' calls by their number in each communicator (op_mismatch,
-/// count_mismatch, datatype_mismatch, redop_mismatch, root_mismatch, p2p_missing_counterpart,
-/// p2p_wrong_peer, deadlock, rank_behind, rank_ahead, rank_silent), and the hosts' networks, GPUDirect, NVLS, channels, versions, cards and
-/// settings. Ranks are not judged where lines may be missing: shared or damaged files, ranks without
-/// a log. WARN lines and PyTorch's watchdog are reported by their first cause: as an error where the
-/// job ended by it, and as a note where they come after the job's own end.
+/// It compares the ranks' calls by their number in each communicator (op_mismatch, count_mismatch,
+/// datatype_mismatch, redop_mismatch, root_mismatch, p2p_missing_counterpart, p2p_wrong_peer,
+/// deadlock, rank_behind, rank_ahead, rank_silent), and the hosts' networks, GPUDirect, NVLS,
+/// channels, versions, NICs and settings. Ranks are not judged where lines may be missing: shared
+/// or damaged files, ranks without a log. WARN lines and PyTorch's watchdog are reported by their
+/// first cause. A WARN line is an error if the job ended by it, and a note if it comes after the
+/// job's own end.
 ///
-/// The process that failed first is named by Python's exceptions and by what torchrun, srun, slurmstepd,
-/// mpirun, bash and the kernel report (rank_exception, rank_killed, rank_crashed, rank_exited,
-/// host_out_of_memory), or because it alone prints nothing after the failure (dead_process).
-/// That ranks are at different calls where a log ends is a finding only where a line reports a
-/// failure, or where they are further behind and silent for longer than any was before.
+/// The process that failed first is found in Python's exceptions and in the reports of torchrun,
+/// srun, slurmstepd, mpirun, bash and the kernel (rank_exception, rank_killed, rank_crashed,
+/// rank_exited, host_out_of_memory), or because it is the only one that prints nothing after the
+/// failure (dead_process). Ranks that are at different calls where a log ends are a finding only
+/// if a line reports a failure, or if they are further behind and silent for longer than any rank
+/// before.
 ///
-/// Rows (--format csv, jsonl, table) have severity (error, warning, note), finding (a stable word), says,
-/// host, pid, rank, comm_id, seq and step as in the call table, sure (high, medium, low), why, advice,
-/// and the first line that shows it: input, line, text.
+/// Rows (--format csv, jsonl, table) have severity (error, warning, note), finding (a stable
+/// word), says (the finding as a sentence), host, pid, rank, comm_id, seq and step as in the call
+/// table, sure (the confidence: high, medium, low), why, advice, and the first line that shows it:
+/// input, line, text.
 #[derive(Debug, Parser)]
 #[command(name = "nccl-check", version, max_term_width = 100, after_long_help = AFTER)]
 struct Cli {
@@ -42,15 +45,14 @@ struct Cli {
     input: InputArgs,
     #[command(flatten)]
     lines: StepLineArgs,
-    /// What must hold, for scripts: net=ib,gdr=on,nvls=used,versions=1,nodes=16,ranks=128,mismatch=0,
-    /// warn=0,step_time_p95<6.5; may be given several times. Rows are the answers then: expectation,
-    /// found, verdict, why
+    /// Check what must hold, for scripts: net=ib,gdr=on,nvls=used,versions=1,nodes=16,mismatch=0,
+    /// warn=0,step_time_p95<6.5; may be given several times. The rows are then the answers: expectation, found, verdict, why
     #[arg(long, value_name = "LIST")]
     expect: Vec<Expectations>,
-    /// The job runs while its log is read: that the log ends shows nothing
+    /// The job is running while its log is read, so the end of the log shows nothing
     #[arg(long)]
     running: bool,
-    /// Rows are the questions: number, question, answerable (yes, partly, no), by, missing
+    /// Write the questions as rows: number, question, answerable (yes, partly, no), by, missing
     #[arg(long, conflicts_with = "expect")]
     coverage: bool,
     /// How findings are written (default: text on a terminal, csv in a pipe)
@@ -69,16 +71,16 @@ Examples:
   nccl-check logs/ --expect net=ib,gdr=on,mismatch=0 || mail -s 'job broken' me
   nccl-synth --ranks 16 --tp 4 --fault skip | nccl-check
 
-Exit codes: 0 nothing wrong (notes are no fault), 1 findings, or some input was damaged, 2 failed, 3
-nothing of NCCL's work is in the log: nothing was checked.
-With --expect: 0 all met, 1 one violated, 3 one cannot be answered from this log.";
+Exit codes: 0 nothing is wrong (notes do not count), 1 there are findings or some input was damaged,
+2 the program failed, 3 the log has no work of NCCL and nothing was checked.
+With --expect: 0 all are met, 1 one is violated, 3 this log cannot answer one.";
 
 /// How findings are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Shape {
     /// A report to read, with every line that shows a finding: the default on a terminal
     Text,
-    /// Comma-separated with a header, a row a finding: the default in a pipe
+    /// Comma-separated with a header, one row per finding: the default in a pipe
     Csv,
     /// One JSON object a line
     Jsonl,
@@ -94,8 +96,8 @@ fn main() -> ExitCode {
         }
         if cli.steps.is_some() {
             bail!(
-                "nccl-check has no --steps: ranks are held against each other from their first \
-                 call on, so it takes the whole log"
+                "nccl-check has no --steps: ranks are compared from their first call on, so it \
+                 needs the whole log"
             );
         }
         let steps = std::mem::take(&mut cli.lines).into();

@@ -11,23 +11,25 @@ use std::process::ExitCode;
 
 /// The call table: one row for every NCCL call in a log
 ///
-/// Reads NCCL debug logs (NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL) or call tables, recognised
-/// by content. Columns: step, time, host, pid, tid, dev (the CUDA device current at print time,
-/// not a rank), rank, nranks, comm (an address in its process), comm_id, seq (0, 1, 2 ... by
-/// process and communicator; Send and Recv apart, by peer), op_count (not a sequence number), op,
-/// count, datatype, redop, root (the peer of Send and Recv), bytes (count times element size),
-/// stream, calls, src, dur_ns, clock, quality. An empty field means not known.
+/// Reads NCCL debug logs (NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL) or call tables. Each input
+/// is recognised by its content.
 ///
-/// rank and comm_id come from the log's INIT lines, if it has them. With --unique equal calls are
-/// one row: time, tid, seq, op_count and stream are then empty, calls counts them and dur_ns is their
-/// sum (empty where one has none); step is empty too, unless --steps asks for steps. Calls that differ
-/// in src, clock or quality are never one row.
+/// Writes step, time, host, pid, tid, dev (the CUDA device that was current, not a rank), rank,
+/// nranks, comm (an address in its process), comm_id, seq (0, 1, 2 ... by process and
+/// communicator; Send and Recv are counted separately, by peer), op_count (not a sequence number),
+/// op, count, datatype, redop, root (the peer of Send and Recv), bytes (count times element size),
+/// stream, calls, src, dur_ns, clock and quality. An empty field means that the value is unknown.
 ///
-/// A filter that no call passes is reported with what the input has instead; the table is then
-/// empty and the exit code 0, since an empty table is an answer.
+/// rank and comm_id come from the log's INIT lines. With --unique equal calls are one row: calls
+/// is their number, dur_ns is the sum of their durations (empty if one has none), and time, tid,
+/// seq, op_count and stream are empty. step is also empty unless --steps is given. Calls that
+/// differ in src, clock or quality are never one row.
+///
+/// If no call passes a filter, a warning reports what the input has instead. The table is then
+/// empty and the exit code is 0.
 ///
 /// A log from a pipe is first copied to a temporary file (see TMPDIR), since a call's step is
-/// known only when its step line comes.
+/// known only after its step line.
 #[derive(Debug, Parser)]
 #[command(name = "nccl-comms", version, max_term_width = 100, after_long_help = AFTER)]
 struct Cli {
@@ -35,7 +37,7 @@ struct Cli {
     input: InputArgs,
     #[command(flatten)]
     steps: StepArgs,
-    /// One row for each distinct call, with the number of calls
+    /// Write one row for each distinct call, with the number of calls
     #[arg(long)]
     unique: bool,
     /// Only these operations: AllReduce,Send (upper or lower case)
@@ -50,10 +52,10 @@ struct Cli {
     /// Only these hosts
     #[arg(long, value_delimiter = ',', value_name = "HOST")]
     host: Vec<String>,
-    /// Only calls of at least so many bytes: 64KB
+    /// Only calls of at least this many bytes: 64KB
     #[arg(long, value_name = "SIZE")]
     min_bytes: Option<Size>,
-    /// Only calls of at most so many bytes
+    /// Only calls of at most this many bytes
     #[arg(long, value_name = "SIZE")]
     max_bytes: Option<Size>,
     #[command(flatten)]
@@ -66,7 +68,7 @@ Examples:
   nccl-comms nccl.log --unique --op AllGather,ReduceScatter
   nccl-steps nccl.log --steps 45..49 --keep-init | nccl-comms | nccl-hist --by rank
 
-Exit codes: 0 all understood, 1 written but some input was damaged, 2 failed.";
+Exit codes: 0 everything was read, 1 some input was damaged, 2 the program failed.";
 
 fn main() -> ExitCode {
     exit::run("nccl-comms", || {
@@ -79,7 +81,7 @@ fn main() -> ExitCode {
             Format::Jsonl => Form::Jsonl,
             Format::Table => Form::Table,
             Format::Awk if cli.unique => {
-                bail!("the AWK chain's lines have no place for a number of calls: use nccl-agg")
+                bail!("the AWK chain's lines have no field for a number of calls: use nccl-agg")
             }
             Format::Awk => Form::Chain,
         };

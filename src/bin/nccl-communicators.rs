@@ -8,34 +8,37 @@ use nccl_pipe::program::exit::Exit;
 use nccl_pipe::stages::communicators;
 use std::process::ExitCode;
 
-/// Communicators: who is in them, where their ranks are, what they are for
+/// Communicators: their members, where their ranks are, and what they are for
 ///
 /// Reads NCCL debug logs (NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL), one file or one for each
-/// process. One row a communicator, in the order they first appear; an empty field means not known.
+/// process. Writes one row per communicator, in the order of their first appearance. An empty
+/// field means that the value is unknown.
 ///
-/// From INIT lines: comm_id (as printed; a split that prints none is parent/child.color, which all
-/// its members know it by), nranks, members_seen, missing (ranks that the logs do not show, or
-/// none), nodes and ranks_per_node (NCCL's own, or the hosts of all ranks), locality (single,
-/// one-node, one-per-node, mixed), stride (how far apart its ranks are in the job, where one
-/// communicator has all of the job's ranks), parent (the id of the one it was split from), color,
-/// created_by (the function called), state (started, ready, destroyed, aborted; with counts where
-/// members differ). From Init timings: init_s (the slowest member's), init_slowest (its rank),
-/// init_breakdown (its parts=seconds). From calls: calls and total_bytes of all members, ops
-/// (op=calls:bytes). From both, a model of what all ranks move: model_wire_bytes at best, and of it
-/// between nodes if collectives go round rings (model_inter_ring_bytes), or if AllReduce goes up and
-/// down trees (model_inter_tree_bytes); empty where a rank or its node is not known.
-/// name is what the program that made it called it (commName in ncclConfig_t). NCCL prints it nowhere;
-/// a profiler plugin does (NCCL's example or Inspector), on a line of its own.
+/// From INIT lines: comm_id (as printed; a split without a printed id is parent/child.color, which
+/// is the same for all its members), nranks, members_seen, missing (ranks that are not in the
+/// logs, or none), nodes and ranks_per_node (from NCCL's own line, or from the hosts of all
+/// ranks), locality (single, one-node, one-per-node, mixed), stride (the distance of its ranks in
+/// the job, if one communicator has all ranks of the job), parent (the id of the communicator it
+/// was split from), color, created_by (the function called), state (started, ready, destroyed,
+/// aborted; with counts where members differ). From Init timings: init_s (the time of the slowest
+/// member), init_slowest (its rank), init_breakdown (its parts as part=seconds). From calls: calls
+/// and total_bytes of all members, ops (op=calls:bytes). From both: model_wire_bytes, a model of
+/// the bytes that all ranks must move, and the part of them between nodes if collectives use rings
+/// (model_inter_ring_bytes) or if AllReduce uses trees (model_inter_tree_bytes); they are empty if
+/// a rank or its node is unknown. name is the name that the program gave it (commName in
+/// ncclConfig_t). NCCL does not print it, but a profiler plugin does (NCCL's example or
+/// Inspector).
 ///
-/// label (tensor, pipeline, data, expert, context, embedding, world, unknown) is inferred: from who is
-/// a member and from the calls. confidence is high only where both agree and nothing else fits; evidence says
-/// what it rests on.
+/// label (tensor, pipeline, data, expert, context, embedding, world, unknown) is inferred from the
+/// members and from the calls. confidence is high only if both agree and no other label fits.
+/// evidence gives the reasons.
 ///
-/// A communicator of a log without INIT lines, or without commId (NCCL before 2.18), is a row for
-/// each process's address, with host and pid: members are not guessed.
+/// A communicator of a log without INIT lines, or without commId (NCCL before 2.18), is one row
+/// for each process's address, with host and pid. Its members are not guessed.
 ///
-/// With --members one row a member: comm_id, rank, host, pid, dev, bus_id (hex), nvml_dev, comm (its
-/// address in the process), calls, nranks, global_rank (its rank in the job), label, state.
+/// With --members there is one row per member: comm_id, rank, host, pid, dev, bus_id
+/// (hexadecimal), nvml_dev, comm (its address in the process), calls, nranks, global_rank (its
+/// rank in the job), label, state.
 #[derive(Debug, Parser)]
 #[command(name = "nccl-communicators", version, max_term_width = 100, after_long_help = AFTER)]
 struct Cli {
@@ -43,7 +46,7 @@ struct Cli {
     input: InputArgs,
     #[command(flatten)]
     steps: StepArgs,
-    /// One row a member instead of one a communicator
+    /// Write one row per member instead of one per communicator
     #[arg(long)]
     members: bool,
     #[command(flatten)]
@@ -56,7 +59,7 @@ Examples:
   nccl-communicators logs/ --members
   nccl-communicators nccl.log --format jsonl
 
-Exit codes: 0 all understood, 1 written but some input was damaged, 2 failed.";
+Exit codes: 0 everything was read, 1 some input was damaged, 2 the program failed.";
 
 fn main() -> ExitCode {
     exit::run("nccl-communicators", || {

@@ -11,20 +11,20 @@ use nccl_pipe::report::Report;
 use nccl_pipe::stages::diff::{self, Options, row, run};
 use std::process::ExitCode;
 
-/// What changed between two runs: times, versions, network, settings, algorithms, calls of a step
+/// What changed between two runs: times, versions, network, settings, algorithms, calls per step
 ///
-/// A and B are logs (NCCL_DEBUG=INFO; what can be compared depends on NCCL_DEBUG_SUBSYS), folders of
-/// logs of one job, or call tables; one of them may be - for standard input. Each is read once.
+/// A and B are logs (NCCL_DEBUG=INFO; what can be compared depends on NCCL_DEBUG_SUBSYS), folders
+/// of logs of one job, or call tables. One of them may be - for standard input. Each is read once.
 ///
-/// Writes only what changed: aspect, subject, a, b, ratio (b / a), change (only-a, only-b, differs,
-/// more, less), basis (what a and b are of). First step_time_s and tflops_per_gpu; then job, version,
-/// network, transport, gpudirect, pxn, rails, nvls, mnnvl, nic, nic_used, provider, interface,
-/// plugin, setting, config; communicators, algorithm, channels, those of most ranks and bytes first;
-/// at last bytes and calls of a step, by operation, size bucket, datatype and what the communicator
-/// is for, the largest difference in bytes first.
+/// Writes only what changed: aspect, subject, a, b, ratio (b / a), change (only-a, only-b,
+/// differs, more, less), basis (what a and b measure). step_time_s and tflops_per_gpu come first;
+/// then job, version, network, transport, gpudirect, pxn, rails, nvls, mnnvl, nic, nic_used,
+/// provider, interface, plugin, setting, config; then communicators, algorithm, channels, with the
+/// most ranks and bytes first; then bytes and calls per step, by operation, size bucket, datatype
+/// and the communicator's label, with the largest difference in bytes first.
 ///
-/// Names of hosts, processes, addresses, ids and ports never agree and are not compared. What one of
-/// the two does not tell is no change; a note says so.
+/// Names of hosts, processes, addresses, ids and ports always differ and are not compared. A value
+/// that one of the two does not report is not a difference; a note reports it.
 #[derive(Debug, Parser)]
 #[command(name = "nccl-diff", version, max_term_width = 100, after_long_help = AFTER)]
 #[command(mut_arg("files", |files| files
@@ -40,10 +40,10 @@ struct Cli {
     input: InputArgs,
     #[command(flatten)]
     steps: StepArgs,
-    /// Other steps of B than of A: --steps 45..49 --steps-b 145..149
+    /// Choose other steps of B than of A: --steps 45..49 --steps-b 145..149
     #[arg(long, value_name = "A..B", requires = "steps")]
     steps_b: Option<Window>,
-    /// Counts and bytes that differ by up to this share of the smaller are the same
+    /// Counts and bytes are equal if they differ by up to this share of the smaller one
     #[arg(long, value_name = "PERCENT", default_value = "0%")]
     tolerance: Share,
     /// The same for step time and TFLOP/s (default 5%, or --tolerance if that is more)
@@ -54,25 +54,26 @@ struct Cli {
 }
 
 const AFTER: &str = "\
-Steps: calls and bytes (count times element size) are means of the whole steps, of all ranks in the
-input. A segment's first step (with --marker start its last) holds the job's start (or end): it
-counts only under --steps, or where there is no other. Calls outside of steps do not count. Where
-A or B has calls in an input without step lines, totals are compared instead. Buckets are those of
-nccl-hist.
+Steps: calls and bytes (count times element size) are means over the whole steps, summed over all
+ranks in the input. A segment's first step (with --marker start its last) includes the job's start
+(or end): it is used only with --steps, or if there is no other step. Calls outside of steps do not
+count. If A or B has calls in an input without step lines, totals are compared instead. Buckets are
+those of nccl-hist.
 
-What is the same: counts and bytes whose ratio is within --tolerance. A run's steps may differ, as
-where ranks run ahead of the one that prints, or something is done every tenth step: a mean over n
-steps is then known to v/n, v being the most of a step less the least, and a difference within that
-of both is none. Step time and TFLOP/s are medians: they are the same within --time-tolerance, or
-where one lies in the middle half of the other's steps. Algorithms and channels are compared for
-the operations, sizes and communicators that both have.
+Equal values: counts and bytes are equal if their ratio is within --tolerance. The steps of one run
+may differ, because ranks run ahead of the one that prints, or because some work is done every tenth
+step. If they differ by up to v, a mean over n steps is known to v/n, and a difference within that is
+ignored. Step time and TFLOP/s are medians: they are equal within --time-tolerance, or if one is in
+the middle half of the other run's steps. Algorithms and channels are compared for the operations,
+sizes and communicators that both runs have.
 
 Examples:
   nccl-diff yesterday.log today.log
   nccl-diff old/ new/ --steps 100..200 --tolerance 1% --format jsonl
   nccl-comms nccl.log | nccl-diff golden.csv - && echo same
 
-Exit codes: 0 nothing changed, 1 something did or input was damaged (stderr says which), 2 failed.";
+Exit codes: 0 nothing changed, 1 something changed or some input was damaged (standard error reports
+which), 2 the program failed.";
 
 fn main() -> ExitCode {
     exit::run("nccl-diff", || {
@@ -126,12 +127,13 @@ fn ended(differences: usize, options: &Options, end: Exit, report: &Report) -> E
     match (differences, end) {
         (0, Exit::Clean) => report.note(&format!("no differences {beyond}")),
         (0, _) => report.warn(&format!(
-            "no differences {beyond} in what could be read; exit code 1 is for the damaged input"
+            "no differences {beyond} in the readable input; the exit code is 1 because of the \
+             damaged input"
         )),
         (1, Exit::Clean) => report.note(&format!("1 difference {beyond}")),
         (n, Exit::Clean) => report.note(&format!("{n} differences {beyond}")),
         (n, _) => report.warn(&format!(
-            "{n} differences {beyond}, some perhaps for the damaged input"
+            "{n} differences {beyond}; the damaged input may have caused some"
         )),
     }
     if differences > 0 { Exit::Found } else { end }

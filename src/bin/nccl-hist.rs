@@ -9,17 +9,17 @@ use nccl_pipe::program::exit::Exit;
 use nccl_pipe::stages::hist;
 use std::process::ExitCode;
 
-/// Histogram of NCCL calls: for each operation and size bucket the calls and their bytes
+/// Histogram of NCCL calls: calls and bytes for each operation and size bucket
 ///
 /// Reads NCCL debug logs (NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL), the call table of
-/// nccl-comms (CSV or JSON lines, one row a call or --unique), or `op count datatype bytes` lines;
-/// each input is recognised by its content.
+/// nccl-comms (CSV or JSON lines), or lines `op count datatype bytes`. Each input is recognised by
+/// its content.
 ///
-/// Writes op, bucket, from_bytes, to_bytes (the first byte beyond), calls, share_calls,
-/// total_bytes, share_bytes, gpus, calls_per_gpu, the columns of --by in front. Shares are of all
-/// calls and bytes of the group. gpus is how many different (host, pid, dev) made these calls;
-/// unknown, like calls_per_gpu, where an input does not name its hosts. All ranks whose lines are
-/// in the input count.
+/// Writes op, bucket, from_bytes, to_bytes (the first byte beyond the bucket), calls, share_calls,
+/// total_bytes, share_bytes, gpus and calls_per_gpu, after the columns of --by. A share is a share
+/// of all calls or bytes of the group. gpus is the number of different (host, pid, dev) that made
+/// these calls. gpus and calls_per_gpu are empty where an input does not name its hosts. The
+/// numbers include all ranks whose lines are in the input.
 #[derive(Debug, Parser)]
 #[command(name = "nccl-hist", version, max_term_width = 100, after_long_help = AFTER)]
 struct Cli {
@@ -29,10 +29,10 @@ struct Cli {
     steps: StepArgs,
     #[command(flatten)]
     group: GroupArgs,
-    /// The buckets' edges, rising (default 64KB,1MB,16MB; K, M, G of 1024)
+    /// The edges of the buckets, increasing (default 64KB,1MB,16MB; K, M, G of 1024)
     #[arg(long, value_delimiter = ',', value_name = "SIZES")]
     edges: Vec<Size>,
-    /// A bucket for every power of two
+    /// Make one bucket for every power of two
     #[arg(long, conflicts_with = "edges")]
     log2: bool,
     #[command(flatten)]
@@ -45,7 +45,7 @@ Examples:
   nccl-hist nccl.log --steps 45..49
   nccl-steps nccl.log --steps 45..49 --keep-init | nccl-comms | nccl-hist --by rank
 
-Exit codes: 0 all understood, 1 written but some input was damaged, 2 failed.";
+Exit codes: 0 everything was read, 1 some input was damaged, 2 the program failed.";
 
 fn main() -> ExitCode {
     exit::run("nccl-hist", || {

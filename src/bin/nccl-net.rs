@@ -11,35 +11,37 @@ use std::process::ExitCode;
 
 /// Network, transports, NVLS, versions and settings, and which hosts differ from the others
 ///
-/// Reads NCCL debug logs. Most of it stands in any log of NCCL_DEBUG=INFO; all of it under
-/// NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,ENV,NET,P2P,SHM,GRAPH,NVLS,TUNING. What no line says is
-/// `unknown`.
+/// Reads NCCL debug logs. NCCL_DEBUG=INFO prints most of these facts.
+/// NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,ENV,NET,P2P,SHM,GRAPH,NVLS,TUNING prints all of them. A value
+/// that no line reports is `unknown`.
 ///
-/// Writes scope (job or host), host, subject, value, hosts and processes that say so, of_hosts
-/// (hosts that say anything of the subject), minority, line (the first that says so) and, of
-/// several inputs, input. The job's row comes first, then the hosts that differ: minority is yes
-/// where a host says what at most half of the hosts say, lacks where it says nothing else of the
-/// subject and not what most say. A host that made no communicator lacks no setting. Rows job.* are
-/// what the whole comes to. Values of settings that look like secrets (NCCL_API_TOKEN) are hidden.
+/// Writes scope (job or host), host, subject, value, hosts and processes (how many report this
+/// value), of_hosts (how many hosts report any value of the subject), minority, line (the first
+/// line that reports it) and, of several inputs, input. The rows of the job come first, then the
+/// hosts that differ. minority is yes if at most half of the hosts report the value. It is lacks
+/// if the host does not report the value of the majority, and no other value of the subject. A
+/// host that made no communicator lacks no setting. Rows job.* summarise the job. Values of
+/// settings that look like secrets (NCCL_API_TOKEN) are hidden.
 ///
-/// With --pairs one row a pair of ranks and way: comm_id, or comm (the address in its process) of a
-/// communicator without an id, nranks, from_rank, to_rank, from_host, to_host, transport (P2P, SHM,
-/// NET, ...), via (how: CUMEM, IB, Socket, ...), nic (the NIC's number), direction (send or receive:
-/// which end printed it), channels (how many), gdr (GPUDirect RDMA: yes or no), pxn (the rank whose
-/// NIC is used, if that is another one's) and shared (yes or no: the connection is shared).
+/// With --pairs there is one row per pair of ranks and direction: comm_id, or comm (the address in
+/// its process) of a communicator without an id, nranks, from_rank, to_rank, from_host, to_host,
+/// transport (P2P, SHM, NET, ...), via (CUMEM, IB, Socket, ...), nic (the number of the NIC),
+/// direction (send or receive: the end that printed the line), channels (how many), gdr (GPUDirect
+/// RDMA: yes or no), pxn (the rank whose NIC is used, if it is not the rank's own) and shared (yes
+/// or no: the connection is shared).
 #[derive(Debug, Parser)]
 #[command(name = "nccl-net", version, max_term_width = 100, after_long_help = AFTER)]
 struct Cli {
     #[command(flatten)]
     input: InputArgs,
-    /// Every host's facts, addresses too
+    /// Write the facts of every host, also addresses
     #[arg(long, conflicts_with_all = ["pairs", "dot"])]
     hosts: bool,
-    /// Who reaches whom: a row for each pair of ranks of a communicator and each way, with the
-    /// number of channels
+    /// Write the connections: one row for each pair of ranks of a communicator and each direction,
+    /// with the number of channels
     #[arg(long, conflicts_with = "dot")]
     pairs: bool,
-    /// The pairs as a graph for Graphviz
+    /// Write the pairs as a graph for Graphviz
     #[arg(long, conflicts_with = "format")]
     dot: bool,
     #[command(flatten)]
@@ -47,9 +49,11 @@ struct Cli {
 }
 
 const AFTER: &str = "\
-Whose a connection is: between Init START and Init COMPLETE of a thread that communicator's; up to
-NCCL 2.17, which prints no START, that of the thread's next COMPLETE; later that of the call the thread (or, if it makes none, its process) made last, if the ranks fit; else
-the only one of the process that they fit and that lived then. Otherwise comm_id is empty.
+The communicator of a connection: between Init START and Init COMPLETE of a thread it is that
+communicator. Up to NCCL 2.17, which prints no START, it is that of the thread's next COMPLETE. Later
+it is that of the last call of the thread, or of its process if the thread makes no calls, if the
+ranks fit. Otherwise it is the only communicator of the process that the ranks fit and that existed
+at that line. If none of these rules decides, comm_id is empty.
 
 Examples:
   nccl-net nccl.log
@@ -57,7 +61,7 @@ Examples:
   nccl-net nccl.log --pairs --format csv > pairs.csv
   nccl-net nccl.log --dot | dot -Tsvg > job.svg
 
-Exit codes: 0 all understood, 1 written but some input was damaged, 2 failed.";
+Exit codes: 0 everything was read, 1 some input was damaged, 2 the program failed.";
 
 fn main() -> ExitCode {
     exit::run("nccl-net", || {

@@ -9,15 +9,15 @@ use nccl_pipe::program::exit::Exit;
 use nccl_pipe::stages::ops;
 use std::process::ExitCode;
 
-/// Sizes of NCCL calls: for each operation how many, and the distribution of their bytes
+/// Sizes of NCCL calls: the number of calls of each operation, and the distribution of their bytes
 ///
 /// Reads NCCL debug logs (NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL), the call table of
-/// nccl-comms (CSV or JSON lines, one row a call or --unique), or `op count datatype bytes` lines;
-/// each input is recognised by its content.
+/// nccl-comms (CSV or JSON lines), or lines `op count datatype bytes`. Each input is recognised by
+/// its content.
 ///
-/// Writes op, calls, min_bytes, mean_bytes, p50_bytes, p95_bytes, p99_bytes, max_bytes,
-/// total_bytes, the columns of --by in front. Minimum, mean, maximum and total are exact;
-/// percentiles have three significant digits. All ranks whose lines are in the input count.
+/// Writes op, calls, min_bytes, mean_bytes, p50_bytes, p95_bytes, p99_bytes, max_bytes and
+/// total_bytes, after the columns of --by. Minimum, mean, maximum and total are exact. Percentiles
+/// have three significant digits. The numbers include all ranks whose lines are in the input.
 #[derive(Debug, Parser)]
 #[command(name = "nccl-ops", version, max_term_width = 100, after_long_help = AFTER)]
 struct Cli {
@@ -37,7 +37,7 @@ Examples:
   nccl-ops nccl.log --steps 45..49 --by step
   nccl-comms nccl.log --op AllGather | nccl-ops --basis wire
 
-Exit codes: 0 all understood, 1 written but some input was damaged, 2 failed.";
+Exit codes: 0 everything was read, 1 some input was damaged, 2 the program failed.";
 
 fn main() -> ExitCode {
     exit::run("nccl-ops", || {

@@ -10,24 +10,23 @@ use std::process::ExitCode;
 
 /// The lines of chosen training steps, byte for byte, or a list of the steps
 ///
-/// Reads logs in which the trainer's step lines and NCCL's lines stand together. A trainer prints
-/// its line when a step is over, so the lines of step N are those after step N-1's line, up to and
-/// with its own. Evaluation and checkpointing between two steps belong to neither, and what
-/// follows the last step line to none. Without --steps all steps' lines are passed.
+/// Reads logs that have both the trainer's step lines and NCCL's lines. A trainer prints its line
+/// when a step is over, so the lines of step N are those after the line of step N-1, up to and
+/// including its own. Evaluations and checkpoints between two steps belong to no step, and neither
+/// does anything after the last step line. Without --steps the lines of all steps are written.
 ///
-/// --list writes segment, step, first_line, last_line, calls, total_bytes, time_s,
-/// tflops_per_gpu, steps, astray and, of several inputs, file (the input's name). A new segment begins
-/// where the step number falls or new processes take over (a restart, a new epoch). `steps` is how many
-/// steps a row stands for, more than 1 where the trainer prints every
-/// k-th. `astray` is how many calls stand on the wrong side of the step's line, at least: ranks run
-/// ahead of the one that prints (empty where the log cannot tell: no INIT lines, damage, a log
-/// that begins or ends in the middle of a job). Rows `between` and `after` hold the calls that belong to no step.
+/// --list writes segment, step, first_line, last_line, calls, total_bytes, time_s, tflops_per_gpu,
+/// steps and, of several inputs, file (the name of the input). A new segment begins where the step
+/// number falls or new processes take over (a restart, a new epoch). steps is the number of steps
+/// that a row represents: more than 1 where the trainer prints every k-th step. Rows `between` and
+/// `after` hold the calls that belong to no step.
 ///
-/// Where the log has no step lines of a known trainer, the error shows up to three kinds of lines
-/// that may be, with the --step-regex that takes each. None is taken by itself.
+/// If the log has no step lines of a known trainer, the error shows up to three kinds of lines
+/// that may be step lines, with the --step-regex that reads each. None is used without
+/// --step-regex.
 ///
-/// A log from a pipe is first copied to a temporary file (see TMPDIR). On a terminal control bytes
-/// of the log are shown escaped; in a pipe or a file its bytes are as they were.
+/// A log from a pipe is first copied to a temporary file (see TMPDIR). On a terminal, control
+/// bytes of the log are escaped; in a pipe or a file its bytes are unchanged.
 #[derive(Debug, Parser)]
 #[command(name = "nccl-steps", version, max_term_width = 100, after_long_help = AFTER)]
 #[command(mut_arg("format", |format| format.requires("list")))]
@@ -36,10 +35,10 @@ struct Cli {
     input: InputArgs,
     #[command(flatten)]
     steps: StepArgs,
-    /// One row a step instead of its lines
+    /// Write one row per step instead of its lines
     #[arg(long)]
     list: bool,
-    /// Also pass the lines that identify communicators, so that later programs know the ranks
+    /// Also write the lines that identify communicators, so that later programs know the ranks
     #[arg(long, conflicts_with = "list")]
     keep_init: bool,
     #[command(flatten)]
@@ -52,8 +51,8 @@ Examples:
   nccl-steps nccl.log --steps 45..49 | nccl-comms | nccl-hist
   nccl-steps nccl.log --steps 45..49 --keep-init | nccl-comms --rank 0
 
-Exit codes: 0 all understood, 1 written but some input was damaged, 2 failed (also: a step of the
-window is not in the log).";
+Exit codes: 0 everything was read, 1 some input was damaged, 2 the program failed, or a step of the
+window is not in the log.";
 
 fn main() -> ExitCode {
     exit::run("nccl-steps", || {

@@ -27,16 +27,16 @@ macro_rules! named {
 
 /// Write the NCCL debug log of a training job whose truth is known.
 ///
-/// The job never runs: its ranks, communicators, calls and step lines are made up, with the
-/// line shapes of the NCCL version and the trainer asked for, and with the damage asked for.
-/// The same options give the same bytes.
+/// The job never runs. Its ranks, communicators, calls and step lines are invented, with the line
+/// shapes of the chosen NCCL version and trainer, and with the chosen damage. The same options
+/// give the same bytes.
 #[derive(Parser)]
 #[command(name = "nccl-synth", version, after_long_help = EXAMPLES)]
 struct Cli {
     /// Print a man page or shell completions
     #[arg(long, hide_short_help = true, value_enum, value_name = "WHAT")]
     generate: Option<Generate>,
-    /// Same seed and options, same bytes
+    /// The seed; the same seed and options give the same bytes
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Processes, one GPU each
@@ -57,7 +57,7 @@ struct Cli {
     /// Expert-parallel size; divides ranks / (tp * cp * pp)
     #[arg(long, value_name = "N", default_value_t = 1)]
     ep: usize,
-    /// Context-parallel size: keys and values go round a ring; divides ranks / (tp * pp)
+    /// Context-parallel size: keys and values are passed around a ring; divides ranks / (tp * pp)
     #[arg(long, value_name = "N", default_value_t = 1)]
     cp: usize,
     /// Transformer layers of the whole model
@@ -69,7 +69,7 @@ struct Cli {
     /// Number of the first step [default: the trainer's]
     #[arg(long, value_name = "N")]
     first_step: Option<u64>,
-    /// Print every so many steps
+    /// Print the step line of every K-th step
     #[arg(long, value_name = "K", default_value_t = 1)]
     log_interval: u64,
     /// Steps in an epoch: NeMo's iteration starts again
@@ -87,7 +87,7 @@ struct Cli {
     /// Line shapes of this version
     #[arg(long, value_name = "VERSION", default_value = "2.28", value_parser = named!(Nccl))]
     nccl: Nccl,
-    /// Who prints the step lines
+    /// The trainer that prints the step lines
     #[arg(long, value_name = "NAME", default_value = "nemo2", value_parser = named!(Trainer))]
     trainer: Trainer,
     /// torchtitan, maxtext: every rank prints its step line
@@ -99,28 +99,28 @@ struct Cli {
     /// Time stamps as NCCL_DEBUG_TIMESTAMP_FORMAT would set them
     #[arg(long, value_name = "FORMAT", default_value = "none", value_parser = named!(Timestamps))]
     timestamps: Timestamps,
-    /// A CALL line behind each COLL line, as NCCL_DEBUG=TRACE
+    /// Print a CALL line after each COLL line, as with NCCL_DEBUG=TRACE
     #[arg(long)]
     trace: bool,
-    /// No INIT, NET, GRAPH and NVLS lines
+    /// Print no INIT, NET, GRAPH and NVLS lines
     #[arg(long)]
     no_init: bool,
     /// Split all communicators from the first, which has all ranks (NCCL 2.21 or later)
     #[arg(long)]
     split: bool,
-    /// Cards and connections of this network, with their truth
+    /// Print NICs and connections of this network, with their truth
     #[arg(long, value_name = "KIND", value_parser = named!(Net))]
     net: Option<Net>,
     /// The NVLink switches can be used (with --net)
     #[arg(long)]
     nvls: bool,
-    /// A TUNING line behind each call of a rank 0
+    /// Print a TUNING line after each call of a rank 0
     #[arg(long)]
     tuning: bool,
-    /// What hosts are called
+    /// The style of host names
     #[arg(long, value_name = "STYLE", default_value = "plain", value_parser = named!(HostStyle))]
     host_style: HostStyle,
-    /// Send and Recv of nothing among the token exchanges (needs --ep)
+    /// Include Send and Recv of no elements in the token exchanges (needs --ep)
     #[arg(long)]
     zero_counts: bool,
     /// One stream, a file for each process in the folder -o, or one stream written in blocks
@@ -129,39 +129,39 @@ struct Cli {
     /// Add steps until this size is reached: 100M, 1G
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     size: Option<u64>,
-    /// Damage this share of the lines it can hit; repeatable
+    /// Damage this share of the lines; may be given several times
     ///
     /// torn, cut, glued, glued-cut, orphan: of COLL lines. spliced: of step lines. truncated: of
     /// Trees lines. crlf, overwritten: of the whole file, with rate 1. torn, orphan and
     /// overwritten need --prefix none.
     #[arg(long, value_name = "KIND=RATE", value_parser = damage)]
     damage: Vec<(Damage, f64)>,
-    /// One thing wrong with the job, said in the truth too
+    /// Put one fault into the job, and into the truth
     ///
     /// A wrong call of one rank: skip, count, datatype, redop, root, order; recv (a Send or Recv of
     /// a pipeline is missing); die, stall (a rank makes no more calls). The other ranks make theirs
-    /// until they wait, and the job hangs as a real one would; PyTorch's watchdog says so. A
-    /// host unlike others: sockets, gpudirect, nvls, channels, version, setting; a rank slow to
+    /// until they wait, and the job hangs as a real one would; PyTorch's watchdog reports it. A
+    /// host that differs: sockets, gpudirect, nvls, channels, version, setting; a rank slow to
     /// start: slow-init. Only with --lead: op, extra (a call twice), lone (a collective of one rank),
     /// group, peer, crossed (two communicators in the other order), retry, rest (of a step),
     /// more-steps, fewer-steps, skip-step, lone-save. KEY is step, rank, host (from 0), comm (world, tensor, pipeline, data,
-    /// expert, context, shard) or watchdog (on, off); what is not given is drawn from the seed.
+    /// expert, context, shard) or watchdog (on, off). A key that is not given is drawn from the seed.
     #[arg(long, value_name = "KIND[,KEY=VALUE...]", value_parser = str::parse::<Fault>)]
     fault: Option<Fault>,
     /// Hosts run up to N steps ahead of their GPUs, each at its own pace (0 to 3)
     ///
-    /// The ranks are simulated by events: a host waits where it reads a value, a collective for all
-    /// its members. A job with a fault goes on until nothing can. The truth holds the step of
-    /// each call. Without it the ranks of a step are mixed at random.
+    /// The ranks are simulated by events: a host waits where it reads a value, a collective waits
+    /// for all its members. A job with a fault goes on until no rank can go on. The truth has the
+    /// step of each call. Without --lead the ranks of a step are mixed at random.
     #[arg(long, value_name = "N")]
     lead: Option<u64>,
-    /// How the job ends (with --lead): killed and cancelled at any moment, cut inside a line
+    /// The end of the job (with --lead): killed or cancelled at any moment, or cut inside a line
     #[arg(long, value_name = "HOW", default_value = "whole", value_parser = named!(End))]
     end: End,
-    /// Where to write; a folder with --layout per-rank [default: stdout]
+    /// The output file; a folder with --layout per-rank [default: stdout]
     #[arg(short, long, value_name = "PATH")]
     output: Option<PathBuf>,
-    /// Write what is true of the log, as JSON
+    /// Write the truth about the log to this file, as JSON
     #[arg(long, value_name = "FILE")]
     truth: Option<PathBuf>,
 }

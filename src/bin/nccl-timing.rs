@@ -14,14 +14,14 @@ use std::process::ExitCode;
 ///
 /// Reads logs with the step lines of NeMo, Megatron-LM, Megatron-Bridge, Megatron-DeepSpeed,
 /// GPT-NeoX, DeepSpeed, torchtitan, MaxText, nanotron, HF Trainer, MLPerf and others, or lines
-/// described with --step-regex. A field that the trainer does not print is empty. Where it prints
-/// no step time, the time follows from the lines' time stamps (without evaluations), from samples
-/// a second and the batch size that the log states, or from a progress bar's clock or rate; a
-/// note names the basis.
+/// described with --step-regex. A field that the trainer does not print is empty. If it prints no
+/// step time, the time follows from the lines' time stamps (without evaluations), from samples per
+/// second and the batch size that the log reports, or from a progress bar's clock or rate. A note
+/// names the basis.
 ///
-/// Writes field (step_time_s, tflops_per_gpu), steps (how many values there are), mean, sd (of a
-/// sample), min, p50, p95, p99 (nearest rank: a value that occurs), max; under --per-step
-/// segment, step, time_s, tflops_per_gpu.
+/// Writes field (step_time_s, tflops_per_gpu), steps (the number of values), mean, sd (of a
+/// sample), min, p50, p95, p99 (nearest rank: a value that occurs) and max; with --per-step
+/// segment, step, time_s and tflops_per_gpu.
 #[derive(Debug, Parser)]
 #[command(name = "nccl-timing", version, max_term_width = 100, after_long_help = AFTER)]
 struct Cli {
@@ -29,7 +29,7 @@ struct Cli {
     input: InputArgs,
     #[command(flatten)]
     steps: StepArgs,
-    /// One row a step instead of the summary
+    /// Write one row per step instead of the summary
     #[arg(long)]
     per_step: bool,
     #[command(flatten)]
@@ -42,7 +42,7 @@ Examples:
   nccl-timing nccl.log --per-step --format csv > steps.csv
   nccl-steps nccl.log --list
 
-Exit codes: 0 all understood, 1 written but some input was damaged, 2 failed.";
+Exit codes: 0 everything was read, 1 some input was damaged, 2 the program failed.";
 
 /// The window of the AWK chain's timing script: one step less than that of its first.
 const COMPAT: Window = Window { from: 45, to: 49 };
@@ -67,7 +67,7 @@ fn main() -> ExitCode {
                 );
                 let window = run.options.window.map_or(ends, |w| (w.from, w.to));
                 let text = timing::chain(&found, window.0, window.1)
-                    .context("no matching iterations: no line has both fields")?;
+                    .context("no line has both fields of the AWK chain")?;
                 cli::with_stdout(|out| Ok(out.write_all(text.as_bytes())?))?;
             }
             format => {

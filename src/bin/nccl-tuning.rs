@@ -11,23 +11,25 @@ use std::process::ExitCode;
 /// Which algorithm and protocol, on how many channels, served which operation and size
 ///
 /// Reads NCCL debug logs (NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL,TUNING). Only rank 0 of a
-/// communicator prints TUNING lines. They do not name it: from the call they belong to comes its
-/// size, and up to NCCL 2.22 the operation. TUNING lines alone do too, without these.
+/// communicator prints TUNING lines, and they do not name the communicator. Its size, and up to
+/// NCCL 2.22 the operation, come from the call that the line belongs to. A log with only TUNING
+/// lines is read too, without these two.
 ///
-/// Writes op, nranks, from_bytes and last_bytes (sizes in the log with the same choice, both in it),
-/// algorithm, protocol, min_channels, max_channels, lines (TUNING lines), calls (those found for
-/// them; up to NCCL 2.23 one line may serve several), ambiguous (lines that fit calls of several
-/// operations or sizes of communicator) and without_call. Bytes are those of the TUNING lines: count × element size, and up to NCCL 2.23
-/// times nranks for AllGather and ReduceScatter.
+/// Writes op, nranks, from_bytes and last_bytes (the smallest and largest size with the same
+/// choice), algorithm, protocol, min_channels, max_channels, lines (TUNING lines), calls (found
+/// for these lines; up to NCCL 2.23 one line may serve several calls), ambiguous (lines that fit
+/// calls of several operations or communicators of several sizes) and without_call (lines that fit
+/// no call). Bytes are those of the TUNING lines: count × element size, and up to NCCL 2.23 also ×
+/// nranks for AllGather and ReduceScatter.
 #[derive(Debug, Parser)]
 #[command(name = "nccl-tuning", version, max_term_width = 100, after_long_help = AFTER)]
 struct Cli {
     #[command(flatten)]
     input: InputArgs,
-    /// Tell choices apart by their number of channels too
+    /// Also separate choices by their number of channels
     #[arg(long)]
     channels: bool,
-    /// One row a size instead of ranges
+    /// Write one row per size instead of ranges
     #[arg(long)]
     sizes: bool,
     #[command(flatten)]
@@ -35,16 +37,17 @@ struct Cli {
 }
 
 const AFTER: &str = "\
-The join: a burst is what a thread prints up to the next COLL line behind a TUNING line. In it a
-TUNING line belongs to a call with its operation, where it names one, and its bytes; by a rank 0,
-where INIT lines say who that is. Up to NCCL 2.23, where no call has its bytes, it may belong to
-calls of one communicator, operation and datatype that have them together.
+How lines find their calls: a burst is everything that a thread prints up to the next COLL line after
+a TUNING line. A TUNING line belongs to a call of the burst with the same bytes, with the same
+operation if the line names one, and by a rank 0 if INIT lines show the ranks. Up to NCCL 2.23, if no
+call has its bytes, it may belong to several calls of one communicator, operation and datatype whose
+sum it is.
 
 Examples:
   nccl-tuning nccl.log
   nccl-tuning nccl.log --sizes --channels --format csv > tuning.csv
 
-Exit codes: 0 all understood, 1 written but some input was damaged, 2 failed.";
+Exit codes: 0 everything was read, 1 some input was damaged, 2 the program failed.";
 
 fn main() -> ExitCode {
     exit::run("nccl-tuning", || {

@@ -218,7 +218,7 @@ impl Outcome {
         match (self.first, report.passed()) {
             (Some(_), _) if self.several => none("none of the inputs could be read".to_owned()),
             (Some(e), _) => Err(e),
-            (None, Some(passed)) => none(format!("no log among the files: {passed}")),
+            (None, Some(passed)) => none(format!("none of the files is a log: {passed}")),
             (None, None) => Ok(()),
         }
     }
@@ -707,7 +707,7 @@ pub fn demand_log(input: &Input, why: &str) -> Result<()> {
     match formats::recognise(&input.head()?) {
         Format::Log => Ok(()),
         _ => Err(Error::Content(format!(
-            "{}: expected a log: {why}; give the log that the table was made of",
+            "{}: expected a log: {why}; use the log that the table was made from",
             input.name()
         ))),
     }
@@ -719,7 +719,7 @@ pub fn no_calls(name: &str, lines: u64, report: &mut Report) {
         report.error(&format!("{name}: the input is empty"));
     } else {
         report.warn(&format!(
-            "{name}: no NCCL calls in {}; NCCL prints them under NCCL_DEBUG=INFO \
+            "{name}: found no NCCL calls in {}; NCCL prints them under NCCL_DEBUG=INFO \
              NCCL_DEBUG_SUBSYS=INIT,COLL",
             counted(lines, "line")
         ));
@@ -736,30 +736,31 @@ pub fn stamps(name: &str, timeline: &Timeline, report: &Report) {
              epoch's"
         )),
         timeline::Counted::ByStep(each) => note(&format!(
-            "the step lines count samples or tokens, {each} a step: the steps are these numbers over {each}"
+            "the step lines count samples or tokens, {each} per step: a step is that number \
+             divided by {each}"
         )),
         timeline::Counted::Samples => note(
-            "the step lines count samples, and the log does not state a batch size: the step \
-             numbers are samples, and step times are not known",
+            "the step lines count samples, and the log reports no batch size: step numbers are \
+             samples, and step times are unknown",
         ),
     }
     match timeline.times {
         Times::Printed => {}
         Times::Stamps => note(
-            "these step lines carry no step time: it is the difference of the lines' time \
-             stamps over the difference of their step numbers",
+            "these step lines print no step time: it is computed from the lines' time stamps and \
+             step numbers",
         ),
         Times::Throughput => note(
-            "these step lines carry no step time: it is the batch size that the log states over \
-             the samples a second on the line",
+            "these step lines print no step time: it is the log's batch size divided by the \
+             samples per second on the line",
         ),
         Times::Smoothed => note(
-            "these step lines carry no step time: it is that of the rate on the line, a moving \
-             average over the last steps",
+            "these step lines print no step time: it is computed from the rate on the line, a \
+             moving average over the last steps",
         ),
         Times::Clock => note(
-            "these step lines carry no step time: it is the difference of the time since the \
-             beginning that they print, over as many steps as its digits need",
+            "these step lines print no step time: it is computed from the elapsed time on the \
+             lines, over as many steps as its digits need",
         ),
     }
 }
@@ -769,21 +770,21 @@ pub fn said(name: &str, timeline: &Timeline, report: &Report) {
     if let Some(falls) = timeline.bursts {
         report.note(&format!(
             "{name}: progress bars begin again {falls} times while the log goes on between them: \
-             they are not taken for training steps (--trainer hf takes them)"
+             they are not used as training steps (--trainer hf uses them)"
         ));
     }
     let interval = timeline.interval();
     if interval > 1 {
         report.note(&format!(
-            "{name}: the step lines come every {interval} steps: what is given for a step is the \
-             sum over the steps since the line before"
+            "{name}: a step line appears every {interval} steps: the values of a step are sums \
+             over the steps since the previous line"
         ));
     }
     let falls = timeline.steps.last().map_or(0, |s| s.segment);
     if falls > 0 {
         report.note(&format!(
-            "{name}: the steps begin again {} (a restart or a new epoch): a step number means that \
-             step of each of the {} segments",
+            "{name}: the steps begin again {} (a restart or a new epoch): a step number selects \
+             that step of each of the {} segments",
             counted(falls.into(), "time"),
             falls + 1
         ));

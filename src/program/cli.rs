@@ -28,11 +28,11 @@ pub struct InputArgs {
     /// Logs, folders of logs, or - for standard input (default); gzip and zstd too
     #[arg(value_name = "FILE")]
     pub files: Vec<PathBuf>,
-    /// Of folders read only files whose name fits (with a / the path in the folder), such as
-    /// '*.log'; may be given several times
+    /// Read only those files of a folder whose name matches, such as '*.log' (a pattern with a /
+    /// matches the path in the folder); may be given several times
     #[arg(long, value_name = "PATTERN")]
     glob: Vec<Pattern>,
-    /// Read files in blocks instead of mapping them: for a log that is still written
+    /// Read files in blocks instead of mapping them, for a log that is still being written
     #[arg(long, overrides_with = "mmap")]
     no_mmap: bool,
     /// Map files (default)
@@ -44,10 +44,10 @@ pub struct InputArgs {
     /// Stop at the first damaged line, with exit code 2
     #[arg(long)]
     strict: bool,
-    /// Say where every line went, and show damaged bytes
+    /// Report the class of every line, and show damaged bytes
     #[arg(short, long)]
     verbose: bool,
-    /// Leave out notes; warnings and errors stay
+    /// Print no notes, only warnings and errors
     #[arg(short, long)]
     quiet: bool,
     /// Print a man page or shell completions
@@ -78,20 +78,20 @@ pub enum Generate {
 /// Which steps, and what a step line looks like.
 #[derive(Debug, Args, Default)]
 pub struct StepArgs {
-    /// Only these steps, in the trainer's own numbers, both ends in: 45..49, 45.., ..49, 45
+    /// Only these steps, in the trainer's own numbers, both ends included: 45..49, 45.., ..49, 45
     #[arg(long, value_name = "A..B")]
     steps: Option<Window>,
     #[command(flatten)]
     lines: StepLineArgs,
-    /// The rank whose calls stand on the right side of the step lines, as it prints them (default:
-    /// found out)
+    /// The rank that prints the step lines, so its calls are on the right side of them (default:
+    /// detected)
     #[arg(long, value_name = "RANK", conflicts_with = "by_position")]
     printer: Option<u32>,
-    /// Count the calls between two step lines to the step of the second, whichever rank made them
-    /// and in whatever step it was
+    /// Count all calls between two step lines in the step of the second line, whichever rank made
+    /// them
     #[arg(long)]
     by_position: bool,
-    /// Take the AWK chain's window (steps 45..50, lines after the marker) instead of the right one
+    /// Use the AWK chain's window (steps 45..50, lines after the marker)
     #[arg(long, value_enum, value_name = "WHOSE")]
     pub compat: Option<Compat>,
 }
@@ -99,17 +99,17 @@ pub struct StepArgs {
 /// What a step line looks like.
 #[derive(Debug, Args, Default)]
 pub struct StepLineArgs {
-    /// Whose step lines to take: nemo2, megatron, torchtitan, maxtext, ... (default: found out)
+    /// The trainer of the step lines: nemo2, megatron, torchtitan, maxtext, ... (default: detected)
     #[arg(long, value_name = "NAME", value_parser = trainer)]
     trainer: Option<Trainer>,
     // The pattern's groups are no HTML.
     #[allow(rustdoc::invalid_html_tags)]
-    /// What a step line looks like, with groups step, tflops and one of time_s, time_ms,
-    /// steps_per_s: 'step=(?P<step>\d+) took (?P<time_s>[\d.]+)' (nccl-steps --list proposes some
-    /// where it knows none)
+    /// The shape of a step line, with groups step, tflops and one of time_s, time_ms, steps_per_s:
+    /// 'step=(?P<step>\d+) took (?P<time_s>[\d.]+)' (nccl-steps --list proposes some if it knows
+    /// none)
     #[arg(long, value_name = "REGEX", conflicts_with = "trainer")]
     step_regex: Option<String>,
-    /// Whether a step line comes at the end of its step or at its start
+    /// Whether a step line is printed at the end of its step or at its start
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = When::End)]
     marker: When,
 }
@@ -149,7 +149,7 @@ pub enum Format {
     Jsonl,
     /// As the AWK chain prints it.
     Awk,
-    /// A table to look at: the default on a terminal.
+    /// A table for reading: the default on a terminal.
     Table,
 }
 
@@ -205,10 +205,10 @@ fn not_awk() -> impl TypedValueParser<Value = Format> {
 /// How calls are grouped and measured.
 #[derive(Debug, Args, Default)]
 pub struct GroupArgs {
-    /// Group by these columns too
+    /// Group by these columns as well
     #[arg(long, value_enum, value_delimiter = ',', value_name = "COLUMN")]
     by: Vec<ByArg>,
-    /// What bytes mean: what the caller passed, nccl-tests' message size, or what a rank moves
+    /// The meaning of bytes: what the caller passed, nccl-tests' message size, or what a rank must move
     #[arg(long, value_enum, default_value_t = BasisArg::Api)]
     basis: BasisArg,
 }
@@ -251,9 +251,9 @@ impl GroupArgs {
 enum ByArg {
     /// The step
     Step,
-    /// The communicator as a process names it: host, pid, address
+    /// The communicator by its address in a process: host, pid, comm
     Comm,
-    /// The id all members of a communicator share
+    /// The id that all members of a communicator share
     #[value(name = "comm_id", alias = "comm-id")]
     CommId,
     /// The rank in the communicator
@@ -337,7 +337,10 @@ impl Run {
         compat: Window,
     ) -> anyhow::Result<Run> {
         if input.files.is_empty() && io::stdin().is_terminal() {
-            bail!("expected a log: name a file or a folder, or pipe one in (see {name} --help)");
+            bail!(
+                "expected a log: name a file or a folder, or use standard input (see {name} \
+                   --help)"
+            );
         }
         let (run, _) = Run::of_sides(name, input, steps, compat, &[&input.files])?;
         Ok(run)
@@ -463,7 +466,9 @@ pub fn print<'s>(
             (Format::Jsonl, _) => sheet().jsonl(jobs, out)?,
             (Format::Table, _) => sheet().table(out)?,
             (Format::Awk, Some(chain)) => out.write_all(&chain())?,
-            (Format::Awk, None) => bail!("the AWK chain has no such table: use --format csv"),
+            (Format::Awk, None) => {
+                bail!("the AWK chain does not have this table: use --format csv")
+            }
         }
         Ok(())
     })
@@ -521,7 +526,7 @@ impl Size {
     pub fn rising(sizes: &[Size]) -> anyhow::Result<Vec<u128>> {
         let edges: Vec<u128> = sizes.iter().map(|s| s.0).collect();
         if edges.first() == Some(&0) || edges.windows(2).any(|w| w[0] >= w[1]) {
-            bail!("--edges: expected sizes above 0 that rise, such as 64KB,1MB,16MB");
+            bail!("--edges: expected increasing sizes above 0, such as 64KB,1MB,16MB");
         }
         Ok(edges)
     }

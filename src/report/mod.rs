@@ -119,8 +119,8 @@ impl Report {
                 n => format!(" and in {n} more inputs"),
             };
             self.warn(&format!(
-                "{input}: calls of it are also in {}{more} and are counted twice: leave one of the \
-                 inputs out",
+                "{input}: its calls are also in {}{more} and are counted twice: omit one of the \
+                 inputs",
                 again.of
             ));
         }
@@ -165,15 +165,15 @@ impl Report {
             self.unfinished += 1;
             if self.unfinished <= NAMES {
                 self.note(&format!(
-                    "{input}: the last line is not finished, as in a log that is still written or of \
-                     a job that was killed: what it would say is not counted"
+                    "{input}: the last line has no end, as in a log that is still being written or \
+                     of a job that was killed: it is not counted"
                 ));
             }
         }
         if account.overwritten >= 2 {
             self.warn(&format!(
-                "{input}: several processes wrote over each other's bytes on {}: they shared \
-                 one NCCL_DEBUG_FILE. Missing lines here are not missing calls; rerun with \
+                "{input}: several processes overwrote each other's bytes on {}: they shared one \
+                 NCCL_DEBUG_FILE. A missing line is therefore not a missing call; rerun with \
                  NCCL_DEBUG_FILE=nccl.%h.%p.log",
                 counted(account.overwritten, "line")
             ));
@@ -183,8 +183,8 @@ impl Report {
         }
         if account.ray_lines > 0 {
             self.warn(&format!(
-                "{input}: Ray left out {} ([repeated Nx across cluster] on {}): counts \
-                 are too low; rerun with RAY_DEDUP_LOGS=0",
+                "{input}: Ray omitted {} ([repeated Nx across cluster] on {}): counts are too low; \
+                 rerun with RAY_DEDUP_LOGS=0",
                 counted(account.ray_repeats, "line"),
                 counted(account.ray_lines, "line")
             ));
@@ -196,8 +196,8 @@ impl Report {
             };
             self.note(&format!(
                 "{input}: standard output was block-buffered: {} process{} wrote in blocks of \
-                 {BLOCK} bytes; {} lines cut at block ends were put together again{unended}. Calls \
-                 may be counted to a later step (the step lines overtook them): rerun with \
+                 {BLOCK} bytes; {} lines cut at block ends were rejoined{unended}. Calls may be \
+                 counted in a later step, since step lines overtook them: rerun with \
                  PYTHONUNBUFFERED=1",
                 account.block_writers,
                 if account.block_writers == 1 { "" } else { "es" },
@@ -205,8 +205,8 @@ impl Report {
             ));
         } else if account.spliced > 0 {
             self.warn(&format!(
-                "{input}: step lines stand inside NCCL lines ({} of them): standard output was \
-                 block-buffered, so up to 4 KiB of calls may be counted to the step after theirs; \
+                "{input}: step lines appear inside NCCL lines ({} of them): standard output was \
+                 block-buffered, so up to 4 KiB of calls may be counted in the step after theirs; \
                  rerun with PYTHONUNBUFFERED=1",
                 account.spliced
             ));
@@ -227,13 +227,13 @@ impl Report {
         }
         if account.calls == u64::MAX {
             self.warn(&format!(
-                "{input}: the column calls adds up to more than 2^64 - 1: numbers of calls are too \
-                 low"
+                "{input}: the column calls adds up to more than 2^64 - 1: the numbers of calls are \
+                 too low"
             ));
         }
         for (code, calls) in &account.unknown_datatypes {
             self.warn(&format!(
-                "{input}: datatype {code} is unknown: the bytes of {} are in no sum of bytes",
+                "{input}: datatype {code} is unknown: the sums of bytes omit {}",
                 counted(*calls, "call")
             ));
         }
@@ -277,12 +277,12 @@ impl Report {
             self.note(&words);
         }
         if let Some(passed) = self.passed() {
-            self.note(&format!("files that are no logs are passed over: {passed}"));
+            self.note(&format!("files that are not logs were skipped: {passed}"));
         }
         if self.unfinished > NAMES {
             let more = self.unfinished - NAMES;
             self.note(&format!(
-                "{more} more inputs have a last line that is not finished"
+                "{more} more inputs have a last line without an end"
             ));
         }
         if self.twice > NAMES {
@@ -293,7 +293,7 @@ impl Report {
         }
         if self.again.all > 0 {
             let again = self.again.list();
-            self.note(&format!("read once, being the same file: {again}"));
+            self.note(&format!("files with several names were read once: {again}"));
         }
         let t = &self.total;
         if self.verbose || t.damaged > 0 {
@@ -324,7 +324,7 @@ impl Report {
         if t.calls == t.call_lines {
             String::new()
         } else {
-            format!("; {} calls in all", t.calls)
+            format!("; {} calls in total", t.calls)
         }
     }
 

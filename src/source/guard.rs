@@ -139,8 +139,8 @@ extern "C" fn on_sigbus(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut
             say(b"error: ");
             say(name.as_bytes());
             say(
-                b": the file was truncated while it was read (a restarted job opens its log \
-                  anew); read it again, or use --no-mmap for a log that is still written\n",
+                b": the file was truncated while it was read (a restarted job truncates its log); \
+                  read it again, or use --no-mmap for a log that is still being written\n",
             );
             // SAFETY: ends the process without running anything else.
             unsafe { libc::_exit(2) }

@@ -125,11 +125,11 @@ impl Lister<'_> {
             .collect();
         let but = match (&others[..], self.patterns) {
             ([], []) => String::new(),
-            ([], _) => " that --glob chooses".to_owned(),
+            ([], _) => " that match --glob".to_owned(),
             _ => format!(" ({})", others.join(", ")),
         };
         self.found.failed.push(Error::Content(format!(
-            "{}: a folder without files{but}, expected NCCL logs in it",
+            "{}: expected NCCL logs in the folder, found no files{but}",
             shown(path)
         )));
     }

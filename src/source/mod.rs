@@ -356,8 +356,8 @@ impl Input {
         }
         let spool = |e: io::Error| {
             Error::Content(format!(
-                "{}: cannot spool the pipe to a temporary file: {e} (set TMPDIR to a folder with \
-                 room, or give the log as a file)",
+                "{}: cannot copy the pipe to a temporary file: {e} (set TMPDIR to a folder with \
+                 more space, or read the log as a file)",
                 self.name()
             ))
         };

@@ -98,7 +98,7 @@ impl Read for Unpacked {
                     io::ErrorKind::UnexpectedEof => "ends too early".to_owned(),
                     _ => format!("is damaged ({e})"),
                 };
-                let what = format!("the {name} data {how}: {given} bytes of log could be unpacked");
+                let what = format!("the {name} data {how}: {given} bytes of the log were unpacked");
                 note(&self.trouble, what, true);
                 Ok(0)
             }
@@ -153,7 +153,7 @@ impl<R: Read> Members<R> {
                     rest.consume(n);
                 }
                 _ => {
-                    let what = "bytes that are not gzip follow the gzip data: they are not read";
+                    let what = "bytes that are not gzip follow the gzip data and were not read";
                     note(&self.trouble, what.to_owned(), true);
                     return Ok(None);
                 }

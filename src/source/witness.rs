@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What is said of an input that is not what it was.
 const CHANGED: &str = "the file was truncated, overwritten or replaced while it was read: run \
-                       again when it is complete, or on a copy of it";
+                       again when it is complete, or read a copy of it";
 
 /// Bytes that stand for one hash.
 const BLOCK: usize = 1 << 20;

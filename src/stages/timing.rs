@@ -50,7 +50,7 @@ pub fn steps(
         calls::stamps(&input.name(), &timeline, report);
         if timeline.interval() > 1 {
             report.note(&format!(
-                "{}: the step lines come every {} steps; each is one value",
+                "{}: a step line appears every {} steps; each line is one value",
                 input.name(),
                 timeline.interval()
             ));

@@ -28,7 +28,7 @@ macro_rules! named {
                 match text {
                     $($text => Ok($name::$variant),)+
                     _ => Err(Error::Usage(format!(
-                        "unknown {} \"{text}\": one of {}", $what, Self::NAMES.join(", ")
+                        "unknown {} \"{text}\"; expected one of {}", $what, Self::NAMES.join(", ")
                     ))),
                 }
             }

@@ -118,8 +118,14 @@ fn what_cannot_be_read_is_named_and_nothing_is_written() {
     for program in READERS {
         for (input, word) in [
             ("missing.log", "missing.log"),
-            ("hollow", "hollow: a folder without files"),
-            ("other", "other: a folder without files"),
+            (
+                "hollow",
+                "hollow: expected NCCL logs in the folder, found no files",
+            ),
+            (
+                "other",
+                "other: expected NCCL logs in the folder, found no files",
+            ),
             ("zip.log", "zip.log: a zip archive"),
             ("xz.log", "xz.log: an xz file"),
             ("noise.log", "noise.log: a binary file"),

@@ -200,7 +200,7 @@ fn findings_and_differences_are_the_same_by_every_way_in() {
     };
     for (name, code) in [("bad", 1), ("good", 0)] {
         let expect = check(&format!("nccl-check {name}.log"), code);
-        let only_torn = expect.len() == 1 && expect[0].contains(" torn and put together again");
+        let only_torn = expect.len() == 1 && expect[0].contains(" torn and rejoined");
         assert_eq!(only_torn, code == 0, "{expect:?}");
         for way in [
             "nccl-check F.log -j1",

@@ -6,6 +6,7 @@ mod ends;
 mod equal;
 mod input;
 mod newcomer;
+mod pages;
 mod programs;
 mod real;
 mod steps;

@@ -58,7 +58,7 @@ fn a_filter_that_matches_nothing_says_what_there_is() {
         ),
         (
             &["--op", "Send", "--rank", "1"],
-            &["no call matches all that is asked for at once"],
+            &["no call matches all filters together"],
         ),
     ];
     for (args, words) in cases {
@@ -104,7 +104,7 @@ fn a_filter_that_matches_nothing_says_what_there_is() {
         .map(|l| format!("{l}\n"))
         .collect();
     let out = feed("nccl-comms", &["--rank", "0"], bare).ends(0);
-    out.says(&["no call's rank is known", "--keep-init"]);
+    out.says(&["the ranks of all calls are unknown", "--keep-init"]);
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn a_group_column_that_is_empty_says_what_would_fill_it() {
     for by in ["rank", "comm_id"] {
         let said = noted(&format!("{cut} | nccl-comms | nccl-hist --by {by}"));
         assert!(
-            said.contains(&format!("note: {by} is not known for 32 of 32 calls")),
+            said.contains(&format!("note: {by} is unknown for 32 of 32 calls")),
             "{said}"
         );
         assert!(said.contains("--keep-init"), "{said}");
@@ -129,22 +129,22 @@ fn a_group_column_that_is_empty_says_what_would_fill_it() {
             format!("{cut} --keep-init | nccl-comms | nccl-hist --by {by}"),
             format!("nccl-agg nccl.log --by {by}"),
         ] {
-            assert!(!noted(&script).contains("is not known"), "{script}");
+            assert!(!noted(&script).contains("is unknown"), "{script}");
         }
     }
     let said = noted("nccl-comms nccl.log --format awk | nccl-ops --by host");
     assert!(
-        said.contains("host is not known for 64 of 64 calls"),
+        said.contains("host is unknown for 64 of 64 calls"),
         "{said}"
     );
     let said = noted("grep -v iteration nccl.log | nccl-ops --by step");
     assert!(
-        said.contains("step is not known") && said.contains("--step-regex"),
+        said.contains("step is unknown") && said.contains("--step-regex"),
         "{said}"
     );
     let said = noted("nccl-ops nccl.log --by step");
     assert!(
-        said.contains("step is not known for 16 of 64 calls: these belong to no step"),
+        said.contains("step is unknown for 16 of 64 calls: these belong to no step"),
         "{said}"
     );
     // The examples of the help themselves.
@@ -160,7 +160,7 @@ fn how_calls_were_placed_is_said_where_steps_are_asked_for() {
     let log = ahead();
     let said = |program: &str, args: &[&str]| {
         let out = feed(program, args, log.as_str()).ends(0);
-        out.stderr.contains("note: steps of ")
+        out.stderr.contains(" assigned to steps by ")
     };
     for args in [&["--steps", "0..2"][..], &["--list"], &[], &["--keep-init"]] {
         assert!(said("nccl-steps", args), "{args:?}");
@@ -276,7 +276,7 @@ fn every_json_line_has_every_column() {
 }
 
 #[test]
-fn each_column_of_each_table_is_named_in_its_programs_help() {
+fn each_column_of_each_table_is_named_in_its_programs_help_and_page() {
     let work = tables();
     for command in TABLES {
         let columns = Csv::of(&table(&work, command, "csv")).columns;
@@ -284,6 +284,8 @@ fn each_column_of_each_table_is_named_in_its_programs_help() {
         let help = run(program, &["--help"]).ends(0).text();
         let about = help.split("Usage: ").next().unwrap();
         let options = help.split("\n      --").collect::<Vec<_>>();
+        let page = format!("{}/docs/{program}.md", env!("CARGO_MANIFEST_DIR"));
+        let page = std::fs::read_to_string(page).unwrap();
         let is_word = |text: &str, word: &str| {
             let parts = text.split(|c: char| !c.is_alphanumeric() && c != '_');
             parts.into_iter().any(|part| part == word)
@@ -292,6 +294,8 @@ fn each_column_of_each_table_is_named_in_its_programs_help() {
             // In the text on what is written, or as a value or a subject of an option.
             let named = is_word(about, column) || options[1..].iter().any(|o| is_word(o, column));
             assert!(named, "{command}: no {column} in the help of {program}");
+            let shown = page.contains(&format!("`{column}`"));
+            assert!(shown, "{command}: no {column} in docs/{program}.md");
         }
     }
     // One name in the table to look at and in the rows.

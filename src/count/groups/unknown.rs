@@ -27,17 +27,17 @@ pub fn note(calls: &Calls, by: &[By], report: &Report) {
             }
             By::Step => "these belong to no step",
             By::Rank => {
-                "ranks come from NCCL's INIT lines (NCCL_DEBUG_SUBSYS=INIT,COLL; nccl-steps passes \
+                "ranks come from NCCL's INIT lines (NCCL_DEBUG_SUBSYS=INIT,COLL; nccl-steps writes \
                  them under --keep-init)"
             }
             By::CommId => {
-                "ids come from NCCL's INIT lines (NCCL_DEBUG_SUBSYS=INIT,COLL; nccl-steps passes \
+                "ids come from NCCL's INIT lines (NCCL_DEBUG_SUBSYS=INIT,COLL; nccl-steps writes \
                  them under --keep-init), from NCCL 2.18 on"
             }
-            By::Comm | By::Host | By::Datatype => "the input does not tell it",
+            By::Comm | By::Host | By::Datatype => "the input does not report it",
         };
         report.note(&format!(
-            "{column} is not known for {unknown} of {all} calls: {why}"
+            "{column} is unknown for {unknown} of {all} calls: {why}"
         ));
     }
 }

@@ -229,7 +229,7 @@ pub(crate) fn walk(
         gathered.begin_input(input.name());
         let (mut sums, mut speakers) = (Sums::default(), BTreeSet::new());
         let mut remains = Remains::default();
-        let why = "a call table does not say what is wrong with a job";
+        let why = "a call table does not show what is wrong with a job";
         let log = calls::only_log(
             &input,
             &options.log,

@@ -31,7 +31,7 @@ pub(super) fn most<'a>(of: &BTreeMap<&'a [u8], u64>) -> impl Iterator<Item = (&'
 /// `host a`, or `3 hosts: a (7), b (5), c (1)`.
 pub(super) fn on_hosts(hosts: &BTreeMap<&[u8], u64>) -> String {
     let name = |host: &[u8]| match host {
-        b"" => "a host that is not named".to_owned(),
+        b"" => "an unnamed host".to_owned(),
         host => format!("host {}", text(host)),
     };
     if let (1, Some(host)) = (hosts.len(), hosts.keys().next()) {

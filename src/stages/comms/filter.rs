@@ -138,21 +138,21 @@ impl Others {
         };
         if (filter.min_bytes, filter.max_bytes) != (None, None) && !self.bytes.is_some_and(fits) {
             let what = match self.bytes {
-                Some((least, most)) => format!("calls have {least} to {most} bytes"),
-                None => "no call's bytes are known".to_owned(),
+                Some((least, most)) => format!("the calls have {least} to {most} bytes"),
+                None => "the bytes of all calls are unknown".to_owned(),
             };
             miss("--min-bytes, --max-bytes", what);
         }
         match flags.is_empty() {
-            true => "no call matches all that is asked for at once".to_owned(),
+            true => "no call matches all filters together".to_owned(),
             false => format!("no call matches {}; {}", flags.join(", "), there.join("; ")),
         }
     }
 }
 
 /// Why no call has a rank.
-const NO_RANK: &str = "no call's rank is known; ranks come from NCCL's INIT lines \
-                       (NCCL_DEBUG_SUBSYS=INIT,COLL; nccl-steps passes them under --keep-init)";
+const NO_RANK: &str = "the ranks of all calls are unknown; ranks come from NCCL's INIT lines \
+                       (NCCL_DEBUG_SUBSYS=INIT,COLL; nccl-steps writes them under --keep-init)";
 
 fn wider(a: Option<(u128, u128)>, b: Option<(u128, u128)>) -> Option<(u128, u128)> {
     match (a, b) {
@@ -251,7 +251,7 @@ mod tests {
         );
         let unknown = said(ranks, &[row(b"Send", None, 1)]);
         assert!(
-            unknown.contains("rank is known") && unknown.contains("INIT"),
+            unknown.contains("ranks of all calls are unknown") && unknown.contains("INIT"),
             "{unknown}"
         );
         let sizes = Filter {
@@ -265,10 +265,7 @@ mod tests {
             ranks: vec![3],
             ..Filter::default()
         };
-        assert_eq!(
-            said(both, &rows),
-            "no call matches all that is asked for at once"
-        );
+        assert_eq!(said(both, &rows), "no call matches all filters together");
         let two = Filter {
             ops: of("x"),
             hosts: of("b"),

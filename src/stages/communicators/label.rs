@@ -41,7 +41,7 @@ pub(crate) fn label(all: &mut [Communicator], sides: &[Side], ops: &Ops, steps: 
             label.evidence.push(
                 match place.whole {
                     true => "no communicator has all ranks",
-                    false => "not all members are seen",
+                    false => "not all members are in the log",
                 }
                 .to_owned(),
             );
@@ -144,7 +144,7 @@ impl<'c> Job<'c> {
             ..Label::default()
         };
         if matches!(own.key, Key::Own(_)) {
-            return none("who is in it is not known");
+            return none("its members are unknown");
         }
         if own.nranks == Some(1) {
             return none("one rank");
@@ -218,12 +218,12 @@ impl<'c> Job<'c> {
             if again {
                 label
                     .evidence
-                    .push("sums what one that crosses it scattered".to_owned());
+                    .push("it sums what a crossing communicator scattered".to_owned());
             }
             if busier {
                 label
                     .evidence
-                    .push("one that crosses it has far more calls".to_owned());
+                    .push("a crossing communicator has far more calls".to_owned());
             }
             label.evidence.push(self.where_it_is(at));
         }
@@ -255,11 +255,16 @@ impl<'c> Job<'c> {
                         })
             });
             let (of, high, why) = if inside {
-                (Of::Context, ring, Some("inside one that sums gradients"))
+                (
+                    Of::Context,
+                    ring,
+                    Some("its ranks are inside a communicator that sums gradients"),
+                )
             } else if ring {
                 (Of::Context, false, None)
             } else if outside {
-                let why = "further apart than one that sums gradients is wide";
+                let why = "its ranks are further apart than the width of a communicator that sums \
+                           gradients";
                 (Of::Pipeline, true, Some(why))
             } else {
                 (Of::Pipeline, false, None)
@@ -318,11 +323,11 @@ impl<'c> Job<'c> {
             if beside_gradients {
                 label
                     .evidence
-                    .push("crosses one that sums gradients".to_owned());
+                    .push("it crosses a communicator that sums gradients".to_owned());
             } else if busiest {
                 label
                     .evidence
-                    .push("far more calls than those that cross it".to_owned());
+                    .push("it has far more calls than crossing communicators".to_owned());
             }
             if tokens {
                 label
@@ -349,9 +354,9 @@ impl<'c> Job<'c> {
         let place = &self.all[at].place;
         match place.stride() {
             _ if place.is_all() => format!("all {} ranks", place.world),
-            Some(1) => "ranks side by side".to_owned(),
+            Some(1) => "ranks next to each other".to_owned(),
             Some(n) => format!("ranks {n} apart"),
-            None => "ranks at no even distance".to_owned(),
+            None => "ranks at uneven distances".to_owned(),
         }
     }
 }

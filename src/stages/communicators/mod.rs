@@ -120,7 +120,7 @@ pub fn read(
     let mut present = Present::default();
     calls::each(origins, read.source, report, |input, report| {
         all.begin_input(input.name());
-        let why = "a call table does not say who is in a communicator";
+        let why = "a call table does not report the members of a communicator";
         let log = calls::only_log(
             &input,
             &read.log,
@@ -376,24 +376,24 @@ fn notes(sides: &[Side], all: &[Communicator], report: &mut Report) {
     let without = unknown.iter().filter(|side| side.rank.is_none()).count();
     if all.is_empty() && report.total().lines > 0 {
         report.warn(&format!(
-            "no communicators: NCCL names them under {SETTING}"
+            "the log names no communicators; NCCL prints them under {SETTING}"
         ));
     } else if without > 0 {
         report.note(&format!(
-            "{without} of {} rows are one process's address and no more: the log has no INIT line \
-             for it, so its members are not known and none is guessed; rerun with {SETTING}",
+            "{without} of {} rows are only one process's address: the log has no INIT line for it, \
+             so its members are unknown; rerun with {SETTING}",
             all.len()
         ));
     } else if !unknown.is_empty() {
         report.note(&format!(
             "{} of {} rows are one process's side: their INIT lines have no commId (NCCL prints it \
-             since 2.18), so who shares a communicator is not known and not guessed",
+             since 2.18), so the members of a communicator are unknown",
             unknown.len(),
             all.len()
         ));
     } else if calls == 0 {
         report.note(&format!(
-            "no calls in the log: what a communicator is for is not known; rerun with {SETTING}"
+            "the log has no calls, so the labels are unknown; rerun with {SETTING}"
         ));
     }
 }

@@ -239,15 +239,15 @@ impl Traffic {
                 let parts = parts.join("+");
                 if steps > 0 {
                     let calls = self.sums / steps as f64;
-                    say(format!("{parts}, {calls:.1} large calls a rank and step"));
+                    say(format!("{parts}, {calls:.1} large calls per rank and step"));
                 } else {
-                    say(format!("{parts}, {:.0} large calls a rank", self.sums));
+                    say(format!("{parts}, {:.0} large calls per rank", self.sums));
                 }
                 if self.is_average {
                     say("averages".to_owned());
                 }
                 if self.is_master {
-                    say("sums in a wider type than it gathers".to_owned());
+                    say("sums in a wider type than the gathers".to_owned());
                 }
                 if self.is_buckets {
                     say("buckets of several sizes".to_owned());

@@ -59,7 +59,7 @@ const NO_NETWORK: &[u8] = b"no network connections";
 
 /// What a summary says of connections, without what cards could do and for how many it is so.
 fn essence(value: &[u8]) -> &[u8] {
-    let ends = [&b"; cards"[..], b" at the ends of"];
+    let ends = [&b"; NICs"[..], b" at the ends of"];
     let end = ends.iter().filter_map(|end| memmem::find(value, end)).min();
     &value[..end.unwrap_or(value.len())]
 }
@@ -161,11 +161,11 @@ mod tests {
     fn of_connections_it_counts_what_they_are_and_not_how_many() {
         let of = |text: &'static str| std::str::from_utf8(essence(text.as_bytes())).unwrap();
         assert_eq!(of("on"), "on");
-        assert_eq!(of("off; cards could"), "off");
+        assert_eq!(of("off; NICs support it"), "off");
         assert_eq!(
-            of("cards of different numbers at the ends of 3 of 8 connections"),
-            "cards of different numbers"
+            of("different NIC numbers at the ends of 3 of 8 connections"),
+            "different NIC numbers"
         );
-        assert_eq!(of("unknown; cards could not"), "unknown");
+        assert_eq!(of("unknown; NICs do not support it"), "unknown");
     }
 }

@@ -35,8 +35,8 @@ pub(super) fn say(
     let counts = (&runs.0.counts, &runs.1.counts);
     if !counts.0.is_empty() && !counts.1.is_empty() {
         let how = match runs.0.has_steps() && runs.1.has_steps() {
-            true => "calls and bytes are those of a step",
-            false => "calls and bytes are those of the whole",
+            true => "calls and bytes are per step",
+            false => "calls and bytes are totals",
         };
         report.note(&format!("A: {}; B: {}: {how}", a.steps(), b.steps()));
         a.start(report);
@@ -69,8 +69,8 @@ impl Side<'_> {
     fn start(&self, report: &Report) {
         if self.run.start_counts && self.run.has_steps() {
             report.note(&format!(
-                "{} has one step only: what stands before its line, the job's start too, is \
-                 counted to it",
+                "{} has only one step: everything before its line, the job's start too, is counted \
+                 in it",
                 self.name
             ));
         }
@@ -84,7 +84,7 @@ impl Side<'_> {
             ("TFLOP/s", !run.tflops.is_empty()),
             ("calls", !run.counts.is_empty()),
             ("communicators", groups.are_named()),
-            ("what communicators are for", groups.knows_labels()),
+            ("the communicators' labels", groups.knows_labels()),
             ("algorithms", !run.tuning.found.is_empty()),
         ]
     }
@@ -99,7 +99,7 @@ impl Side<'_> {
         }
         if !lacks.is_empty() {
             report.note(&format!(
-                "{} says nothing of {}: not compared",
+                "{} does not report {}: not compared",
                 self.name,
                 lacks.join(", ")
             ));

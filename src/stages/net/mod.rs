@@ -75,10 +75,7 @@ pub fn net(
             &input,
             &options.log,
             &mut merged,
-            (
-                "a call table does not say what NCCL's other lines said",
-                report,
-            ),
+            ("a call table does not contain NCCL's other lines", report),
             Partial::default,
             |bytes| progress.advance(bytes),
             |part| {
@@ -103,8 +100,8 @@ pub fn net(
     let lines = account.other.max(read + known);
     if lines > 0 {
         report.note(&format!(
-            "of {lines} NCCL lines that are no calls {read} are read, {known} are known by what \
-             they are about, {} are not",
+            "of {lines} NCCL lines that are not calls, {read} were parsed, {known} are of a known \
+             kind, {} are unknown",
             lines - read - known
         ));
     }
@@ -112,7 +109,7 @@ pub fn net(
     let missing = net.missing();
     if !missing.is_empty() {
         report.note(&format!(
-            "no lines say anything of {}; NCCL prints them under {RERUN}",
+            "no line reports {}; NCCL prints such lines under {RERUN}",
             missing.join(", ")
         ));
     }

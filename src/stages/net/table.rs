@@ -353,8 +353,8 @@ pub fn gpudirect(net: &Net, facts: &Facts) -> String {
         let any = facts.keys().any(|fact| fact.kind == Kind::GpuDirect);
         match (any, on) {
             (false, _) => "",
-            (true, true) => "; cards could",
-            (true, false) => "; cards could not",
+            (true, true) => "; NICs support it",
+            (true, false) => "; NICs do not support it",
         }
     };
     match all {
@@ -403,9 +403,9 @@ fn rails(net: &Net) -> String {
         (0, _) if net.all.links.keys().all(|link| link.2.via.card().is_none()) => {
             "no network connections".to_owned()
         }
-        (0, _) => "unknown: no connection's two ends are both in the log".to_owned(),
-        (_, 0) => "cards of one number at both ends".to_owned(),
-        (of, n) => format!("cards of different numbers at the ends of {n} of {of} connections"),
+        (0, _) => "unknown: of no connection are both ends in the log".to_owned(),
+        (_, 0) => "same NIC number at both ends".to_owned(),
+        (of, n) => format!("different NIC numbers at the ends of {n} of {of} connections"),
     }
 }
 
@@ -426,8 +426,8 @@ pub fn nvls(net: &Net, facts: &Facts) -> String {
     );
     let word = match (used, created, net.all.tuned) {
         (true, ..) => "used",
-        (_, true, true) => "created; no call was served by it",
-        (_, true, false) => "created; whether used is unknown",
+        (_, true, true) => "created; it served no call",
+        (_, true, false) => "created; its use is unknown",
         _ => match (support, off) {
             ((true, true), _) => "available on some devices, not created",
             ((true, false), _) => "available, not created",

@@ -57,15 +57,15 @@ fn said(all: &All, report: &Report) {
     all.found.values().for_each(|counts| sum.add(*counts));
     if sum.lines == 0 {
         report.warn(
-            "no TUNING lines; NCCL prints them under NCCL_DEBUG=INFO \
+            "the log has no TUNING lines; NCCL prints them under NCCL_DEBUG=INFO \
              NCCL_DEBUG_SUBSYS=INIT,COLL,TUNING",
         );
         return;
     }
     if sum.alone == sum.lines {
         report.note(&format!(
-            "no call was found for any of {} TUNING lines: with the COLL lines too, \
-             NCCL_DEBUG_SUBSYS=INIT,COLL,TUNING, the sizes of the communicators would be known",
+            "no call was found for any of {} TUNING lines: the sizes of the communicators need \
+             COLL lines too, NCCL_DEBUG_SUBSYS=INIT,COLL,TUNING",
             sum.lines
         ));
         return;
@@ -77,7 +77,7 @@ fn said(all: &All, report: &Report) {
     let joined = sum.calls + sum.ambiguous;
     if all.calls > joined {
         report.note(&format!(
-            "{} of {} calls by ranks 0 have no TUNING line",
+            "{} of {} calls of ranks 0 have no TUNING line",
             all.calls - joined,
             all.calls
         ));

@@ -16,15 +16,18 @@ impl Options {
         let name = fault.kind.name();
         if fault.kind.needs_lead() && self.lead.is_none() {
             return refuse(format!(
-                "{name} needs ranks that go on until nothing can: --lead"
+                "{name} needs ranks that go on until no rank can: add --lead"
             ));
         }
         if self.restart_at.is_some() || self.size.is_some() {
-            return refuse(format!("{name} goes with neither --restart-at nor --size"));
+            return refuse(format!(
+                "{name} cannot be combined with --restart-at or --size"
+            ));
         }
         if self.rate(Damage::Overwritten) > 0.0 {
             return refuse(format!(
-                "{name}: of an overwritten file nothing can be told: no --damage overwritten"
+                "{name} cannot be combined with --damage overwritten: the truth of such a file is \
+                 unknown"
             ));
         }
         self.check_keys(fault)?;
@@ -75,15 +78,16 @@ impl Options {
         let name = fault.kind.name();
         if self.layout == Layout::Blocks {
             return refuse(format!(
-                "{name}: what a process that is killed holds back is lost: no --layout blocks"
+                "{name} cannot be combined with --layout blocks: the buffer of a killed process is \
+                 lost"
             ));
         }
         let recv = fault.kind == FaultKind::Recv;
         if recv && self.pp < 2 {
-            return refuse("recv is of a pipeline: it needs --pp 2 or more".to_owned());
+            return refuse("recv needs a pipeline: --pp 2 or more".to_owned());
         }
         if recv && fault.comm.is_some_and(|group| group != Group::Pipeline) {
-            return refuse("recv is of a pipeline: comm=pipeline or none".to_owned());
+            return refuse("recv needs comm=pipeline, or no comm".to_owned());
         }
         let Some(plan) = Plan::of(self, &Job::new(self, 0))? else {
             return Ok(());
@@ -98,8 +102,8 @@ impl Options {
             let next = plan.step + (every - done % every) % every;
             if next < last {
                 return refuse(format!(
-                    "{name} in step {} hangs with an evaluation (--eval-every {every}) still to \
-                     come after step {next}: take a step behind the last",
+                    "{name} in step {} hangs before the evaluation after step {next} (--eval-every \
+                     {every}): choose a step after the last evaluation",
                     plan.step
                 ));
             }
@@ -110,14 +114,12 @@ impl Options {
     fn check_odd_host(&self, fault: Fault) -> Result<()> {
         let name = fault.kind.name();
         if self.nodes < 2 {
-            return refuse(format!(
-                "{name} is a host unlike others: it needs --nodes 2 or more"
-            ));
+            return refuse(format!("{name} needs a second host: --nodes 2 or more"));
         }
         self.check_lines(fault)?;
         let infiniband = matches!(self.net, None | Some(Net::Ib | Net::Roce));
         if fault.kind == FaultKind::Sockets && !infiniband {
-            return refuse("sockets among InfiniBand: --net ib or roce".to_owned());
+            return refuse("sockets needs a job with InfiniBand: --net ib or roce".to_owned());
         }
         let job = Job::new(self, 0);
         let host = odd_host(self, fault);
@@ -128,15 +130,15 @@ impl Options {
         let mut ranks = (0..self.ranks).filter(|&rank| job.procs[rank].node == host);
         if !ranks.any(|rank| shows(&rank)) {
             let needs = match fault.kind {
-                FaultKind::Gpudirect => "a network with GPUDirect: --net ib or efa",
+                FaultKind::Gpudirect => "a network with GPUDirect (--net ib or efa)",
                 FaultKind::Nvls => {
-                    "NVLS: NCCL 2.20 or later, --nvls with --net, and communicators of three or \
+                    "NVLS (NCCL 2.20 or later, --nvls with --net) and communicators of three or \
                      more ranks within a host"
                 }
                 FaultKind::Channels => {
                     "communicators of one kind within each of two hosts, of two or more ranks"
                 }
-                FaultKind::Version => "every rank to print its version: NCCL 2.22 or later",
+                FaultKind::Version => "NCCL 2.22 or later, of which every rank prints its version",
                 _ => "other options",
             };
             return refuse(format!(
@@ -149,7 +151,9 @@ impl Options {
     fn check_slow_init(&self, fault: Fault) -> Result<()> {
         self.check_lines(fault)?;
         if !self.nccl.since(Nccl::V2_22) || self.nccl.is_rccl() {
-            return refuse("slow-init is of `Init timings`: --nccl 2.22 or later, not RCCL".into());
+            return refuse(
+                "slow-init needs lines of `Init timings`: --nccl 2.22 or later, not RCCL".into(),
+            );
         }
         if fact(self, &Job::new(self, 0), &[]).is_none() {
             let group = fault.comm.map_or("world", Group::name);
@@ -163,7 +167,7 @@ impl Options {
     fn check_lines(&self, fault: Fault) -> Result<()> {
         if !self.init {
             return refuse(format!(
-                "{} shows in NCCL's first lines: no --no-init",
+                "{} is visible in NCCL's first lines and cannot be combined with --no-init",
                 fault.kind.name()
             ));
         }

@@ -200,13 +200,13 @@ impl FromStr for Fault {
                     let on = match value {
                         "on" => true,
                         "off" => false,
-                        _ => return refuse(format!("watchdog is on or off, not \"{value}\"")),
+                        _ => return refuse(format!("watchdog must be on or off, not \"{value}\"")),
                     };
                     fault.watchdog.replace(on).is_some()
                 }
                 _ => {
                     return refuse(format!(
-                        "unknown key \"{key}\": one of step, rank, host, comm, watchdog"
+                        "unknown key \"{key}\"; expected one of step, rank, host, comm, watchdog"
                     ));
                 }
             };
@@ -221,7 +221,7 @@ impl FromStr for Fault {
 fn number<N: FromStr>(key: &str, value: &str) -> Result<N> {
     value
         .parse()
-        .or_else(|_| refuse(format!("{key} is a number, not \"{value}\"")))
+        .or_else(|_| refuse(format!("{key} must be a number, not \"{value}\"")))
 }
 
 fn refuse<T>(text: String) -> Result<T> {

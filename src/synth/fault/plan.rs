@@ -188,7 +188,7 @@ impl<'a> Search<'a> {
             }
             FaultKind::OtherGroup => "call that it could make on another communicator",
             FaultKind::Peer => "Send or Recv among three or more",
-            FaultKind::Op => "call of which there is another kind",
+            FaultKind::Op => "call with another kind",
             _ => "call",
         };
         refuse(format!(

@@ -56,14 +56,14 @@ impl Options {
 
     fn check_tuning(&self) -> Result<()> {
         if self.nvls && self.net.is_none() {
-            return refuse("--nvls says what --net can do: add --net ib".into());
+            return refuse("--nvls needs --net: add --net ib".into());
         }
         let at_calls = |(kind, rate): &(Damage, f64)| {
             let elsewhere = matches!(kind, Damage::Truncated | Damage::Crlf);
             *rate > 0.0 && !elsewhere
         };
         if self.tuning && (self.trace || self.damage.iter().any(at_calls)) {
-            return refuse("--tuning goes with neither --trace nor damaged calls".into());
+            return refuse("--tuning cannot be combined with --trace or damaged calls".into());
         }
         Ok(())
     }
@@ -81,12 +81,13 @@ impl Options {
         let whole = |kind: &Damage| matches!(kind, Damage::Truncated | Damage::Crlf);
         if self.size.is_some() || self.damage.iter().any(|(kind, _)| !whole(kind)) {
             return refuse(
-                "--lead goes with neither --size nor --damage but truncated and crlf".into(),
+                "--lead cannot be combined with --size, or with --damage except truncated and crlf"
+                    .into(),
             );
         }
         if self.end != End::Whole && (self.fault.is_some() || self.layout == Layout::Blocks) {
             return refuse(format!(
-                "--end {} goes with neither --fault nor --layout blocks",
+                "--end {} cannot be combined with --fault or --layout blocks",
                 self.end.name()
             ));
         }
@@ -164,10 +165,10 @@ impl Options {
             );
         }
         if self.zero_counts && ep < 2 {
-            return refuse("--zero-counts are token exchanges: they need --ep 2 or more".into());
+            return refuse("--zero-counts needs token exchanges: --ep 2 or more".into());
         }
         if self.nccl.is_rccl() && self.trace {
-            return refuse("--trace is NCCL's: RCCL lines have no CALL twin here".into());
+            return refuse("--trace needs NCCL: RCCL has no CALL lines".into());
         }
         Ok(())
     }
@@ -182,7 +183,7 @@ impl Options {
         }
         if first < self.trainer.first_number() {
             return refuse(format!(
-                "{} counts from 1: --first-step 0",
+                "{} counts from 1 and cannot begin with --first-step 0",
                 self.trainer.name()
             ));
         }
@@ -196,7 +197,7 @@ impl Options {
             return refuse("--log-interval is too large".into());
         }
         if self.log_interval > 1 && matches!(self.trainer, Trainer::Maxtext) {
-            return refuse("MaxText prints every step: --log-interval 1".into());
+            return refuse("MaxText prints every step and needs --log-interval 1".into());
         }
         if self.every_rank && !matches!(self.trainer, Trainer::Torchtitan | Trainer::Maxtext) {
             return refuse("--every-rank is for --trainer torchtitan or maxtext".into());
@@ -205,7 +206,7 @@ impl Options {
             let last = first + self.steps - 1;
             if at < first + 2 * self.log_interval + 1 || (self.size.is_none() && at > last) {
                 return refuse(format!(
-                    "--restart-at {at} must lie between steps {} and {last}",
+                    "--restart-at {at} must be between steps {} and {last}",
                     first + 2 * self.log_interval + 1
                 ));
             }
@@ -218,8 +219,8 @@ impl Options {
         let harmed = self.damage.iter().any(|(kind, _)| !whole(kind));
         if self.layout == Layout::Blocks && (harmed || self.prefix != Prefix::None) {
             return refuse(
-                "--layout blocks cuts lines by itself, and needs a stream that no launcher \
-                 labels: no --damage but truncated and crlf, --prefix none"
+                "--layout blocks cuts lines itself: it needs --prefix none, and no --damage except \
+                 truncated and crlf"
                     .into(),
             );
         }
@@ -242,12 +243,12 @@ impl Options {
                 Damage::Torn | Damage::Orphan if self.prefix != Prefix::None => {
                     return refuse(format!(
                         "--damage {name} needs --prefix none: a launcher that labels lines reads \
-                         each process through a pipe of its own, where no other line gets between"
+                         each process through its own pipe, which no other process shares"
                     ));
                 }
                 Damage::Truncated if self.nccl.since(Nccl::V2_29) || !self.init => {
                     return refuse(
-                        "--damage truncated is of Trees lines before NCCL 2.29, not with --no-init"
+                        "--damage truncated needs Trees lines: NCCL before 2.29, and no --no-init"
                             .into(),
                     );
                 }
@@ -255,17 +256,19 @@ impl Options {
                     return refuse("--damage spliced needs step lines: --trainer".into());
                 }
                 Damage::Crlf | Damage::Overwritten if rate != 0.0 && rate != 1.0 => {
-                    return refuse(format!("--damage {name} is of the whole file: {name}=1"));
+                    return refuse(format!(
+                        "--damage {name} affects the whole file: use {name}=1"
+                    ));
                 }
                 Damage::Overwritten if self.damage.len() > 1 || self.prefix != Prefix::None => {
                     return refuse(
-                        "--damage overwritten stands alone and needs --prefix none: \
-                         NCCL_DEBUG_FILE passes no launcher"
+                        "--damage overwritten cannot be combined with other damage and needs \
+                         --prefix none: NCCL_DEBUG_FILE bypasses the launcher"
                             .into(),
                     );
                 }
                 Damage::Overwritten if self.size.is_some_and(|s| s > OVERWRITTEN_LIMIT) => {
-                    return refuse("--damage overwritten is for sizes up to 64M".into());
+                    return refuse("--damage overwritten needs a size of up to 64M".into());
                 }
                 _ => {}
             }

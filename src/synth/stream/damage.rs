@@ -81,7 +81,7 @@ impl SharedFile {
         let end = at + line.len();
         if end as u64 > OVERWRITTEN_LIMIT || rank > usize::from(u16::MAX) {
             return Err(Error::Usage(
-                "--damage overwritten is for logs up to 64M".into(),
+                "--damage overwritten needs a log of up to 64M".into(),
             ));
         }
         if self.bytes.len() < end {

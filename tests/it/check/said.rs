@@ -315,7 +315,7 @@ fn a_log_with_nothing_to_check_is_not_called_well() {
     let start = "ncclCommInitRank comm 0x55d0a0000000 rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 1b000 \
                  commId 0x9f3b0c2d11e5a7c4 - Init START";
     for (log, says) in [
-        ("x\n".to_owned(), "no line of NCCL's among 1 line"),
+        ("x\n".to_owned(), "the log has no line of NCCL among 1 line"),
         (
             "NCCL version 2.28.9+cuda13.0\n".to_owned(),
             "only NCCL's version",
@@ -364,13 +364,13 @@ fn a_pipe_gets_rows_as_from_all_programs() {
         "severity,finding,says,host,pid,rank,comm_id,seq,step,sure,why,advice,input,line,text";
     let of = |args: &[&str]| feed("nccl-check", args, log.as_str()).calm().lines();
     assert_eq!(of(&[])[0], columns);
-    assert!(of(&["--format", "text"])[0].starts_with("warning: not known to this program"));
+    assert!(of(&["--format", "text"])[0].starts_with("warning: unknown WARN"));
     assert!(of(&["--format", "table"])[0].contains("severity"));
     let expects = ["--expect", "nodes=1", "--expect", "warn=1,ranks=2"];
     assert_eq!(of(&expects).len(), 4);
     let wrong = feed("nccl-check", &["--expect", "net=foobar"], log.as_str()).ends(2);
     wrong.says(&[
-        "net is one of ib, infiniband, roce, socket, efa",
+        "net must be one of ib, infiniband, roce, socket, efa",
         "plugin:NAME",
     ]);
     let wrong = feed("nccl-check", &["--steps", "1..5"], log.as_str()).ends(2);

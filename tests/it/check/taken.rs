@@ -104,7 +104,10 @@ fn what_counting_leaves_open_accuses_nobody() {
     let (log, _) = made("--ranks 8 --tp 8 --steps 4 --fault skip").unwrap();
     assert_eq!(told(&check(calls(&log))), Vec::<[String; 5]>::new());
     let text = feed("nccl-check", &["-q", "--format", "text"], calls(&log)).text();
-    assert!(text.contains("each process uses 2 of 8 ranks"), "{text}");
+    assert!(
+        text.contains("each process uses 2 communicators of 8 ranks"),
+        "{text}"
+    );
     // A host's half of a job: its members of one communicator are not all of its members.
     let (log, _) = made("--ranks 16 --nodes 2 --tp 2 --steps 4 --fault skip,comm=data").unwrap();
     for half in ["node01:", "node02:"] {
@@ -114,7 +117,10 @@ fn what_counting_leaves_open_accuses_nobody() {
         let told = told(&check(calls(&part)));
         assert_eq!(told.iter().filter(|row| ranks(row)).count(), 0, "{told:?}");
         let text = feed("nccl-check", &["-q", "--format", "text"], calls(&part)).text();
-        assert!(text.contains("8 of 16 ranks' lines are here"), "{text}");
+        assert!(
+            text.contains("the log has lines of 8 of 16 ranks"),
+            "{text}"
+        );
     }
 }
 
@@ -180,7 +186,10 @@ fn the_rank_that_begins_with_another_broadcast_is_named() {
     assert_eq!(told(&out), [row]);
     let why = &Csv::of(&out).column("why")[0];
     assert!(
-        why.contains("each of the 8 processes in the log uses one of 8 ranks and no other"),
+        why.contains(
+            "each of the 8 processes in the log uses one communicator of 8 ranks and no \
+                      other"
+        ),
         "{why}"
     );
     // Without ids in the INIT lines the ranks are known.
@@ -204,5 +213,5 @@ fn the_rank_that_begins_with_another_broadcast_is_named() {
                  node1:7010 call Broadcast of 53 int64 root 0";
     assert!(says.contains(apart), "{says}");
     let text = feed("nccl-check", &["-q", "--format", "text"], half).text();
-    assert!(text.contains("4 of 8 ranks' lines are here"), "{text}");
+    assert!(text.contains("the log has lines of 4 of 8 ranks"), "{text}");
 }

@@ -54,7 +54,10 @@ fn a_file_with_several_names_is_read_once() {
             let out = run_in(work.dir(), program, inputs).ends(0);
             assert_eq!(out.text(), once.text(), "{program} {inputs:?}");
             assert!(!out.stderr.contains(TWICE), "{program}: {}", out.stderr);
-            out.says(&["note: read once, being the same file: ", "logs/run1.log"]);
+            out.says(&[
+                "note: files with several names were read once: ",
+                "logs/run1.log",
+            ]);
         }
     }
     // Two sides of a comparison are two.
@@ -67,7 +70,7 @@ fn a_file_with_several_names_is_read_once() {
 fn all_warn(work: &Work, inputs: &[&str], pair: [&str; 2]) {
     for program in READERS {
         let out = run_in(work.dir(), program, inputs).calm();
-        let said = format!("{}: calls of it are also in {}", pair[1], pair[0]);
+        let said = format!("{}: its calls are also in {}", pair[1], pair[0]);
         assert!(
             out.stderr.contains(&said),
             "{program} {inputs:?}: {}",
@@ -101,7 +104,7 @@ fn a_copy_of_a_log_is_warned_of_packed_or_not() {
     all_warn(&work, &["a.log", "a.log.gz"], ["a.log", "a.log.gz"]);
     all_warn(&work, &["short.log", "a.log"], ["short.log", "a.log"]);
     let piped = sh(work.dir(), "nccl-hist a.log - < b.log");
-    piped.says(&["stdin: calls of it are also in a.log"]);
+    piped.says(&["stdin: its calls are also in a.log"]);
 }
 
 /// The lines of each process of a job, its step lines left out.
@@ -214,7 +217,7 @@ fn a_call_table_beside_its_log_or_its_copy_is_warned_of() {
             ["w1.csv", "w3.csv"],
         ] {
             let out = run_in(work.dir(), program, &[a, b]).ends(0);
-            out.says(&[&format!("{b}: calls of it are also in {a}")]);
+            out.says(&[&format!("{b}: its calls are also in {a}")]);
         }
         let out = run_in(work.dir(), program, &["w1.csv", "w2.csv"]).ends(0);
         assert!(!out.stderr.contains(TWICE), "{program}: {}", out.stderr);
@@ -327,10 +330,10 @@ fn a_last_line_that_is_not_finished_is_a_note() {
             "< <(cat live.log)",
         ] {
             let out = sh(work.dir(), &format!("{program} {input}")).ends(0);
-            out.says(&["note: ", "the last line is not finished"]);
+            out.says(&["note: ", "the last line has no end"]);
         }
         let out = sh(work.dir(), &format!("{program} -q --strict live.log")).ends(0);
-        assert!(!out.stderr.contains("finished"), "{program}");
+        assert!(!out.stderr.contains("has no end"), "{program}");
     }
     // Cut anywhere, it is never damage, and every line is accounted for.
     for cut in (at - 700..at).step_by(7) {
@@ -351,11 +354,8 @@ fn a_last_line_that_is_not_finished_is_a_note() {
         work.file(&format!("all/{i}.log"), log);
     }
     let out = run_in(work.dir(), "nccl-hist", &["all"]).ends(0);
-    assert_eq!(
-        out.stderr.matches("the last line is not finished").count(),
-        5
-    );
-    out.says(&["4 more inputs have a last line that is not finished"]);
+    assert_eq!(out.stderr.matches("the last line has no end").count(), 5);
+    out.says(&["4 more inputs have a last line without an end"]);
 }
 
 #[test]
@@ -441,7 +441,7 @@ fn in_a_folder_what_is_no_log_is_passed_over_with_a_note() {
         let notes: Vec<&str> = out
             .stderr
             .lines()
-            .filter(|line| line.contains("passed over"))
+            .filter(|line| line.contains("were skipped"))
             .collect();
         let [note] = notes[..] else {
             panic!("{program}: {}", out.stderr)
@@ -458,17 +458,17 @@ fn in_a_folder_what_is_no_log_is_passed_over_with_a_note() {
         // Chosen by name, nothing else is looked at.
         let out = run_in(work.dir(), program, &["job", "--glob", "*.log"]).ends(0);
         assert_eq!(out.text(), alone.text(), "{program}");
-        assert!(!out.stderr.contains("passed over"), "{}", out.stderr);
+        assert!(!out.stderr.contains("were skipped"), "{}", out.stderr);
         // What is named is to be read.
         run_in(work.dir(), program, &["job/nccl.log", "job/model.pt"])
             .ends(1)
             .says(&["error: job/model.pt: a zip archive"]);
         run_in(work.dir(), program, &["job/sub"])
             .ends(2)
-            .says(&["no log among the files: job/sub/x.pkl (a Python pickle)"]);
+            .says(&["none of the files is a log: job/sub/x.pkl (a Python pickle)"]);
         run_in(work.dir(), program, &["job", "--glob=*.txt"])
             .ends(2)
-            .says(&["job: a folder without files that --glob chooses"]);
+            .says(&["job: expected NCCL logs in the folder, found no files that match --glob"]);
     }
     run_in(work.dir(), "nccl-hist", &["job", "--glob", "["]).ends(2);
 }
@@ -615,7 +615,7 @@ fn the_lines_of_a_table_add_up_and_damage_has_its_line() {
             &["-v"],
             format!("op,count,datatype,time\nSend,1,int8,\n{cut}"),
         );
-        let out = out.ends(0).says(&["the last line is not finished"]);
+        let out = out.ends(0).says(&["the last line has no end"]);
         assert_eq!(
             (Account::of(&out).lines, Account::of(&out).calls),
             (3, 1),

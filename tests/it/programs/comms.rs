@@ -58,7 +58,7 @@ fn datatypes_and_reductions_have_names_and_sizes() {
         redops[5..].iter().all(|r| r.starts_with("user")),
         "{redops:?}"
     );
-    out.says(&["datatype 12 is unknown: the bytes of 1 call are"]);
+    out.says(&["datatype 12 is unknown: the sums of bytes omit 1 call"]);
 }
 
 #[test]

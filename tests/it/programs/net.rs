@@ -136,7 +136,7 @@ fn ranks_that_pose_as_hosts_meet_over_sockets() {
         &[
             ("job.gpudirect", "off", ""),
             ("job.pxn", "not used", ""),
-            ("job.rails", "cards of one number at both ends", ""),
+            ("job.rails", "same NIC number at both ends", ""),
             ("transport", "NET/Socket", "via NET/Socket/0"),
             ("nic_used", "Socket/0", "via NET/Socket/0"),
             ("interface.oob", "lo IPv4", "OOB lo:"),
@@ -186,8 +186,8 @@ fn real_logs_say_what_a_reader_finds_by_hand() {
                 ("job.hosts", "2", ""),
                 ("job.gpudirect", "on", ""),
                 ("job.pxn", "not used", ""),
-                ("job.rails", "cards of one number at both ends", ""),
-                ("job.nvls", "created; whether used is unknown", ""),
+                ("job.rails", "same NIC number at both ends", ""),
+                ("job.nvls", "created; its use is unknown", ""),
                 ("provider", "efa", "Provider is efa"),
                 (
                     "nvls.support",
@@ -322,7 +322,7 @@ fn the_host_that_differs_stands_behind_what_most_say() {
 fn what_no_line_says_is_unknown_and_how_to_learn_it_is_said() {
     let log = "h:1:1 [0] NCCL INFO NCCL version 2.28.9+cuda13.0\n";
     let out = feed("nccl-net", &[], log).ends(0).says(&[
-        "no lines say anything of network, nic, transport, plugin, setting, tuning",
+        "no line reports network, nic, transport, plugin, setting, tuning",
         "NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,ENV,NET,P2P,SHM,GRAPH,NVLS,TUNING",
     ]);
     let said = said(&Csv::of(&out));
@@ -469,7 +469,7 @@ fn connections_of_a_made_job_come_back_exactly() {
             o if o.contains("net roce") => has("nic.IB.0 = mlx5_0:1/RoCE"),
             o if o.contains("net efa") => has("network = AWS Libfabric"),
             o if o.contains("net socket") => has("transport = SHM/direct"),
-            _ => has("job.gpudirect = no network connections; cards could"),
+            _ => has("job.gpudirect = no network connections; NICs support it"),
         }
         match options.contains("--nvls") {
             true => has("job.nvls = used"),

@@ -392,7 +392,7 @@ impl Made {
         let timing = self.run("nccl-timing", &["--per-step"]);
         let said_whence = timing
             .stderr
-            .contains("these step lines carry no step time");
+            .contains("these step lines print no step time");
         let mut less = 0;
         // What a restart left without a step line stands before the next one: by position it is
         // that step's, and how many steps it is no line says.
@@ -625,7 +625,7 @@ fn a_shared_file_is_recognised_and_said() {
     let made = Made::new("--ranks 4 --steps 6 --damage overwritten=1");
     for program in ["nccl-hist", "nccl-comms", "nccl-steps"] {
         let out = made.run(program, &[]).calm();
-        out.says(&["shared one NCCL_DEBUG_FILE", "not missing calls"]);
+        out.says(&["shared one NCCL_DEBUG_FILE", "not a missing call"]);
     }
 }
 

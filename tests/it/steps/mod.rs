@@ -56,7 +56,7 @@ fn a_step_out_of_range_is_an_error_that_names_the_steps_there_are() {
         for window in ["x", "..", "1..x", "-1..2", "1..2..3", ""] {
             let arg = format!("--steps={window}");
             let out = feed(program, &[&arg], text.as_str()).ends(2);
-            out.says(&["is no window of steps"]);
+            out.says(&["invalid window of steps"]);
         }
     }
 }

@@ -256,7 +256,7 @@ fn a_file_a_rank_gives_what_one_log_gives_in_any_order() {
         let out = ran("nccl-comms", &[], &back);
         let calls = out.lines().len() - 1;
         assert_eq!(right(&out), (calls, calls), "{}", out.stderr);
-        assert!(!out.stderr.contains("without a step"), "{}", out.stderr);
+        assert!(!out.stderr.contains("have no step"), "{}", out.stderr);
         // Two runs, one of each kind, do not differ.
         let folder = Work::new();
         job.files(&folder, false);
@@ -276,10 +276,10 @@ fn step_lines_apart_from_all_calls_place_none() {
     let out = ran("nccl-comms", &[], &files);
     let calls = out.lines().len() - 1;
     assert_eq!((right(&out), calls), ((0, 0), 4 * 8 * STEPS));
-    out.says(&["288 without a step (the step lines are in a file without NCCL calls)"]);
+    out.says(&["288 have no step (the step lines are in a file without NCCL calls)"]);
     let out = ran("nccl-hist", &["--by", "step"], &files);
     assert!(!out.stderr.contains("no step lines"), "{}", out.stderr);
-    out.says(&["step is not known for 288 of 288 calls: these belong to no step"]);
+    out.says(&["step is unknown for 288 of 288 calls: these belong to no step"]);
 }
 
 #[test]
@@ -294,7 +294,7 @@ fn without_init_lines_position_is_all() {
     let out = run("nccl-hist", &[arg(&path), "--by", "step"]).ends(0);
     let position = run("nccl-hist", &[arg(&path), "--by", "step", "--by-position"]);
     assert_eq!(out.text(), position.ends(0).text());
-    out.says(&["288 by the position of their lines (no INIT lines say"]);
+    out.says(&["288 were assigned to steps by the position of their lines (no INIT lines report"]);
 }
 
 /// Simulated jobs with the true step of every call: at least 99.5 % have it.

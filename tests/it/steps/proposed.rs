@@ -36,7 +36,7 @@ fn an_unknown_step_line_is_proposed_and_its_pattern_works_when_pasted() {
     let out = out.says(&[
         "begin again 5 times while the log goes on",
         "the input has no step lines",
-        "None is taken unless you say so",
+        "None is used without --step-regex",
         "1. 30 lines, 10 to 300 by 10:",
         "it's pass no.    10/ 300",
     ]);
@@ -96,7 +96,7 @@ fn every_program_asked_for_steps_proposes_and_none_takes() {
     // A step that is missing among others is no reason to propose anything.
     let args = ["--steps", "7"];
     let known = feed("nccl-hist", &args, crate::support::job(2, 3, 1)).ends(2);
-    assert!(!known.stderr.contains("None is taken"), "{}", known.stderr);
+    assert!(!known.stderr.contains("None is used"), "{}", known.stderr);
 }
 
 #[test]

@@ -13,13 +13,13 @@ fn log(lines: &[&str]) -> String {
 }
 
 /// The notes on where step times and numbers come from.
-const STAMPS: &str = "difference of the lines' time stamps";
-const THROUGHPUT: &str = "the batch size that the log states over the samples a second";
+const STAMPS: &str = "computed from the lines' time stamps";
+const THROUGHPUT: &str = "the log's batch size divided by the samples per second";
 const SMOOTHED: &str = "a moving average over the last steps";
-const CLOCK: &str = "difference of the time since the beginning";
+const CLOCK: &str = "computed from the elapsed time";
 const COUNTED: &str = "count samples or tokens";
 const EPOCHS: &str = "count epochs of 3 steps: a step here is an epoch";
-const SAMPLES: &str = "does not state a batch size";
+const SAMPLES: &str = "reports no batch size";
 
 /// The columns of each row, with a blank between.
 fn fields(table: &Csv, columns: &[&str]) -> Vec<String> {

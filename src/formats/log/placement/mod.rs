@@ -76,15 +76,17 @@ impl Apart {
     fn words(self) -> &'static str {
         match self {
             Apart::Strangers => {
-                "their files have no step lines, and no communicator that they share with the rank \
-                 that prints tells their steps"
+                "their files have no step lines, and they share no communicator with the rank that \
+                 prints, from which their steps would follow"
             }
             Apart::NoCalls => "the step lines are in a file without NCCL calls",
             Apart::ByPosition => {
-                "their files have no step lines, and where these are the calls are placed by position"
+                "their files have no step lines, and the calls of the file with step lines are \
+                 placed by position"
             }
             Apart::Many => {
-                "their files have no step lines, and all files together have more calls than are held"
+                "their files have no step lines, and all files together have more calls than the \
+                 program keeps"
             }
         }
     }
@@ -112,13 +114,19 @@ impl Methods {
             return None;
         }
         let some = each.into_iter().filter(|(n, _)| *n > 0);
-        let mut parts: Vec<String> = some.map(|(n, how)| format!("{n} {how}")).collect();
+        let part = |(at, (n, how)): (usize, (u64, &str))| match (at, n) {
+            (0, 1) => format!("1 was assigned to a step {how}"),
+            (0, n) => format!("{n} were assigned to steps {how}"),
+            (_, n) => format!("{n} {how}"),
+        };
+        let mut parts: Vec<String> = some.enumerate().map(part).collect();
         let why = match self.why {
             _ if self.position == 0 => None,
             Some(why) => Some(why.words()),
-            None if self.sequence == 0 => {
-                Some("no INIT lines say which ranks share communicators with the one that prints")
-            }
+            None if self.sequence == 0 => Some(
+                "no INIT lines report which ranks share communicators with the one that \
+                      prints",
+            ),
             None => None,
         };
         if let (Some(why), Some(last)) = (why, parts.last_mut()) {
@@ -126,18 +134,16 @@ impl Methods {
         }
         if self.without > 0 {
             let why = self.apart.map(|apart| format!(" ({})", apart.words()));
+            let have = if self.without == 1 { "has" } else { "have" };
             parts.push(format!(
-                "{} without a step{}",
+                "{} {have} no step{}",
                 self.without,
                 why.unwrap_or_default()
             ));
         }
         (!parts.is_empty()).then(|| {
-            format!(
-                "steps of {}: {}",
-                counted(self.all(), "call"),
-                parts.join(", ")
-            )
+            let all = counted(self.all(), "call");
+            format!("of {all}, {}", parts.join(", "))
         })
     }
 

@@ -156,7 +156,7 @@ pub(crate) fn instead<I: std::borrow::Borrow<Input>>(
     if best.is_empty() {
         return Error::Content(text);
     }
-    text += "\nThese may be step lines, the likeliest first. None is taken unless you say so:";
+    text += "\nThese may be step lines, the likeliest first. None is used without --step-regex:";
     for (at, proposal) in best.iter().enumerate() {
         text += &format!("\n  {}. {}", at + 1, proposal.describe());
     }

@@ -76,7 +76,7 @@ impl ByPosition {
             ByPosition::Lost => "calls are lost in damaged lines",
             ByPosition::Late => "the trainer prints its line after calls of the next step",
             ByPosition::Printers => "several ranks print each line",
-            ByPosition::Many => "too many calls lie between two step lines",
+            ByPosition::Many => "too many calls are between two step lines",
         }
     }
 }

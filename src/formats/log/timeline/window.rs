@@ -26,7 +26,8 @@ impl std::str::FromStr for Window {
     fn from_str(text: &str) -> Result<Window, String> {
         let wrong = || {
             format!(
-                "`{text}` is no window of steps; expected 45..49 (both in it), 45.., ..49 or 45"
+                "invalid window of steps `{text}`; expected 45..49 (both ends included), 45.., \
+                 ..49 or 45"
             )
         };
         let number = |t: &str| t.parse::<u64>().map_err(|_| wrong());
@@ -133,7 +134,7 @@ impl Present {
         let ranges = ranges(self.steps.keys().copied());
         let interval = self.steps.values().skip(1).max().copied().unwrap_or(1);
         let spans = if interval > 1 {
-            format!(" (a line stands for up to {interval} steps)")
+            format!(" (a line represents up to {interval} steps)")
         } else {
             String::new()
         };

@@ -85,10 +85,11 @@ pub(crate) fn questions(known: &Known) -> Vec<Question> {
         let case = cases.iter().find(|case| case.0);
         case.map_or((No, or), |case| (case.1, case.2))
     };
-    let last_calls = "which calls each rank made last, not which are done: a profiler or RCCL's \
-                      kernel lines tell";
-    let bound = "a lower bound: bytes of a step by its time; measured times need a profiler";
-    let model = "between nodes by a model of rings and trees";
+    let last_calls = "the last calls of each rank; whether they completed needs a profiler or \
+                      RCCL's kernel lines";
+    let bound = "a lower bound, the bytes of a step divided by its time; measured times need a \
+                 profiler";
+    let model = "bytes between nodes follow from a model of rings and trees";
     let list: [(&str, &str, (Answerable, &str)); 25] = [
         (
             "Is it IB/EFA or did it fall back to sockets?",
@@ -104,7 +105,7 @@ pub(crate) fn questions(known: &Known) -> Vec<Question> {
                     (
                         reach,
                         Partly,
-                        "what cards can; connections: NCCL_DEBUG_SUBSYS=INIT,NET,P2P",
+                        "what NICs support; for connections: NCCL_DEBUG_SUBSYS=INIT,NET,P2P",
                     ),
                 ],
                 NET,
@@ -134,7 +135,7 @@ pub(crate) fn questions(known: &Known) -> Vec<Question> {
                 &[(
                     tuning,
                     Partly,
-                    "only rank 0 of each communicator says it, without which",
+                    "only rank 0 of each communicator prints it, without the communicator",
                 )],
                 "TUNING lines: NCCL_DEBUG_SUBSYS=INIT,COLL,TUNING on rank 0",
             ),
@@ -174,7 +175,7 @@ pub(crate) fn questions(known: &Known) -> Vec<Question> {
                     (
                         calls && links && ids,
                         Partly,
-                        "Send and Recv exactly, collectives by rings and trees",
+                        "Send and Recv are exact; collectives follow from rings and trees",
                     ),
                     (links, Partly, COLL),
                     (calls, Partly, NET),
@@ -190,7 +191,7 @@ pub(crate) fn questions(known: &Known) -> Vec<Question> {
                     (
                         ids && calls,
                         Partly,
-                        "inferred from members and calls, with how sure",
+                        "inferred from members and calls, with a confidence",
                     ),
                     (calls, Partly, INIT),
                     (ids, Partly, COLL),
@@ -214,7 +215,7 @@ pub(crate) fn questions(known: &Known) -> Vec<Question> {
             ),
         ),
         (
-            "Which GPU uses which card; rails; PXN?",
+            "Which GPU uses which NIC; rails; PXN?",
             "nccl-net --pairs",
             first(
                 &[(links && cards, Yes, ""), (links || cards, Partly, NET)],
@@ -230,7 +231,7 @@ pub(crate) fn questions(known: &Known) -> Vec<Question> {
                     (
                         init && stamps == Stamps::All,
                         Partly,
-                        "how long, not in which part: NCCL 2.22 or later",
+                        "how long it takes; the parts need NCCL 2.22 or later",
                     ),
                 ],
                 "Init timings lines: NCCL_DEBUG_SUBSYS=INIT, NCCL 2.22 or later",
@@ -241,11 +242,11 @@ pub(crate) fn questions(known: &Known) -> Vec<Question> {
             "nccl-check",
             first(
                 &[
-                    (any && !warns, Yes, "there is none"),
+                    (any && !warns, Yes, "the log has no WARN"),
                     (
                         warns && stamps == Stamps::All,
                         Partly,
-                        "which came first, and what is known of it",
+                        "the first one, with an explanation",
                     ),
                     (
                         warns,
@@ -261,7 +262,7 @@ pub(crate) fn questions(known: &Known) -> Vec<Question> {
             "nccl-net, nccl-check",
             first(
                 &[
-                    (hosts == 1, No, "one host is in the log"),
+                    (hosts == 1, No, "the log has only one host"),
                     (hosts > 1 && network && settings && versions, Yes, ""),
                     (
                         hosts > 1 && (network || settings || versions),
@@ -281,7 +282,7 @@ pub(crate) fn questions(known: &Known) -> Vec<Question> {
                     (
                         version,
                         Partly,
-                        "not every host says it: NCCL 2.22 or later does, under INFO",
+                        "not every host prints it: NCCL 2.22 or later does, under INFO",
                     ),
                 ],
                 VERSION,
@@ -294,26 +295,29 @@ pub(crate) fn questions(known: &Known) -> Vec<Question> {
         ),
         (
             "The log is gigabytes; how do I survive it?",
-            "all of them: memory does not grow with the log",
+            "all programs: memory does not grow with the log",
             (Yes, ""),
         ),
         (
             "Why are there no time stamps?",
             "nccl-check",
             match stamps {
-                Stamps::All => (Yes, "there are"),
-                Stamps::Warn => (Yes, "only WARN has them: NCCL_DEBUG_TIMESTAMP_LEVELS=ALL"),
+                Stamps::All => (Yes, "the log has them"),
+                Stamps::Warn => (
+                    Yes,
+                    "only WARN lines have them: NCCL_DEBUG_TIMESTAMP_LEVELS=ALL",
+                ),
                 Stamps::None => (Yes, "NCCL_DEBUG_TIMESTAMP_LEVELS=ALL, NCCL 2.26 or later"),
                 Stamps::Unknown if any => (
                     Yes,
-                    "NCCL_DEBUG_TIMESTAMP_LEVELS=ALL gives them to all lines",
+                    "NCCL_DEBUG_TIMESTAMP_LEVELS=ALL adds them to all lines",
                 ),
                 Stamps::Unknown => (No, "NCCL_DEBUG=INFO"),
             },
         ),
         (
             "Are lines interleaved or torn?",
-            "all of them, with -v",
+            "all programs, with -v",
             (Yes, ""),
         ),
         (
@@ -321,7 +325,7 @@ pub(crate) fn questions(known: &Known) -> Vec<Question> {
             "nccl-net",
             first(
                 &[(settings, Yes, "")],
-                "lines of the settings, if any are set: NCCL_DEBUG_SUBSYS=INIT,ENV",
+                "the lines of the settings, if any are set: NCCL_DEBUG_SUBSYS=INIT,ENV",
             ),
         ),
         (
@@ -332,7 +336,7 @@ pub(crate) fn questions(known: &Known) -> Vec<Question> {
                     (
                         calls && steps,
                         Partly,
-                        "steps without calls: a graph's calls are printed when it is captured",
+                        "the steps without calls: a graph's calls are printed when it is captured",
                     ),
                     (calls, No, STEPS),
                 ],
@@ -342,7 +346,7 @@ pub(crate) fn questions(known: &Known) -> Vec<Question> {
         (
             "How many communicators, and how much memory?",
             "nccl-communicators",
-            first(&[(init, Partly, "how many; not the memory")], INIT),
+            first(&[(init, Partly, "their number, but not the memory")], INIT),
         ),
         (
             "Training is slower than nccl-tests; what bus bandwidth do I get?",
@@ -384,16 +388,19 @@ pub(crate) fn remarks(known: &Known) -> Vec<&'static str> {
     let mut all = vec![
         "NCCL_DEBUG_TIME does not exist: the time stamps are NCCL_DEBUG_TIMESTAMP_LEVELS and \
          NCCL_DEBUG_TIMESTAMP_FORMAT, of NCCL 2.26 or later",
-        "set it on every rank: a rank that prints nothing cannot be held against the others",
+        "set it on every rank: a rank that prints nothing cannot be compared with the others",
     ];
     if known.steps || !known.calls {
         all.push(
-            "with NCCL_DEBUG_FILE calls stand in other files than the trainer's step lines: leave it \
-             out to have calls by step, and keep the lines whole by PYTHONUNBUFFERED=1",
+            "with NCCL_DEBUG_FILE calls and step lines are in different files: omit it to count \
+             calls by step, and set PYTHONUNBUFFERED=1 to keep lines whole",
         );
     }
     if known.tuning || !known.calls {
-        all.push("TUNING lines come from rank 0 of each communicator, and name no communicator");
+        all.push(
+            "only rank 0 of a communicator prints TUNING lines, and they do not name the \
+                  communicator",
+        );
     }
     all
 }

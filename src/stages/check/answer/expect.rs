@@ -113,7 +113,7 @@ impl FromStr for Expectations {
             .filter(|part| !part.is_empty());
         let all: Vec<Expectation> = parts.map(expectation).collect::<Result<_>>()?;
         if all.is_empty() {
-            return Err(Error::Usage("nothing is expected".to_owned()));
+            return Err(Error::Usage("--expect is empty".to_owned()));
         }
         Ok(Expectations(all))
     }
@@ -130,7 +130,7 @@ impl Expectations {
 fn expectation(text: &str) -> Result<Expectation> {
     let wrong = |why: String| Err(Error::Usage(format!("expectation \"{text}\": {why}")));
     let Some(at) = text.find(['<', '>', '=', '!']) else {
-        return wrong("expected NAME=VALUE, or != < <= > >= in place of =".to_owned());
+        return wrong("expected NAME=VALUE; the operators are = != < <= > >=".to_owned());
     };
     let (name, rest) = (text[..at].trim(), &text[at..]);
     let Some((op, value)) = OPS
@@ -156,10 +156,10 @@ fn expectation(text: &str) -> Result<Expectation> {
             Op::Is | Op::IsNot if name == "net" && is_net(&value) => done(name, value, None),
             Op::Is | Op::IsNot => {
                 let or = match name {
-                    "net" => ", or plugin:NAME as another plugin calls itself",
+                    "net" => ", or plugin:NAME for the name of another plugin",
                     _ => "",
                 };
-                wrong(format!("{name} is one of {}{or}", values.join(", ")))
+                wrong(format!("{name} must be one of {}{or}", values.join(", ")))
             }
             _ => wrong(format!("{name} is a word: = or !=")),
         };
@@ -172,7 +172,10 @@ fn expectation(text: &str) -> Result<Expectation> {
     }
     let words = WORDS.iter().map(|word| word.0);
     let known: Vec<&str> = words.chain(NUMBERS).collect();
-    wrong(format!("unknown name; one of {}", known.join(", ")))
+    wrong(format!(
+        "unknown name; expected one of {}",
+        known.join(", ")
+    ))
 }
 
 /// What became of an expectation. The worst comes last.
@@ -241,7 +244,7 @@ fn answer(of: &Expectation, facts: &Facts) -> Answer {
         ("nvls", _) => nvls(&of.value, facts),
         ("pxn", _) => pxn(&of.value, facts),
         (name, Some(number)) => numeric(name, of.op, number, facts),
-        (_, None) => (None, None, "it is no number"),
+        (_, None) => (None, None, "it is not a number"),
     };
     // Of numbers the comparison is already made.
     let is = match (of.op, of.number) {
@@ -261,7 +264,7 @@ fn answer(of: &Expectation, facts: &Facts) -> Answer {
                 Some(why) if of.name == "mismatch" => why.clone(),
                 _ => why.to_owned(),
             },
-            (_, Some(found)) => format!("the log says {found}"),
+            (_, Some(found)) => format!("the log reports {found}"),
         },
         found,
         verdict,
@@ -309,12 +312,12 @@ fn network(value: &str, facts: &Facts) -> Judged {
     (
         Some(found),
         is,
-        "no line lists the cards: NCCL_DEBUG_SUBSYS=INIT,NET",
+        "no line lists the NICs: NCCL_DEBUG_SUBSYS=INIT,NET",
     )
 }
 
 fn gdr(value: &str, facts: &Facts) -> Judged {
-    let why = "no line tells of a connection: NCCL_DEBUG_SUBSYS=INIT,NET,P2P";
+    let why = "no line reports a connection: NCCL_DEBUG_SUBSYS=INIT,NET,P2P";
     let Some(found) = &facts.gdr else {
         return (None, None, why);
     };
@@ -334,14 +337,14 @@ fn gdr(value: &str, facts: &Facts) -> Judged {
 }
 
 fn nvls(value: &str, facts: &Facts) -> Judged {
-    let why = "no line tells of it: NCCL_DEBUG_SUBSYS=INIT,NVLS,TUNING";
+    let why = "no line reports it: NCCL_DEBUG_SUBSYS=INIT,NVLS,TUNING";
     let Some(found) = &facts.nvls else {
         return (None, None, why);
     };
     // How far it goes, at least and at most: 0 not available, 1 available, 2 created, 3 used.
     let (least, most) = match found.as_str() {
         "used" => (3, 3),
-        text if text.starts_with("created; whether") => (2, 3),
+        text if text.starts_with("created; its use") => (2, 3),
         text if text.starts_with("created") => (2, 2),
         text if text.starts_with("available on some") => (0, 0),
         text if text.starts_with("available") => (1, 1),
@@ -359,13 +362,13 @@ fn nvls(value: &str, facts: &Facts) -> Judged {
         (false, true) => None,
         (false, false) => Some(false),
     };
-    let why = "only TUNING lines say what served a call: NCCL_DEBUG_SUBSYS=INIT,NVLS,TUNING";
+    let why = "only TUNING lines report what served a call: NCCL_DEBUG_SUBSYS=INIT,NVLS,TUNING";
     (Some(found.clone()), is, why)
 }
 
 fn pxn(value: &str, facts: &Facts) -> Judged {
     let Some(found) = &facts.pxn else {
-        let why = "no line tells of a connection: NCCL_DEBUG_SUBSYS=INIT,NET,P2P";
+        let why = "no line reports a connection: NCCL_DEBUG_SUBSYS=INIT,NET,P2P";
         return (None, None, why);
     };
     let is = match found.as_str() {
@@ -391,24 +394,19 @@ fn numeric(name: &str, op: Op, number: f64, facts: &Facts) -> Judged {
         ),
         "mismatch" => (
             count(facts.mismatch),
-            "the calls of the ranks cannot be held against each other: \
-             NCCL_DEBUG_SUBSYS=INIT,COLL on all ranks",
+            "the calls of the ranks cannot be compared: NCCL_DEBUG_SUBSYS=INIT,COLL on all ranks",
         ),
-        "warn" => (count(facts.warn), "no line of NCCL's"),
+        "warn" => (count(facts.warn), "the log has no line of NCCL"),
         other => {
             let (spread, stat, why) = match other.strip_prefix("step_time_") {
                 Some(stat) => (
                     facts.step_time,
                     stat,
-                    "no step line says how long a step took",
+                    "no step line reports the time of a step",
                 ),
                 None => {
                     let stat = other.strip_prefix("tflops_").unwrap_or_default();
-                    (
-                        facts.tflops,
-                        stat,
-                        "no step line says how many TFLOP/s a GPU made",
-                    )
+                    (facts.tflops, stat, "no step line reports TFLOP/s per GPU")
                 }
             };
             let value = spread.map(|spread| match stat {
@@ -441,7 +439,7 @@ fn numeric(name: &str, op: Op, number: f64, facts: &Facts) -> Judged {
             Op::Above | Op::AtLeast => is.then_some(true),
         };
         let why =
-            "not every host says its version: NCCL_DEBUG=INFO on all ranks, NCCL 2.22 or later";
+            "not every host prints its version: NCCL_DEBUG=INFO on all ranks, NCCL 2.22 or later";
         return (Some(found.to_string()), sure, why);
     }
     (Some(found.to_string()), Some(is), why)
@@ -460,7 +458,7 @@ mod tests {
                 .clone()
         };
         assert!(why(&Facts::default()).contains("NCCL_DEBUG_SUBSYS=INIT,COLL"));
-        let unjudged = Some("of 1 communicator: Ray left lines out".to_owned());
+        let unjudged = Some("of 1 communicator: Ray omitted lines".to_owned());
         let facts = Facts {
             unjudged: unjudged.clone(),
             ..Facts::default()
@@ -474,7 +472,7 @@ mod tests {
             networks: words(&["IBext_v10"]),
             links: words(&["RoCE"]),
             gdr: Some("on for 3 of 4 network connections".to_owned()),
-            nvls: Some("created; whether used is unknown".to_owned()),
+            nvls: Some("created; its use is unknown".to_owned()),
             pxn: Some("not used".to_owned()),
             versions: Some(1),
             nodes: Some(16),
@@ -538,9 +536,14 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_said() {
         let wrong = |text: &str| text.parse::<Expectations>().unwrap_err().to_string();
-        assert!(wrong("colour=red").contains("unknown name; one of net, gdr, nvls, pxn, versions"));
-        assert!(wrong("gdr=maybe").contains("gdr is one of on, off, mixed"));
-        assert!(wrong("net=foobar").contains("net is one of ib, infiniband, roce, socket, efa"));
+        assert!(
+            wrong("colour=red")
+                .contains("unknown name; expected one of net, gdr, nvls, pxn, versions")
+        );
+        assert!(wrong("gdr=maybe").contains("gdr must be one of on, off, mixed"));
+        assert!(
+            wrong("net=foobar").contains("net must be one of ib, infiniband, roce, socket, efa")
+        );
         for net in ["efa", "IBext_v10", "ucx-rma", "plugin:foobar"] {
             assert!(
                 format!("net={net}").parse::<Expectations>().is_ok(),
@@ -551,7 +554,7 @@ mod tests {
         assert!(wrong("nodes=many").contains("nodes is a number"));
         assert!(wrong("nodes=nan").contains("nodes is a number"));
         assert!(wrong("nodes").contains("expected NAME=VALUE"));
-        assert!(wrong(" , ").contains("nothing is expected"));
+        assert!(wrong(" , ").contains("--expect is empty"));
         assert!(wrong("nodes!16").contains("expected ="));
         let lists: Vec<Expectations> = ["nodes=16", "net=ib,warn=0"]
             .map(|list| list.parse().unwrap())

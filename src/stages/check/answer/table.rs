@@ -136,9 +136,9 @@ pub fn text(checked: &Checked, expected: &[Answer], out: &mut dyn Write) -> io::
         counted(of(Severity::Warning), "warning"),
         counted(of(Severity::Note), "note"),
         match checked.compared {
-            0 => "no calls compared across ranks".to_owned(),
+            0 => "no calls were compared across ranks".to_owned(),
             n => format!(
-                "calls of {} compared across ranks",
+                "calls of {} were compared across ranks",
                 counted(n, "communicator")
             ),
         },
@@ -150,7 +150,8 @@ pub fn text(checked: &Checked, expected: &[Answer], out: &mut dyn Write) -> io::
 fn unjudged(checked: &Checked) -> String {
     let each = checked.unjudged.iter().map(|(why, n)| {
         let those = counted(*n, "communicator");
-        format!("; of {those} not: {why}")
+        let were = if *n == 1 { "was" } else { "were" };
+        format!("; {those} {were} not compared: {why}")
     });
     each.collect()
 }
@@ -185,7 +186,8 @@ pub fn coverage_text(checked: &Checked, out: &mut dyn Write) -> io::Result<()> {
     let of = |answerable| questions.iter().filter(move |q| q.answerable == answerable);
     writeln!(
         out,
-        "\nof the {} questions users ask most of these logs this one answers {}, {} in part:",
+        "\nof the {} questions that users ask most about these logs, this log answers {}, and {} \
+         in part:",
         questions.len(),
         of(Answerable::Yes).count(),
         of(Answerable::Partly).count(),

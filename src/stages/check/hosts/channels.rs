@@ -110,11 +110,11 @@ fn fewer(kind: &Kind, of: &BTreeMap<Hosts<'_>, Most>) -> Option<Finding> {
             Sure::Medium
         },
         why:
-            "NCCL gives communicators of one shape on the same GPUs of equal hosts as many channels"
+            "NCCL gives communicators of the same shape the same number of channels on equal hosts"
                 .to_owned(),
         advice:
             "compare nvidia-smi topo -m, the state of the NVLinks (nvidia-smi nvlink -s) and of \
-                 the cards, and NCCL_MAX_CTAS, NCCL_MAX_NCHANNELS on the hosts named"
+             the NICs, and NCCL_MAX_CTAS, NCCL_MAX_NCHANNELS on the named hosts"
                 .to_owned(),
         evidence: evidence(few.iter().take(3).map(|(_, most)| most.1).chain([peer.1])),
     })

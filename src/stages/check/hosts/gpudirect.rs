@@ -94,19 +94,23 @@ pub(crate) fn finding(net: &Net, facts: &Facts) -> Option<Finding> {
     };
     if on.is_empty() {
         let says = format!(
-            "GPUDirect RDMA is off: none of the network connections of {} reaches the GPUs' memory",
+            "GPUDirect RDMA is disabled: none of the network connections of {} accesses GPU memory \
+             directly",
             counted(off.len(), "host")
         );
         let disabled = saying(facts, |fact| is_card(fact, false));
         let why = match disabled.is_empty() {
             true => "a connection that uses it has GDRDMA in its line",
-            false => "a connection that uses it has GDRDMA in its line, and the cards say disabled",
+            false => {
+                "a connection that uses it has GDRDMA in its line, and the NICs report it as \
+                      disabled"
+            }
         };
         return finding("gpudirect_off", severity, says, &off, &disabled, why);
     }
     if !off.is_empty() {
         let says = format!(
-            "GPUDirect RDMA is off on {} and on on {}",
+            "GPUDirect RDMA is disabled on {} and enabled on {}",
             listed(names(&off)),
             counted(on.len(), "other host")
         );
@@ -122,10 +126,10 @@ pub(crate) fn finding(net: &Net, facts: &Facts) -> Option<Finding> {
     let (without, sends) = (of(&|r| r.off.0), of(&|r| r.off_sends));
     let all = without + of(&|r| r.on.0);
     let says = format!(
-        "{without} of {all} network connections of {} do not reach the GPUs' memory{}",
+        "{without} of {all} network connections of {} do not access GPU memory directly{}",
         listed(names(&part)),
         if sends == without {
-            "; all of them send"
+            "; all of them are sending ends"
         } else {
             ""
         }
@@ -136,11 +140,11 @@ pub(crate) fn finding(net: &Net, facts: &Facts) -> Option<Finding> {
         says,
         &part,
         &on,
-        "usual where a card is far from a GPU, or GPUs without NVLink send",
+        "this is usual where a NIC is far from a GPU, or where GPUs without NVLink send",
     );
     if let Some(found) = &mut found {
         found.sure = Sure::Low;
-        found.advice = "compare the distances of cards and GPUs (nvidia-smi topo -m) with \
+        found.advice = "compare the distances of NICs and GPUs (nvidia-smi topo -m) with \
                         NCCL_NET_GDR_LEVEL and NCCL_NET_GDR_READ"
             .to_owned();
     }
@@ -159,15 +163,12 @@ fn of_cards(net: &Net, facts: &Facts) -> Option<Finding> {
     let (id, says) = match on.len() {
         0 => (
             "gpudirect_off",
-            format!(
-                "no card of {} reaches the GPUs' memory",
-                listed(names(&off))
-            ),
+            format!("no NIC of {} can access GPU memory", listed(names(&off))),
         ),
         n => (
             "gpudirect_mixed",
             format!(
-                "no card of {} reaches the GPUs' memory, those of {} do",
+                "no NIC of {} can access GPU memory, and those of {} can",
                 listed(names(&off)),
                 counted(n, "other host")
             ),
@@ -179,7 +180,7 @@ fn of_cards(net: &Net, facts: &Facts) -> Option<Finding> {
         says,
         about: about(&names(&off)),
         sure: Sure::Medium,
-        why: "the cards say so; no line tells of a connection".to_owned(),
+        why: "the NICs report it; no line reports a connection".to_owned(),
         advice: GDR_ADVICE.to_owned(),
         evidence: evidence(lines(&off, 3).into_iter().chain(lines(&on, 2))),
     })

@@ -92,12 +92,13 @@ fn slow(view: &View<'_>) -> Option<(f64, Vec<u8>, Finding)> {
         if !odd.is_empty() {
             let most = odd.iter().map(|seat| of(seat, phase)).fold(0.0, f64::max);
             let says = format!(
-                "{} of {} took {most:.1} s of {seconds:.1} s for {}, the median rank {usual:.1} s",
+                "{} of {} took {most:.1} s of {seconds:.1} s for {}; the median of the ranks is \
+                 {usual:.1} s",
                 ranks(&odd),
                 name(view),
                 words(phase),
             );
-            let why = "each rank prints how long each part took";
+            let why = "each rank prints the time of each part";
             let severity = Severity::Warning;
             let other = seats.iter().find(|seat| !is(seat));
             let finding = finding(view, says, severity, phase, &odd, other, why);
@@ -123,19 +124,19 @@ fn slow(view: &View<'_>) -> Option<(f64, Vec<u8>, Finding)> {
     let (says, severity, odd, why) = match late.len() {
         // Most waited for a few.
         1.. if 2 * late.len() <= seats.len() => (
-            format!("{base}; {} came last, the others waited", ranks(&late)),
+            format!("{base}; {} came last and the others waited", ranks(&late)),
             match seconds > LATE_S {
                 true => Severity::Warning,
                 false => Severity::Note,
             },
             late,
-            "a rank waits there for the others, and the one that waits least comes last",
+            "each rank waits there for the others, and the last one waits least",
         ),
         _ => (
             format!("{base} (slowest {})", ranks(&[slowest])),
             Severity::Warning,
             vec![slowest],
-            "the rank prints how long each part took",
+            "the rank prints the time of each part",
         ),
     };
     let other = Some(slowest);
@@ -201,8 +202,8 @@ fn words(phase: &[u8]) -> String {
     let what = match phase {
         b"kernels" => "loading the kernels",
         b"alloc" => "allocating",
-        b"bootstrap" => "meeting the other ranks",
-        b"allgathers" => "exchanging what ranks know",
+        b"bootstrap" => "waiting for the other ranks",
+        b"allgathers" => "exchanging data between ranks",
         b"topo" => "finding the hardware",
         b"graphs" => "searching rings and trees",
         b"connections" => "connecting",
@@ -220,12 +221,12 @@ fn advice(phase: &[u8]) -> &'static str {
         }
         b"alloc" => "look at the GPUs' and the hosts' memory and at nvidia-persistenced",
         b"bootstrap" | b"allgathers" => {
-            "see which ranks start last, and why; look at the interface that Bootstrap names \
-             (NCCL_SOCKET_IFNAME) and at name resolution; with thousands of ranks use several roots \
-             (ncclCommInitRankScalable, NCCL 2.23 or later)"
+            "find out which ranks start last and why; look at the interface that Bootstrap names \
+             (NCCL_SOCKET_IFNAME) and at name resolution; with thousands of ranks use several \
+             roots (ncclCommInitRankScalable, NCCL 2.23 or later)"
         }
-        b"topo" => "look at nvidia-persistenced, the cards' drivers and NCCL_TOPO_FILE",
-        b"graphs" => "keep a found graph (NCCL_GRAPH_DUMP_FILE, NCCL_GRAPH_FILE)",
+        b"topo" => "look at nvidia-persistenced, the NICs' drivers and NCCL_TOPO_FILE",
+        b"graphs" => "save the graph and reuse it (NCCL_GRAPH_DUMP_FILE, NCCL_GRAPH_FILE)",
         b"connections" => {
             "look at the network's errors and at NCCL_RUNTIME_CONNECT: since 2.22 ranks connect when \
              a call first needs it"

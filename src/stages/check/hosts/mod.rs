@@ -130,8 +130,8 @@ fn plugins(subjects: &[Subject<'_>], all: &mut Vec<Finding>) {
             ),
             about: about(&split.odd()),
             sure: Sure::High,
-            why: "the processes of these hosts say what became of it".to_owned(),
-            advice: "look for the library, and what it needs, on the hosts named; compare \
+            why: "the processes of these hosts report its state".to_owned(),
+            advice: "look for the library and its dependencies on the named hosts; compare \
                      LD_LIBRARY_PATH and NCCL_NET_PLUGIN, NCCL_TUNER_PLUGIN"
                 .to_owned(),
             evidence: split.lines(),
@@ -191,7 +191,7 @@ fn cards(facts: &Facts, subjects: &[Subject<'_>], all: &mut Vec<Finding>) {
                 if few.len() == 1 { "has" } else { "have" },
                 counted(
                     few.iter().map(|h| of[h].ports.len()).max().unwrap_or(0),
-                    "network card"
+                    "NIC"
                 ),
                 match peers.len() {
                     1 => format!("{} has", text(peers[0])),
@@ -202,10 +202,10 @@ fn cards(facts: &Facts, subjects: &[Subject<'_>], all: &mut Vec<Finding>) {
             ),
             about: about(&hosts),
             sure: Sure::High,
-            why: "NCCL lists the ports it found active on each host".to_owned(),
+            why: "NCCL lists the active ports of each host".to_owned(),
             advice:
-                "look at the state of the missing ports (ibstat, rdma link) and at NCCL_IB_HCA \
-                     on the hosts named"
+                "look at the state of the missing ports (ibstat, rdma link) and at NCCL_IB_HCA on \
+                 the named hosts"
                     .to_owned(),
             evidence: evidence(
                 few.iter()
@@ -220,15 +220,11 @@ fn cards(facts: &Facts, subjects: &[Subject<'_>], all: &mut Vec<Finding>) {
         all.push(Finding {
             id: "nic_differs",
             severity: Severity::Warning,
-            says: format!(
-                "the number of cards of the provider differs: {}",
-                split.words()
-            ),
+            says: format!("the provider's number of NICs differs: {}", split.words()),
             about: about(&split.odd()),
             sure: Sure::High,
-            why: "aws-ofi-nccl says how many it found".to_owned(),
-            advice: "compare the cards given to the hosts or containers (fi_info -p efa)"
-                .to_owned(),
+            why: "aws-ofi-nccl reports how many it found".to_owned(),
+            advice: "compare the NICs of the hosts or containers (fi_info -p efa)".to_owned(),
             evidence: split.lines(),
         });
     }
@@ -395,7 +391,7 @@ fn only_some(
             let (on, print) = (listed(without), prints(without));
             (
                 without,
-                format!("{on} {print} no {names}, which every process of {others} does"),
+                format!("{on} {print} no {names}; every process of {others} does"),
             )
         }
         false => {
@@ -403,7 +399,7 @@ fn only_some(
             let (on, print) = (listed(saying), prints(saying));
             (
                 saying,
-                format!("only {on} {print} {names}, and {others} with other settings not"),
+                format!("only {on} {print} {names}; {others} with other settings do not"),
             )
         }
     };
@@ -421,8 +417,8 @@ fn only_some(
         says,
         about: about(odd),
         sure: if at_start { Sure::Medium } else { Sure::Low },
-        why: "NCCL prints a variable where it is set and read; these hosts print others, and not \
-              this one"
+        why: "NCCL prints a variable where it is set and read; these hosts print other variables \
+              but not this one"
             .to_owned(),
         advice: "pass the same environment to all hosts (mpirun -x, srun --export), and compare \
                  /etc/nccl.conf"
@@ -453,8 +449,8 @@ fn differs(subject: &Subject<'_>, all: &mut Vec<Finding>) {
         about: about(&odd),
         sure: Sure::High,
         why: "the processes of these hosts print the value they use".to_owned(),
-        advice: "set it alike on all hosts, unless it is meant so; compare the environment and \
-                 /etc/nccl.conf"
+        advice: "set it to the same value on all hosts unless the difference is intended; compare \
+                 the environment and /etc/nccl.conf"
             .to_owned(),
         evidence: split.lines(),
     });

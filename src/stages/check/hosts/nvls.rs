@@ -32,15 +32,15 @@ pub(crate) fn finding(net: &Net, facts: &Facts) -> Option<Finding> {
         // env.rst on NCCL_NVLS_ENABLE: 2.27 and 2.28 fall back without a word where the resources
         // cannot be had, and hang where that happens on some ranks only.
         advice:
-            "look at the fabric manager, the driver and NCCL_NVLS_ENABLE, NCCL_CUMEM_ENABLE on \
-                 the hosts named; NCCL 2.27 and 2.28 give NVLS up without a word where they cannot \
-                 have it, and can hang where only some ranks do"
+            "look at the Fabric Manager, the driver and NCCL_NVLS_ENABLE, NCCL_CUMEM_ENABLE on the \
+             named hosts; NCCL 2.27 and 2.28 give up NVLS without a message, and can hang if only \
+             some ranks do so"
                 .to_owned(),
         evidence: evidence(lines(odd, 3).into_iter().chain(lines(other, 2))),
     };
     if !can.is_empty() && !cannot.is_empty() {
         let (odd, other, not) = match cannot.len() <= can.len() {
-            true => (&cannot, &can, "not "),
+            true => (&cannot, &can, "not"),
             false => (&can, &cannot, ""),
         };
         let says = match odd.keys().all(|host| other.contains_key(host)) {
@@ -49,12 +49,12 @@ pub(crate) fn finding(net: &Net, facts: &Facts) -> Option<Finding> {
                 listed(names(odd))
             ),
             false => format!(
-                "the NVLink switches can {not}be used (NVLS) on {}, unlike on {}",
+                "the NVLink switches (NVLS) can{not} be used on {}, unlike on {}",
                 listed(names(odd)),
                 counted(other.len(), "host")
             ),
         };
-        let why = "each process says whether its device can";
+        let why = "each process reports whether its device can";
         return Some(finding("nvls_mixed", says, odd, other, Sure::High, why));
     }
     let sizes = by_host(net);
@@ -92,7 +92,7 @@ pub(crate) fn finding(net: &Net, facts: &Facts) -> Option<Finding> {
             return None;
         }
         let says = format!(
-            "NVLS is available on {} and no buffers were made for it there; {} made them",
+            "NVLS is available on {} but no buffers were made for it there; {} made them",
             listed(names(&not_made)),
             counted(made.len(), "other host")
         );
@@ -124,14 +124,18 @@ pub(crate) fn finding(net: &Net, facts: &Facts) -> Option<Finding> {
         return None;
     }
     let says = format!(
-        "NVLS is available on {} and was not made for any communicator",
+        "NVLS is available on {} but was not set up for any communicator",
         listed(names(&not_made))
     );
     let why = match connects_at_start(facts) {
-        true => "a communicator of more than two ranks of a host connected, and no NVLS line came",
+        true => {
+            "a communicator of more than two ranks of a host connected, and no NVLS line \
+                 appeared"
+        }
         false => {
-            "a communicator of more than two ranks of a host connected, and no NVLS line came; since \
-             2.22 it is made when a call first needs it: NCCL_ALGO, or no large AllReduce, do the same"
+            "a communicator of more than two ranks of a host connected, and no NVLS line appeared; \
+             since 2.22 NVLS is set up when a call first needs it: NCCL_ALGO, or a job without a \
+             large AllReduce, has the same effect"
         }
     };
     let other = Hosts::new();

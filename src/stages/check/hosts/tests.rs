@@ -255,7 +255,7 @@ fn the_host_that_is_not_as_the_others_is_named() {
     alone(&log_of, warning, "version_mixed", odd, says);
 
     let log_of = is(" [3]mlx5_3:1/IB", "");
-    let says = "node03 has 3 network cards where 3 hosts have 4; node03 has no mlx5_3:1/IB";
+    let says = "node03 has 3 NICs where 3 hosts have 4; node03 has no mlx5_3:1/IB";
     alone(&log_of, warning, "nic_differs", odd, says);
 
     let log_of = is(
@@ -282,7 +282,7 @@ fn the_host_that_is_not_as_the_others_is_named() {
         warning,
         "nvls_mixed",
         odd,
-        "can not be used (NVLS) on node03",
+        "cannot be used on node03",
     );
 
     let log_of = is("NVLS comm 0x", "Nothing 0x");
@@ -298,11 +298,11 @@ fn the_host_that_is_not_as_the_others_is_named() {
         warning,
         "gpudirect_mixed",
         odd,
-        "off on node03 and on on 3 other hosts",
+        "disabled on node03 and enabled on 3 other hosts",
     );
 
     let log_of = is("via P2P/CUMEM", "via SHM/direct/direct");
-    let says = "the GPUs of node03 reach each other through the host's memory";
+    let says = "the GPUs of node03 communicate through the host's memory";
     alone(&log_of, warning, "shm_instead_of_p2p", odd, says);
 
     let log_of = is("Using network IB", "Using network Socket");
@@ -317,7 +317,7 @@ fn the_host_that_is_not_as_the_others_is_named() {
             _ => format!("{line}\n"),
         })
         .collect();
-    let says = "only node03 prints NCCL_IB_HCA, and 3 hosts with other settings not";
+    let says = "only node03 prints NCCL_IB_HCA; 3 hosts with other settings do not";
     alone(&told, warning, "setting_differs", odd, says);
 
     // Two communicators of a host with fewer channels are one finding.
@@ -331,7 +331,7 @@ fn the_host_that_is_not_as_the_others_is_named() {
     assert_eq!(ids(&all), ["warning socket_fallback"], "{all:#?}");
     assert_eq!(
         all[0].says,
-        "node03 goes over sockets while 3 hosts use a faster network"
+        "node03 uses sockets while 3 hosts use a faster network"
     );
 }
 
@@ -392,11 +392,11 @@ fn settings_say_what_they_do() {
     };
     one(
         "NCCL_P2P_DISABLE set by environment to 1.",
-        "note setting: NCCL_P2P_DISABLE=1: GPUs do not",
+        "note setting: NCCL_P2P_DISABLE=1: peer-to-peer access",
     );
     one(
         "NCCL_P2P_LEVEL set by environment to LOC",
-        "note setting: NCCL_P2P_LEVEL=LOC: GPUs do not",
+        "note setting: NCCL_P2P_LEVEL=LOC: peer-to-peer access",
     );
     one(
         "NCCL_ALGO set by environment to Ring",
@@ -404,11 +404,11 @@ fn settings_say_what_they_do() {
     );
     one(
         "NCCL_IB_HCA set to mlx5_7",
-        "warning setting_bad: NCCL_IB_HCA=mlx5_7 fits no card on n0 and n1",
+        "warning setting_bad: NCCL_IB_HCA=mlx5_7 matches no NIC on n0 and n1",
     );
     one(
         "Invalid value x for NCCL_BUFFSIZE, using default -2.",
-        "warning setting_ignored: NCCL_BUFFSIZE=x is no value: the default -2 is used",
+        "warning setting_ignored: NCCL_BUFFSIZE=x is not a valid value: the default -2 is used",
     );
     one(
         "Warning: ENV NCCL_X is unused. Setting it has no effect.",
@@ -416,11 +416,12 @@ fn settings_say_what_they_do() {
     );
     one(
         "Comm config minCTAs reset to NCCL_MIN_CTAS=4",
-        "note setting_ignored: the program's minCTAs is not followed: NCCL_MIN_CTAS makes it 4",
+        "note setting_ignored: the program's minCTAs is overridden: NCCL_MIN_CTAS sets it to 4",
     );
     one(
         "P2P is disabled between connected GPUs 0 and 1. You can repress this message with X",
-        "note p2p_disabled: GPUs of one NUMA node may not reach each other on n0 and n1",
+        "note p2p_disabled: peer-to-peer access between GPUs of one NUMA node is disabled on n0 \
+         and n1",
     );
     for text in [
         "NCCL_P2P_DISABLE set by environment to 0.",
@@ -479,8 +480,8 @@ fn a_slow_start_is_told_with_its_part_and_its_ranks() {
     assert_eq!(
         said([waits, waits, fast, waits]),
         [
-            "note: the communicator 0xabc of 4 ranks took 30.9 s to make, 97 % of it meeting the other \
-          ranks (bootstrap); rank 2 on n1 came last, the others waited"
+            "note: the communicator 0xabc of 4 ranks took 30.9 s to make, 97 % of it waiting for \
+             the other ranks (bootstrap); rank 2 on n1 came last and the others waited"
         ]
     );
     let loads = "kernels 30.00, bootstrap 0.10, topo 0.30";
@@ -488,7 +489,7 @@ fn a_slow_start_is_told_with_its_part_and_its_ranks() {
         said([waits, waits, waits, loads]),
         [
             "warning: rank 3 on n1 of the communicator 0xabc of 4 ranks took 30.0 s of 30.9 s for \
-          loading the kernels (kernels), the median rank 0.6 s"
+          loading the kernels (kernels); the median of the ranks is 0.6 s"
         ]
     );
     // Long, but no part makes most of it: a large job.

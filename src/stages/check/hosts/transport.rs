@@ -55,13 +55,13 @@ fn sockets(net: &Net, facts: &Facts) -> Option<Finding> {
         return None;
     }
     let told = slow.keys().all(|host| meant.contains_key(host));
-    let as_it_was_set = if told { ", as it was set" } else { "" };
+    let as_it_was_set = if told { ", as configured" } else { "" };
     // What was set is no fault.
     let severity = match told {
         true => Severity::Note,
         false => Severity::Warning,
     };
-    let advice = "compare the cards and their state on the hosts named with the others \
+    let advice = "compare the NICs and their state on the named hosts with the others \
                   (ibv_devinfo, fi_info), NCCL_IB_HCA, NCCL_NET and NCCL_NET_PLUGIN there, and \
                   whether the container has the devices";
     let finding = |id, says, why: &str, sure, severity, other: &Hosts<'_>| {
@@ -78,24 +78,24 @@ fn sockets(net: &Net, facts: &Facts) -> Option<Finding> {
     };
     if !fast.is_empty() && several {
         let says = format!(
-            "{} {} over sockets while {} {} a faster network",
+            "{} {} sockets while {} {} a faster network",
             listed(names(&slow)),
-            if slow.len() == 1 { "goes" } else { "go" },
+            if slow.len() == 1 { "uses" } else { "use" },
             counted(fast.len(), "host"),
             if fast.len() == 1 { "uses" } else { "use" },
         );
-        let why = "each host says which network it uses";
+        let why = "each host reports which network it uses";
         let severity = Severity::Warning;
         return finding("socket_fallback", says, why, Sure::High, severity, &fast);
     }
     if !cards.is_empty() && fast.is_empty() {
         let says = format!(
             "data between hosts goes over sockets though {} {} InfiniBand, RoCE or EFA \
-             cards{as_it_was_set}",
+             NICs{as_it_was_set}",
             listed(names(&cards)),
             if cards.len() == 1 { "has" } else { "have" },
         );
-        let why = "the cards are listed, and the network named is sockets";
+        let why = "the NICs are listed, and the reported network is sockets";
         return finding("socket_fallback", says, why, Sure::High, severity, &cards);
     }
     if !fast.is_empty() || slow.len() < 2 || !(connected || spans_hosts(net)) {
@@ -111,19 +111,20 @@ fn sockets(net: &Net, facts: &Facts) -> Option<Finding> {
     );
     let (why, sure) = match none.is_empty() {
         true => (
-            "sockets are the only network they name, and they list no InfiniBand, RoCE or EFA card",
+            "sockets are the only network they report, and they list no InfiniBand, RoCE or EFA \
+             NIC",
             Sure::Medium,
         ),
         false => (
-            "sockets are the only network they name, and NCCL found no InfiniBand or RoCE device",
+            "sockets are the only network they report, and NCCL found no InfiniBand or RoCE device",
             Sure::High,
         ),
     };
     let found = finding("sockets_only", says, why, sure, severity, &none);
     found.map(|found| Finding {
-        advice: "look for the cards on these hosts (ibv_devinfo, fi_info -p efa), whether the container \
-                 has their devices (/dev/infiniband), and for a network plugin that the provider \
-                 offers; where there are no such cards this is as fast as it gets"
+        advice: "look for NICs on these hosts (ibv_devinfo, fi_info -p efa), for their devices in \
+                 the container (/dev/infiniband), and for a network plugin of the provider; \
+                 without such NICs there is no faster network"
             .to_owned(),
         ..found
     })
@@ -209,7 +210,7 @@ fn pxn(net: &Net) -> Option<Finding> {
         id: "pxn_mixed",
         severity: Severity::Note,
         says: format!(
-            "of the hosts of a communicator {} to other hosts through another GPU's card (PXN) and \
+            "of the hosts of a communicator, {} to other hosts through another GPU's NIC (PXN) and \
              {} {} not",
             match with.len() {
                 1 => "1 sends".to_owned(),
@@ -220,10 +221,10 @@ fn pxn(net: &Net) -> Option<Finding> {
         ),
         about: about(&names(odd)),
         sure: Sure::Low,
-        why: "hosts of one communicator with as many ranks usually do the same; where the ranks \
-              stand in the ring may differ"
+        why: "hosts of one communicator with the same number of ranks usually do the same; the \
+              positions of the ranks in the ring may differ"
             .to_owned(),
-        advice: "compare the cards, the GPUs' order and NCCL_PXN_DISABLE on these hosts".to_owned(),
+        advice: "compare the NICs, the GPUs' order and NCCL_PXN_DISABLE on these hosts".to_owned(),
         evidence: evidence(lines(odd, 3).into_iter().chain(lines(other, 2))),
     })
 }
@@ -247,12 +248,12 @@ fn p2p(facts: &Facts) -> Vec<Finding> {
             id: "p2p_disabled",
             severity,
             says: format!(
-                "GPUs {which} may not reach each other on {}",
+                "peer-to-peer access between GPUs {which} is disabled on {}",
                 listed(hosts(said))
             ),
             about: about(&hosts(said).collect()),
             sure: Sure::High,
-            why: "NCCL says that peer-to-peer is disabled between them".to_owned(),
+            why: "NCCL reports that peer-to-peer is disabled between them".to_owned(),
             advice:
                 "look at nvidia-smi topo -p2p r, at ACS and the IOMMU, and at the hardware; some \
                      GPUs are sold without peer-to-peer"
@@ -291,13 +292,13 @@ fn shm(facts: &Facts) -> Option<Finding> {
     }
     let says = match mixed {
         true => format!(
-            "the GPUs of {} reach each other through the host's memory (SHM), those of {} \
-             directly (P2P)",
+            "the GPUs of {} communicate through the host's memory (SHM), those of {} directly \
+             (P2P)",
             listed(names(&shm)),
             counted(p2p.len(), "host")
         ),
         false => format!(
-            "the GPUs of {} reach each other through the host's memory (SHM), none directly (P2P)",
+            "the GPUs of {} communicate through the host's memory (SHM), none directly (P2P)",
             listed(names(&shm))
         ),
     };
@@ -314,13 +315,13 @@ fn shm(facts: &Facts) -> Option<Finding> {
         why: match mixed {
             true => "hosts of one job usually do the same",
             false => {
-                "usual for GPUs without NVLink that are far apart, and in containers that see \
-                      one GPU each"
+                "this is usual for GPUs without NVLink that are far apart, and in containers with \
+                 one GPU each"
             }
         }
         .to_owned(),
         advice: "look at nvidia-smi topo -m, at ACS and the IOMMU, at NCCL_P2P_DISABLE and \
-                 NCCL_P2P_LEVEL, and whether each container sees all GPUs of its host"
+                 NCCL_P2P_LEVEL, and check that each container sees all GPUs of its host"
             .to_owned(),
         evidence: evidence(lines(&shm, 3).into_iter().chain(lines(&p2p, 2))),
     })

@@ -291,10 +291,9 @@ impl Failed<'_> {
             says,
             about: About::default(),
             sure: Sure::High,
-            why: "its line comes before any other failure's".to_owned(),
+            why: "its line is before that of any other failure".to_owned(),
             advice:
-                "nothing need be done about the ranks: that they were at different calls shows no \
-                     fault"
+                "no action is needed for the ranks: different calls at this point are not a fault"
                     .to_owned(),
             evidence: vec![end.line.shown()],
         }
@@ -335,18 +334,18 @@ impl Failed<'_> {
             What::Exception => (
                 "rank_exception",
                 format!("{who} raised {}", text(failure.says.trim_ascii())),
-                "look at its traceback: the other ranks only lost it",
+                "look at its traceback: the other ranks only lost this peer",
             ),
             What::OutOfMemory => (
                 "host_out_of_memory",
-                format!("{who} was killed: the host had no memory left for it"),
+                format!("{who} was killed: the host was out of memory"),
                 memory,
             ),
             What::Signal(9) => (
                 "rank_killed",
                 format!("{who} was killed by {}", signal(9)),
-                "look at the kernel's log of its host (dmesg) for the out-of-memory killer, and for who \
-                 else may have killed it",
+                "look at the kernel log of its host (dmesg) for the out-of-memory killer, and for \
+                 another process that may have killed it",
             ),
             What::Signal(number) => (
                 "rank_crashed",
@@ -380,7 +379,7 @@ impl Failed<'_> {
                 ..About::default()
             },
             sure: Sure::High,
-            why: "the line says it, and no failure comes before it".to_owned(),
+            why: "the line reports it, and no failure is before it".to_owned(),
             advice: advice.to_owned(),
             evidence: vec![failure.line.shown()],
         }
@@ -468,7 +467,7 @@ impl Failed<'_> {
         });
         let (is, sure) = match lost {
             Some(_) => ("its process is dead", Sure::High),
-            None => ("its process is dead, or waits elsewhere", Sure::Medium),
+            None => ("its process is dead or waits elsewhere", Sure::Medium),
         };
         let mut evidence: Vec<Evidence> = vec![alarm.shown()];
         evidence.extend(
@@ -489,7 +488,7 @@ impl Failed<'_> {
                 ..About::default()
             },
             sure,
-            why: "PyTorch prints a line of each rank that lives".to_owned(),
+            why: "PyTorch prints a line for each rank that is alive".to_owned(),
             advice: "look at this process first: its own output, its host (dmesg, power, GPU), a stack if \
                      it is still there (py-spy dump)"
                 .to_owned(),

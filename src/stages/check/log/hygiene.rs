@@ -45,7 +45,7 @@ pub(crate) fn findings(number: u32, input: &Walked, account: &Account) -> Vec<Fi
         told(
             "shared_file",
             format!(
-                "processes wrote over each other's bytes on {}: {} are lost",
+                "processes overwrote each other's bytes on {}: {} are lost",
                 counted(overwritten, "line"),
                 if account.overwritten > 0 && account.calls > 0 {
                     "calls"
@@ -55,9 +55,7 @@ pub(crate) fn findings(number: u32, input: &Walked, account: &Account) -> Vec<Fi
             ),
             (
                 match account.overwritten {
-                    0 => {
-                        "lines lack the beginning of their header, one by one among lines that have it"
-                    }
+                    0 => "single lines among whole ones lack the beginning of their header",
                     _ => "another process's text follows a line that is cut",
                 },
                 OWN_FILES,
@@ -79,7 +77,7 @@ pub(crate) fn findings(number: u32, input: &Walked, account: &Account) -> Vec<Fi
                 verb(account.damaged as usize, "is", "are")
             ),
             (
-                "they begin as NCCL's lines do, and do not end so",
+                "they begin like NCCL's lines and do not end like them",
                 OWN_FILES,
             ),
             places().collect(),
@@ -93,9 +91,9 @@ pub(crate) fn findings(number: u32, input: &Walked, account: &Account) -> Vec<Fi
                 counted(account.truncated, "line")
             ),
             (
-                "they end where NCCL's own buffer does: it prints at most 1,023 bytes of a line, \
+                "they end where NCCL's own buffer ends: NCCL prints at most 1,023 bytes of a line, \
                  RCCL about 2,100",
-                "nothing; NCCL prints longer lines since 2.29.2",
+                "no action is needed; NCCL prints longer lines since 2.29.2",
             ),
             line(firsts.truncated).into_iter().collect(),
         );
@@ -104,13 +102,13 @@ pub(crate) fn findings(number: u32, input: &Walked, account: &Account) -> Vec<Fi
         told(
             "lines_torn",
             format!(
-                "{} {} torn and put together again",
+                "{} {} torn and rejoined",
                 counted(account.torn, "line"),
                 verb(account.torn as usize, "was", "were"),
             ),
             (
-                "they break off at byte 128, where NCCL 2.29.2 and later end a write to a pipe that \
-                 processes share, and each has one end that fits it alone",
+                "they end at byte 128, where NCCL 2.29.2 and later ends a write to a pipe that \
+                 processes share, and exactly one other piece fits each of them",
                 OWN_FILES,
             ),
             line(firsts.torn).into_iter().collect(),
@@ -124,8 +122,8 @@ pub(crate) fn findings(number: u32, input: &Walked, account: &Account) -> Vec<Fi
         told(
             "block_buffered",
             format!(
-                "standard output was block-buffered ({} put together again): calls may stand in a \
-                 later step than theirs",
+                "standard output was block-buffered ({} rejoined): calls may appear in a later \
+                 step than theirs",
                 counted(account.block_lines + account.spliced, "line")
             ),
             (
@@ -139,7 +137,7 @@ pub(crate) fn findings(number: u32, input: &Walked, account: &Account) -> Vec<Fi
         told(
             "ray_dedup",
             format!(
-                "Ray left out {}: counts are too low",
+                "Ray omitted {}: counts are too low",
                 counted(account.ray_repeats, "line")
             ),
             (
@@ -158,13 +156,13 @@ pub(crate) fn findings(number: u32, input: &Walked, account: &Account) -> Vec<Fi
         told(
             "several_runs",
             format!(
-                "the step number falls {}: the file holds restarts, epochs, several jobs or \
-                 several ranks' step lines",
+                "the step number falls {}: the file has restarts, epochs, several jobs or step \
+                 lines of several ranks",
                 counted(falls, "time")
             ),
             (
                 "by the step lines",
-                "tell the runs apart with nccl-steps --list (column segment)",
+                "nccl-steps --list shows the runs (column segment)",
             ),
             lines
                 .filter_map(|step| input.line_of(number, step))

@@ -39,33 +39,31 @@ pub(crate) fn finding(seen: &Seen) -> Option<Finding> {
     let (says, why, advice) = match informs {
         _ if begun > 0 => (
             format!(
-                "the log ends in NCCL's initialisation: {} of a communicator began to make it, and \
-                 none is done; no call, no connection and no step of NCCL's was checked",
+                "the log ends in NCCL's initialisation: {} of a communicator began it, and none \
+                 has completed it; no call, no connection and no step of NCCL was checked",
                 counted(begun, "rank")
             ),
-            "no line says that a communicator is made, and there is no call",
-            "let the job run further, or find out why it does not: compare the last lines of each \
-             rank",
+            "no line reports a complete communicator, and the log has no call",
+            "let the job run longer, or find out why it stops: compare the last lines of each rank",
         ),
         Some(_) => (
-            "no communicator, connection or call is in the log: nothing of NCCL's work was checked"
-                .to_owned(),
-            "NCCL's lines here are of its start, or of other subsystems",
-            "take the whole log, under NCCL_DEBUG_SUBSYS=INIT,COLL,NET",
+            "the log has no communicator, connection or call: nothing was checked".to_owned(),
+            "NCCL's lines in the log are of its start or of other subsystems",
+            "use the whole log, under NCCL_DEBUG_SUBSYS=INIT,COLL,NET",
         ),
         None if lines > foreign => (
-            "only NCCL's version is in the log: nothing of its work was checked".to_owned(),
-            "under NCCL_DEBUG=VERSION, and under WARN where there is none, NCCL prints nothing else",
+            "the log has only NCCL's version: nothing was checked".to_owned(),
+            "under NCCL_DEBUG=VERSION, and under WARN without a warning, NCCL prints nothing else",
             "run the job with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL,NET",
         ),
         None => (
             format!(
-                "the log has no line of NCCL's among {}: nothing of its work was checked",
+                "the log has no line of NCCL among {}: nothing was checked",
                 counted(lines, "line")
             ),
-            "NCCL prints under NCCL_DEBUG=INFO, to standard output or NCCL_DEBUG_FILE",
-            "run the job with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL,NET, and give all files that it \
-             writes",
+            "under NCCL_DEBUG=INFO NCCL prints to standard output or to NCCL_DEBUG_FILE",
+            "run the job with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL,NET, and check all files \
+             that it writes",
         ),
     };
     Some(Finding {

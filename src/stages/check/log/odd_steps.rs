@@ -119,22 +119,22 @@ impl Of<'_> {
             let beside = if usual == 0.0 || !self.is_exact(at) {
                 String::new()
             } else if usual == calls as f64 {
-                format!("; it made {made}, as others did")
+                format!("; it made {made}, as did the others")
             } else {
-                format!("; it made {made}, others about {usual:.0}")
+                format!("; it made {made}, and the others made about {usual:.0}")
             };
             let step = self.steps[at].step;
-            let says = format!("step {step} took {time} s, the middle one {middle} s{beside}");
+            let says = format!("step {step} took {time} s, median {middle} s{beside}");
             Finding {
                 sure: Sure::High,
                 why: format!(
-                    "by the step lines' own times, over {} steps without the first of a run",
+                    "the step lines print these times; the median is over {} steps, without the \
+                     first of a run",
                     times.len()
                 ),
-                advice:
-                    "look at what the job did then (a checkpoint, an evaluation, data), and at \
-                         the host that was late"
-                        .to_owned(),
+                advice: "look at the job's other work at that time (a checkpoint, an evaluation, \
+                     data), and at the host that was late"
+                    .to_owned(),
                 ..self.finding("slow_step", at, says)
             }
         };
@@ -171,7 +171,7 @@ impl Of<'_> {
                 last,
                 format!(
                     "in {which} each rank of communicator {communicator} made {}, in the other \
-                     steps {}{more}",
+                     steps it made {}{more}",
                     counted(odd.made, "collective"),
                     odd.usual,
                 ),
@@ -184,13 +184,13 @@ impl Of<'_> {
                 },
                 sure: Sure::High,
                 why: format!(
-                    "by the ranks that are in step with the step lines: they made equally many in each \
-                     of {} steps but the odd ones",
+                    "the ranks that keep pace with the step lines made the same number in each of \
+                     {} steps except the odd ones",
                     odd.of
                 ),
                 advice: format!(
-                    "compare nccl-agg --steps {step} with that of another step to see which calls; \
-                     before a checkpoint or an evaluation it is nothing"
+                    "compare nccl-agg --steps {step} with another step to find out which calls; \
+                     this is expected next to a checkpoint or an evaluation"
                 ),
                 ..finding
             })
@@ -207,17 +207,18 @@ impl Of<'_> {
         }
         let first = last + 1;
         let says = format!(
-            "steps go on behind step {} but their calls stop: {} without any",
+            "steps continue after step {} but their calls stop: {} have none",
             self.steps[last].step,
             listed(&[counted(without as u64, "step")])
         );
         Some(Finding {
-            why: "calls in a CUDA graph are logged once, when it is captured, and not when it is \
-                  replayed; a log whose NCCL lines were cut off looks the same"
+            why: "calls in a CUDA graph are logged once, when the graph is captured, and not when \
+                  it is replayed; a log whose NCCL lines were cut off looks the same"
                 .to_owned(),
-            advice: "to see calls of every step run without CUDA graphs, or count what one replay \
-                     makes"
-                .to_owned(),
+            advice:
+                "run without CUDA graphs to see the calls of every step, or count the calls of \
+                     one replay"
+                    .to_owned(),
             ..self.finding("calls_stop", first, says)
         })
     }

@@ -20,7 +20,10 @@ pub(crate) fn finding(
 ) -> Option<Finding> {
     let of = names.found.communicators[apart.communicator].nranks?;
     let seen = apart.members.len();
-    let begins = format!("{seen} of {of} ranks' lines are here; if they are of one communicator,");
+    let begins = format!(
+        "the log has lines of {seen} of {of} ranks; if they are of one \
+                          communicator,"
+    );
     let first = apart.block * BLOCK;
     let part = match mismatch::parting(apart, (first, first + BLOCK), details, &[], caller, names) {
         Parting::Different(finding) => Finding {
@@ -34,7 +37,7 @@ pub(crate) fn finding(
         id: "ranks_part",
         severity: Severity::Note,
         sure: Sure::Low,
-        why: "no line says who is a member, and the other ranks' lines are missing".to_owned(),
+        why: "no line names the members, and the lines of the other ranks are missing".to_owned(),
         advice: "log every rank, with its INIT lines: NCCL_DEBUG_SUBSYS=INIT,COLL".to_owned(),
         ..part
     })
@@ -54,7 +57,7 @@ fn behind(apart: &Apart, begins: &str, names: Names<'_>) -> Option<Finding> {
         id: "",
         severity: Severity::Note,
         says: format!(
-            "{begins} {} made {} on {}, others up to {most}",
+            "{begins} {} made {} on {}, and others made up to {most}",
             names.ranks(&last),
             counted(least, "call"),
             names.communicator(apart.communicator),

@@ -378,18 +378,18 @@ impl Met {
         let rest = circled - blamed.ranks.len() - blamed.waiting.len();
         let more = match rest {
             0 => String::new(),
-            n => format!("; {} more of the circle", counted(n as u64, "rank")),
+            n => format!("; the circle has {}", counted(n as u64, "more rank")),
         };
         let says = match lacks {
             Some(_) => format!(
-                "deadlock: {} {} not made {}, which {} {} for, and {} in {}, which those have not \
-                 made{}{more}",
+                "deadlock: {} {} not made {}, and {} {} for it; {} in {}, which the others have \
+                 not made{}{more}",
                 names.ranks(&wrong),
                 verb(wrong.len(), "has", "have"),
                 place(blamed.others, other),
                 names.ranks(&right),
                 verb(right.len(), "waits", "wait"),
-                verb(wrong.len(), "waits itself", "wait themselves"),
+                verb(wrong.len(), "it waits", "they wait"),
                 place(blamed.own, one),
                 ": two communicators in crossed order, or a call left out",
             ),
@@ -407,9 +407,10 @@ impl Met {
         let evidence = evidence.iter().filter_map(|(event, m)| call(*event, m));
         let of = lacks.map_or(blamed.own, |_| blamed.others);
         let communicator = self.communicators[of.0 as usize].0;
-        let mut why = "no order of the calls lets all ranks meet, wherever the log ends".to_owned();
+        let mut why =
+            "no order of the calls lets all ranks complete them, wherever the log ends".to_owned();
         if !blamed.is_sure {
-            why += "; as many ranks are on both sides, so which is wrong is not known";
+            why += "; both sides have the same number of ranks, so the wrong side is unknown";
         }
         Some(Finding {
             id: "deadlock",

@@ -235,8 +235,8 @@ impl Told<'_> {
         };
         let says = match (last, left_out) {
             (_, Some((number, at, call))) => format!(
-                "{place}{many} has not made call {number} there, which {} {} for; its last call is {}, \
-                 call {} of communicator {}",
+                "{place}{many} has not made call {number} of this communicator, and {} {} for it; \
+                 its last call is {}, call {} of communicator {}",
                 counted(self.waiting as u64, "rank"),
                 verb(self.waiting, "waits", "wait"),
                 names::call(call),
@@ -244,8 +244,8 @@ impl Told<'_> {
                 which(at),
             ),
             (Some((_, _, call)), None) => format!(
-                "{place}{many} made no call after {}, its call {}; others went on: it is behind on \
-                 {}, by up to {}, and {} {}",
+                "{place}{many} made no call after {}, its call {}; the others went on: it is \
+                 behind on {}, by up to {}, and {} {} for it",
                 names::call(call),
                 call.seq,
                 counted(communicators.len() as u64, "communicator"),
@@ -254,13 +254,14 @@ impl Told<'_> {
                 verb(self.waiting, "waits", "wait"),
             ),
             (None, None) => format!(
-                "{place}{many} made no call at all, others up to {by} on the same communicators",
+                "{place}{many} made no call at all, and others made up to {by} on the same \
+                 communicators",
             ),
         };
         let says = match self.is_steps {
             true => format!(
-                "{says}; the calls it lacks repeat the step before: it ran fewer steps than the others \
-                 (uneven data)"
+                "{says}; its missing calls repeat the step before: it ran fewer steps than the \
+                 others (uneven data)"
             ),
             false => says,
         };
@@ -313,7 +314,8 @@ impl Told<'_> {
         }
         let steps = match self.is_steps {
             true => {
-                "; these repeat the step before: it ran on where the others ended (uneven data)"
+                "; these calls repeat the step before: it ran more steps than the others (uneven \
+                 data)"
             }
             false => "",
         };
@@ -343,11 +345,11 @@ impl Told<'_> {
             sure: Sure::Medium,
             why: match self.end.failed {
                 true => "few ranks are ahead of many, and the log reports that the job failed",
-                false => "few ranks are ahead of many, which are all at the same call",
+                false => "few ranks are ahead of many, and these are all at the same call",
             }
             .to_owned(),
             advice: "look in the code for a collective that only some ranks make (rank 0 alone, a \
-                     condition on local data), and for uneven data: a rank with one batch more"
+                     condition on local data), and for uneven data (a rank with one more batch)"
                 .to_owned(),
             evidence: last.map(|(_, _, call)| spot(call)).into_iter().collect(),
         })
@@ -366,14 +368,14 @@ impl Told<'_> {
             (Severity::Error, sure, why)
         } else if stop == Some(&Stop::Silent) {
             let why = format!(
-                "{alone}; no line reports a failure, but it is further behind, and silent for longer, \
-                 than any rank was before"
+                "{alone}; no line reports a failure, but it is further behind and has been silent \
+                 for longer than any rank before"
             );
             (Severity::Error, Sure::Medium, why)
         } else if stop == Some(&Stop::Steps) {
             let why = format!(
-                "{alone}; all others are at the same call, and whole steps ahead; but no line reports a \
-                 failure"
+                "{alone}; all others are at the same call, whole steps ahead; but no line reports \
+                 a failure"
             );
             (Severity::Error, Sure::Medium, why)
         } else if self.names.found.sides[member.side].state == State::Destroyed {

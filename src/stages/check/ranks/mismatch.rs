@@ -208,14 +208,14 @@ fn different(
         decided = true;
         sure = Sure::High;
         why += &format!(
-            "; {} of the same kind {} there what the others call",
+            "; {} of the same kind {} the same as the others there",
             counted(votes, "communicator"),
             verb(votes, "calls", "call")
         );
     } else if tied && let Some(usual) = usual(seq, &groups, all) {
         groups.swap(0, usual);
         decided = true;
-        why += "; what the others call has followed the same calls before";
+        why += "; the call of the others has followed the same calls before";
     }
     let right = &all[groups[0][0]];
     let wrong = &all[groups[1][0]];
@@ -241,7 +241,7 @@ fn different(
             .map(|&at| all[at].member)
             .collect();
         let call = verb(rest.len(), "calls", "call");
-        says += &format!("; {} {call} yet another thing", names.ranks(&rest));
+        says += &format!("; {} {call} something else", names.ranks(&rest));
     }
     // Where one side goes on with a step as before and the other does not, one made a step more.
     let many = groups[1].len();
@@ -258,23 +258,23 @@ fn different(
                 names::call(expected),
             );
         }
-        (Some(how), ..) => says += &how.replace("it ", verb(many, "it ", "they ")),
+        (Some(how), ..) => says += &how.replace(": it ", verb(many, ": it ", ": they ")),
         (None, false, true) => {
             says += &format!(
-                "; {} one step more than the others, as where data is uneven",
+                "; {} one more step than the others, which suggests uneven data",
                 verb(many, "it runs", "they run")
             );
         }
         (None, true, false) => {
             says += &format!(
-                "; {} with the step that the others go on with, as where data is uneven",
+                "; {} with the step that the others continue, which suggests uneven data",
                 verb(many, "it is done", "they are done")
             );
         }
         _ => {}
     }
     if !decided {
-        why += "; no side has a majority, so which is wrong is not known";
+        why += "; no side has a majority, so the wrong side is unknown";
     }
     let mut evidence: Vec<Evidence> = Vec::new();
     for &at in outliers.iter().take(2).chain(groups[0].iter().take(2)) {
@@ -426,15 +426,15 @@ fn how(seq: u64, right: &Calls<'_>, wrong: &Calls<'_>) -> Option<&'static str> {
     // Of the two calls alone that is no sign.
     let left_out = equal(1, 0) && (!swapped || right.at(seq + 2).is_some());
     if other_order && left_out {
-        Some(", as if it left this call out, or made two in the other order")
+        Some(": it may have left this call out, or made two calls in the other order")
     } else if other_order {
         Some(CROSSED)
     } else if equal(1, 0) {
-        Some(", as if it left this call out")
+        Some(": it may have left this call out")
     } else if equal(0, 1) {
-        Some(", as if it made this call in addition")
+        Some(": it may have made this call in addition")
     } else if equal(1, 1) {
-        Some("; the calls behind it are the same again")
+        Some("; the calls after it are the same again")
     } else {
         None
     }

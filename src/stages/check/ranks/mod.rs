@@ -290,7 +290,7 @@ fn first_of(met: &Met, all: Vec<(usize, Finding)>) -> Vec<Finding> {
         first = rest;
     } else if let (Some((_, finding)), more @ 1..) = (first.first_mut(), rest.len()) {
         finding.why += &format!(
-            "; calls differ on {} too, which follows from it",
+            "; calls also differ on {} as a consequence",
             counted(more as u64, "other communicator")
         );
     }
@@ -405,7 +405,7 @@ fn doubt_members(finding: &mut Finding, doubts: &Option<(Sure, String)>, compare
     let lacks = matches!(finding.id, "rank_behind" | "rank_silent");
     if lacks && compared.unjudged.keys().any(untold) {
         least = Sure::Low;
-        finding.why += "; and others are not compared, on which another rank may be behind";
+        finding.why += "; another rank may be behind on communicators that are not compared";
     }
     finding.sure = finding.sure.max(least);
     if *sure == Sure::Low {
@@ -422,7 +422,7 @@ fn doubt(finding: &mut Finding, accounts: &[Account]) {
     };
     if finding.sure == Sure::High && finding.evidence.iter().any(is_damaged) {
         finding.sure = Sure::Medium;
-        finding.why += "; but other lines are damaged, and one may be so that it is not seen";
+        finding.why += "; but other lines are damaged, and one of them may hide a call";
     }
 }
 
@@ -436,7 +436,7 @@ fn doubt_parts(finding: &mut Finding, walked: &[Walked]) {
     };
     if finding.sure == Sure::High && finding.evidence.iter().any(is_of_parts) {
         finding.sure = Sure::Medium;
-        finding.why += "; but the step number falls, so the file may be put together of parts";
+        finding.why += "; but the step number falls, so the file may consist of several parts";
     }
 }
 
@@ -609,10 +609,11 @@ fn stopped(last: &LastCalls<'_>, found: &Found) -> Option<Finding> {
         says: format!("the ranks' last calls: {}", listed(&told)),
         about: About::default(),
         sure: Sure::High,
-        why: "they are the last lines of their processes that show a call; a call is logged when it is \
-              enqueued, so it may have begun or not"
-            .to_owned(),
-        advice: "those of the fewest ranks are where to look".to_owned(),
+        why:
+            "they are the last calls in the lines of their processes; a call is logged when it is \
+              enqueued, and it may not have begun"
+                .to_owned(),
+        advice: "look first at the calls of the fewest ranks".to_owned(),
         evidence,
     })
 }

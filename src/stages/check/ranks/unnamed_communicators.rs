@@ -34,30 +34,33 @@ pub(crate) fn doubt(told: Told, nranks: u32) -> (Sure, String) {
     let (sure, since) = match told {
         Told::Only => (
             Sure::Medium,
-            format!("{each} uses one of {nranks} ranks and no other"),
+            format!("{each} uses one communicator of {nranks} ranks and no other"),
         ),
         Told::Ranks => (
             Sure::Medium,
-            format!("{each} uses just one of {nranks} ranks, and each rank is there once"),
+            format!(
+                "{each} uses exactly one communicator of {nranks} ranks, and each rank appears \
+                     once"
+            ),
         ),
         Told::Largest => (
             Sure::Low,
             format!(
-                "{each} uses just one of {nranks} ranks, beside smaller ones; if the job has more \
-                 processes, it may be several"
+                "{each} uses exactly one communicator of {nranks} ranks, beside smaller ones; if \
+                 the job has more processes, it may be several communicators"
             ),
         ),
         Told::Order(many) => (
             Sure::Medium,
             format!(
-                "{each} made {many} of {nranks} ranks; they are taken in the order in which they \
-                 were made"
+                "{each} made {many} communicators of {nranks} ranks; they are matched in the order \
+                 in which they were made"
             ),
         ),
     };
     (
         sure,
-        format!("no line names its members: it is taken for one communicator since {since}"),
+        format!("no line names its members: it is treated as one communicator because {since}"),
     )
 }
 

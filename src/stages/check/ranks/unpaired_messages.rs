@@ -176,7 +176,7 @@ pub(crate) fn unpaired(
             _ => format!("the {seq} messages before it fit"),
         },
         advice: "a Send completes only with a Recv of the same number of elements on the other \
-                 side: compare both ranks' schedules of this step"
+                 rank: compare the schedules of both ranks in this step"
             .to_owned(),
         evidence: sent.into_iter().chain(received).map(spot).collect(),
     })

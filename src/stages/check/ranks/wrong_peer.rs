@@ -103,15 +103,16 @@ pub(crate) fn findings(
         let (sure, why) = match is_settled {
             true if is_in_all => (
                 Sure::High,
-                "the ranks of each pair both made a later collective, so neither is only behind",
+                "both ranks of each pair made a later collective, so neither is merely behind",
             ),
             true => (
                 Sure::Medium,
-                "the ranks of each pair both made a later collective, so neither is only behind",
+                "both ranks of each pair made a later collective, so neither is merely behind",
             ),
             false => (
                 Sure::Medium,
-                "it is in all pairs of ranks whose messages do not fit, and ahead in some of them",
+                "it is in all pairs of ranks whose messages do not match, and is ahead in some of \
+                 them",
             ),
         };
         Some(Finding {
@@ -123,7 +124,7 @@ pub(crate) fn findings(
             why: why.to_owned(),
             advice:
                 "a Send completes only with a Recv of the same number of elements on the other \
-                     side: compare both ranks' schedules of this step"
+                 rank: compare the schedules of both ranks in this step"
                     .to_owned(),
             evidence: odds.iter().take(4).filter_map(|odd| line(odd)).collect(),
         })
@@ -181,7 +182,7 @@ pub(crate) fn of_sizes<'p>(
         those.sort_by_key(|(_, finding)| finding.about.seq);
         if let Some((pair, mut finding)) = those.into_iter().next() {
             finding.says += &format!(
-                "; {} has a part in all {many} pairs of ranks whose messages differ",
+                "; {} is in all {many} pairs of ranks whose messages differ",
                 names.rank(who)
             );
             let seq = finding.about.seq.unwrap_or(0);

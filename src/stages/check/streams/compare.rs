@@ -54,8 +54,8 @@ impl Apart {
         match (self.is_partial, self.is_late) {
             (true, _) => Some("; but not all members' lines are in the log"),
             (_, true) => Some(
-                "; but the log may begin in the middle of the job: by what they call the ranks are \
-                 in step",
+                "; but the log may begin in the middle of the job: the calls themselves show the \
+                 ranks at the same place",
             ),
             _ => None,
         }

@@ -43,44 +43,47 @@ impl Why {
     /// In words.
     pub(crate) fn text(self) -> Cow<'static, str> {
         let text = match self {
-            Why::Unnamed => "no line says who else is a member",
+            Why::Unnamed => "no line names the other members",
             Why::Few(seen, nranks) => {
                 return format!(
-                    "no line says who else is a member, and {seen} of {nranks} ranks' lines are here"
+                    "no line names the other members, and the log has lines of {seen} of {nranks} \
+                     ranks"
                 )
                 .into();
             }
             Why::Several(many, nranks) => {
                 return format!(
-                    "no line says who else is a member, and each process uses {many} of {nranks} ranks"
+                    "no line names the other members, and each process uses {many} communicators \
+                     of {nranks} ranks"
                 )
                 .into();
             }
             Why::Missing => "some of its members have no lines in the log",
-            Why::Overwritten => "processes wrote over each other's lines",
-            Why::LeftOut => "Ray left lines out",
+            Why::Overwritten => "processes overwrote each other's lines",
+            Why::LeftOut => "Ray omitted lines",
             Why::Quiet => "only some processes log their calls",
             Why::Late => "the log begins in the middle of the job",
-            Why::TwoNames => "lines are damaged, and a member's calls stand under two names",
+            Why::TwoNames => "lines are damaged, and a member's calls appear under two names",
             Why::Damaged => "lines are damaged before the place where its members' calls differ",
             Why::Numbers => {
-                "by NCCL's own count (opCount) lines of calls are missing, there twice or in another \
+                "by NCCL's own count (opCount) lines of calls are missing, repeated or in another \
                  order"
             }
             Why::Seam => {
                 "the step number falls or jumps before the place where its members' calls differ: \
-                 lines may have been left out there"
+                 lines may be missing there"
             }
             Why::Edge => {
-                "its members made different numbers of calls, and the log ends at a step line, as one \
-                 does that was cut out of a longer one"
+                "its members made different numbers of calls, and the log ends with a step line, \
+                 as if it was cut from a longer log"
             }
             Why::Ended => {
-                "some members' lines end early: the others made more calls, and ended it in order"
+                "some members' lines end early: the others made more calls and destroyed the \
+                 communicator in order"
             }
             Why::Running => {
-                "its members are at different calls where the log ends, and nothing shows that the job \
-                 stopped there: it ran, or was ended"
+                "its members are at different calls where the log ends, and nothing shows that the \
+                 job stopped there: it may have been running, or was ended"
             }
             Why::Rooted => {
                 "most members are one call behind the others, in a call that its root leaves before \

@@ -57,12 +57,12 @@ impl Clock {
     pub(crate) fn why(self, seen: &Seen) -> String {
         match self {
             Clock::Stamps => format!(
-                "by its stamp, {} (clocks of hosts may differ)",
+                "by its time stamp, {} (clocks of hosts may differ)",
                 text(&seen.time)
             ),
-            Clock::Lines => "by its place in the log".to_owned(),
-            Clock::Inputs => "by its place in its file; without stamps nothing is known of the \
-                              order between files"
+            Clock::Lines => "by its position in the log".to_owned(),
+            Clock::Inputs => "by its position in its file; without time stamps the order between \
+                              files is unknown"
                 .to_owned(),
         }
     }

@@ -110,82 +110,82 @@ const KNOWN: [Known; 22] = [
     (
         "NCCL_P2P_DISABLE",
         When::On,
-        "GPUs do not reach each other directly, neither over NVLink nor over PCIe: data goes \
+        "peer-to-peer access between GPUs is disabled, over NVLink and over PCIe: data goes \
          through the host's memory",
         "leave it unset unless direct access is broken on these machines",
     ),
     (
         "NCCL_P2P_LEVEL",
         When::OneOf(&["LOC", "0"]),
-        "GPUs do not reach each other directly, neither over NVLink nor over PCIe: data goes \
+        "peer-to-peer access between GPUs is disabled, over NVLink and over PCIe: data goes \
          through the host's memory",
-        "leave it unset: NCCL then picks the level by the machine",
+        "leave it unset: NCCL then chooses the level for the machine",
     ),
     (
         "NCCL_P2P_LEVEL",
         When::Any,
-        "it decides how far apart GPUs may be and still reach each other directly; those farther \
-         apart go through the host's memory",
-        "leave it unset: NCCL then picks the level by the machine",
+        "it limits the distance of GPUs for direct access; data between GPUs that are further \
+         apart goes through the host's memory",
+        "leave it unset: NCCL then chooses the level for the machine",
     ),
     (
         "NCCL_SHM_DISABLE",
         When::On,
-        "ranks of one host that cannot reach each other directly go over the network",
+        "ranks of one host without direct access use the network",
         "leave it unset unless /dev/shm is too small and cannot be made larger",
     ),
     (
         "NCCL_IB_DISABLE",
         When::On,
         "InfiniBand and RoCE are not used: data between hosts goes over sockets",
-        "unset it where there are such cards",
+        "unset it where the host has such NICs",
     ),
     (
         "NCCL_NET",
         When::Is("Socket"),
-        "data between hosts goes over sockets, also where there are faster cards",
-        "unset it where there are faster cards",
+        "data between hosts goes over sockets, even where the host has faster NICs",
+        "unset it where the host has faster NICs",
     ),
     (
         "NCCL_NET_GDR_LEVEL",
         When::OneOf(&["LOC", "0"]),
-        "network cards do not reach the GPUs' memory (GPUDirect RDMA is off)",
-        "leave it unset: NCCL then picks the level by the machine",
+        "NICs do not access GPU memory (GPUDirect RDMA is disabled)",
+        "leave it unset: NCCL then chooses the level for the machine",
     ),
     (
         "NCCL_NET_GDR_LEVEL",
         When::Any,
-        "it decides how far a network card may be from a GPU and still reach its memory",
+        "it limits the distance between a NIC and a GPU for direct access",
         "leave it unset unless it was measured to be faster here",
     ),
     (
         "NCCL_NET_GDR_READ",
         When::Is("0"),
-        "data that is sent is copied to the host's memory first",
+        "sent data is copied to the host's memory first",
         "leave it unset: it is on where GPUs have NVLink",
     ),
     (
         "NCCL_PXN_DISABLE",
         When::On,
-        "a GPU does not use the network card next to another GPU of its host (PXN)",
+        "a GPU does not use the NIC next to another GPU of its host (PXN)",
         "leave it unset where GPUs have NVLink",
     ),
     (
         "NCCL_NVLS_ENABLE",
         When::Is("0"),
-        "collectives in the NVLink switches (NVLS) are off",
+        "collectives in the NVLink switches (NVLS) are disabled",
         "leave it unset on machines that have them",
     ),
     (
         "NCCL_NVB_DISABLE",
         When::On,
-        "GPUs do not reach each other over NVLink by way of a third one",
+        "GPUs do not use NVLink through a third GPU",
         "leave it unset",
     ),
     (
         "NCCL_MNNVL_ENABLE",
         When::Is("0"),
-        "NVLink between nodes is off",
+        "NVLink between nodes is disabled",
         "leave it unset on machines that have it",
     ),
     (
@@ -197,9 +197,9 @@ const KNOWN: [Known; 22] = [
     (
         "NCCL_PROTO",
         When::Any,
-        "it limits the protocols NCCL may choose from; users are discouraged from it: LL128 where the platform does \
-         not support it can corrupt data",
-        "leave it unset, or leave out one protocol only while a bug is looked for",
+        "it limits the protocols NCCL may choose from; this is discouraged: LL128 can corrupt data \
+         on a platform that does not support it",
+        "leave it unset, or exclude one protocol only to look for a bug",
     ),
     (
         "NCCL_NTHREADS",
@@ -211,18 +211,18 @@ const KNOWN: [Known; 22] = [
         "NCCL_MAX_NCHANNELS",
         When::Any,
         "it limits the channels, and with them the bandwidth; NCCL_MAX_CTAS replaces it since 2.17",
-        "leave it unset unless fewer GPU cores for communication are wanted",
+        "leave it unset unless communication must use fewer GPU cores",
     ),
     (
         "NCCL_MAX_CTAS",
         When::Any,
         "it limits the channels, and with them the bandwidth",
-        "leave it unset unless fewer GPU cores for communication are wanted",
+        "leave it unset unless communication must use fewer GPU cores",
     ),
     (
         "NCCL_CHECK_POINTERS",
         When::On,
-        "every call's pointers are checked, which takes time",
+        "the pointers of every call are checked, which takes time",
         "leave it unset outside of development",
     ),
     (
@@ -234,13 +234,13 @@ const KNOWN: [Known; 22] = [
     (
         "NCCL_DEBUG",
         When::Is("TRACE"),
-        "every call of the API is printed, and where NCCL was built for it much more",
-        "set INFO, and choose what is printed by NCCL_DEBUG_SUBSYS",
+        "every call of the API is printed, and much more if NCCL was built with TRACE",
+        "set INFO, and choose the lines with NCCL_DEBUG_SUBSYS",
     ),
     (
         "NCCL_IGNORE_DISABLED_P2P",
         When::On,
-        "what NCCL has to say of GPUs that cannot reach each other is not printed as a warning",
+        "NCCL does not print a warning about GPUs without direct access",
         "leave it unset until the cause is known",
     ),
 ];
@@ -265,13 +265,13 @@ fn setting(job: &Job<'_>, fact: &Fact, said: &Said, all: &mut Vec<Finding>) {
     if let Some(given) = value.strip_suffix(INVALID) {
         let says = match memchr::memmem::find(given, b" as `") {
             Some(at) => format!(
-                "{name}={} is no value: the default {} is used{on}",
+                "{name}={} is not a valid value: the default {} is used{on}",
                 text(&given[at + 5..]),
                 text(&given[..at])
             ),
             None => format!("the value of {name} is invalid: the default is used{on}"),
         };
-        let why = "NCCL says so";
+        let why = "NCCL reports it";
         all.push(finding(
             "setting_ignored",
             Severity::Warning,
@@ -290,7 +290,7 @@ fn setting(job: &Job<'_>, fact: &Fact, said: &Said, all: &mut Vec<Finding>) {
                 "NCCL has no such variable",
                 "set NCCL_DEBUG_TIMESTAMP_LEVELS=ALL (NCCL 2.26 or later)",
             ),
-            _ => ("NCCL says that nothing reads it", "unset it"),
+            _ => ("NCCL reports that nothing reads it", "unset it"),
         };
         all.push(finding(
             "setting_ignored",
@@ -302,19 +302,19 @@ fn setting(job: &Job<'_>, fact: &Fact, said: &Said, all: &mut Vec<Finding>) {
         return;
     }
     if let Some((says, advice)) = contradicts(job, &name, value, &here) {
-        let why = "the setting and what the same processes found do not fit";
+        let why = "the setting contradicts what the same processes found";
         all.push(finding("setting_bad", Severity::Warning, says, why, advice));
         return;
     }
     let known = KNOWN.iter().find(|k| k.0 == name && k.1.is(value));
     if let Some((_, _, effect, advice)) = known {
         let says = format!("{name}={}{on}: {effect}", text(value));
-        let why = "the variable is documented to do so";
+        let why = "this effect of the variable is documented";
         let mut found = finding("setting", Severity::Note, says, why, advice);
         if let Some((path, first)) = slower(job, fact, &here) {
             found.severity = Severity::Warning;
-            found.says = format!("{}; connections within a host are {path}", found.says);
-            found.why = format!("{why}, and the connections' lines show it");
+            found.says = format!("{}; connections within a host use {path}", found.says);
+            found.why = format!("{why}, and the lines of the connections show it");
             found.evidence = evidence([said.first, first]);
         }
         all.push(found);
@@ -358,7 +358,7 @@ fn contradicts(
             let others: BTreeSet<&[u8]> = job.with_cards.difference(here).copied().collect();
             (!others.is_empty()).then(|| {
                 let says = format!(
-                    "NCCL_IB_DISABLE={} on {} turns InfiniBand and RoCE off while {} has such cards",
+                    "NCCL_IB_DISABLE={} on {} disables InfiniBand and RoCE while {} has such NICs",
                     text(value),
                     listed(here),
                     listed(&others)
@@ -370,7 +370,7 @@ fn contradicts(
             let both: BTreeSet<&[u8]> = job.without_device.intersection(here).copied().collect();
             (!both.is_empty()).then(|| {
                 let says = format!(
-                    "NCCL_IB_HCA={} fits no card on {}: NCCL found no InfiniBand or RoCE device",
+                    "NCCL_IB_HCA={} matches no NIC on {}: NCCL found no InfiniBand or RoCE device",
                     text(value),
                     listed(&both)
                 );
@@ -390,13 +390,13 @@ fn contradicts(
             let both: BTreeSet<&[u8]> = both.filter(|h| !job.with_plugin.contains(h)).collect();
             (!both.is_empty()).then(|| {
                 let says = format!(
-                    "NCCL_NET_PLUGIN={} was not loaded on {}: NCCL uses a network of its own",
+                    "NCCL_NET_PLUGIN={} was not loaded on {}: NCCL uses one of its own networks",
                     text(value),
                     listed(&both)
                 );
                 (
                     says,
-                    "look for the library and its dependencies (ldd) on the hosts named",
+                    "look for the library and its dependencies (ldd) on the named hosts",
                 )
             })
         }
@@ -415,15 +415,15 @@ fn overruled(fact: &Fact, said: &Said, all: &mut Vec<Finding>) {
         id: "setting_ignored",
         severity: Severity::Note,
         says: format!(
-            "the program's {} is not followed: {} makes it {}",
+            "the program's {} is overridden: {} sets it to {}",
             text(&fact.name),
             text(by),
             text(value)
         ),
         about: about(&here),
         sure: Sure::High,
-        why: "NCCL says so".to_owned(),
-        advice: "unset the variable where the program knows better".to_owned(),
+        why: "NCCL reports it".to_owned(),
+        advice: "unset the variable if the program's value is intended".to_owned(),
         evidence: evidence([said.first]),
     });
 }

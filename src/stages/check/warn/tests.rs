@@ -173,7 +173,7 @@ fn a_shutdown_of_512_ranks_is_called_harmless_and_counted_whole() {
         "{}",
         found[0].says
     );
-    assert!(found[0].why.contains("ordinary way"), "{}", found[0].why);
+    assert!(found[0].why.contains("ended normally"), "{}", found[0].why);
     assert_eq!(found[0].sure, Sure::High);
     // The same, but with a failure in front: it is the failure that is shown.
     let mut failed = b"511: GPU-13:1106509:1 [7] transport/net_ib.cc:1 NCCL WARN NET/IB: Got \
@@ -237,7 +237,7 @@ fn the_watchdog_names_the_call_and_who_is_behind() {
         (
             "ddp-die",
             "PyTorch waited 15000 ms in vain for call 135 of process group ID 0 PG GUID \
-             0(default_pg): ALLREDUCE of 2097152 elements on ranks 0, 2-3; no such line of rank 1",
+             0(default_pg): ALLREDUCE of 2097152 elements on ranks 0, 2-3; there is no such line of rank 1",
             1,
         ),
         (
@@ -408,7 +408,7 @@ fn a_quoted_warn_counts_and_a_command_that_looks_for_one_does_not() {
             "{before}"
         );
         assert_eq!(found[0].about.host, None);
-        let says = "1 WARN line of a process that is not named";
+        let says = "1 WARN line of an unnamed process";
         assert!(found[0].says.contains(says), "{}", found[0].says);
     }
     for before in ["+ grep -c '", "If ", "note: ", "the message (``"] {
@@ -495,7 +495,7 @@ fn the_first_cause_is_the_earliest_stamp_not_the_first_file() {
         found[0].why
     );
     assert!(
-        found[1].why.contains("behind warn_cuda_oom"),
+        found[1].why.contains("after warn_cuda_oom"),
         "{}",
         found[1].why
     );

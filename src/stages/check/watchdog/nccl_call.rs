@@ -127,8 +127,8 @@ fn finding(
         why: if exact {
             "operation, elements and number agree".to_owned()
         } else {
-            "operation and elements agree; the number is the nearest, for PyTorch also counts works \
-             that are no call of this communicator"
+            "operation and elements agree; the number is the nearest one, since PyTorch also \
+             counts works that are not calls of this communicator"
                 .to_owned()
         },
         advice: String::new(),

@@ -64,10 +64,10 @@ fn exceptions(records: &[Watched]) -> Vec<Finding> {
                 ..About::default()
             },
             sure: Sure::High,
-            why: "the watchdog's lines say it".to_owned(),
-            advice: "an error of CUDA's is told to whoever calls CUDA next: run with \
-                     CUDA_LAUNCH_BLOCKING=1 or compute-sanitizer to find the kernel, and look \
-                     for Xid lines in the kernel's log; see vllm-project/vllm#4108"
+            why: "the watchdog's lines report it".to_owned(),
+            advice: "CUDA reports an error to the next caller: run with CUDA_LAUNCH_BLOCKING=1 or \
+                     compute-sanitizer to find the kernel, and look for Xid lines in the kernel \
+                     log; see vllm-project/vllm#4108"
                 .to_owned(),
             evidence: lines.iter().take(3).map(|line| shown(line)).collect(),
         }
@@ -153,7 +153,7 @@ fn finding(waited: &Waited<'_>, records: &[Watched]) -> Option<Finding> {
         (0, 0) if !ahead.is_empty() => {
             let has = verb(ahead.len(), "has", "have");
             says += &format!(
-                "; all have made it, but {} {has} gone on further than the others",
+                "; all have made it, but {} {has} gone further than the others",
                 named(&ahead)
             );
             about.rank = ahead.first().copied().filter(|_| ahead.len() == 1);
@@ -170,7 +170,7 @@ fn finding(waited: &Waited<'_>, records: &[Watched]) -> Option<Finding> {
         }
         (0, _) => {
             let whose = if of_job { "" } else { " of the group" };
-            says += &format!("; no such line of {}{whose}", named(&silent));
+            says += &format!("; there is no such line of {}{whose}", named(&silent));
             about.rank = silent
                 .first()
                 .copied()
@@ -199,11 +199,10 @@ fn finding(waited: &Waited<'_>, records: &[Watched]) -> Option<Finding> {
         says,
         about,
         sure: Sure::High,
-        why: format!("the watchdog's lines say it; {why}"),
-        advice: "find out what the ranks that are behind, or say nothing, did instead: compare \
-                 their calls (NCCL_DEBUG_SUBSYS=COLL), look for a crash, an exception or a wait \
-                 outside NCCL (torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp of \
-                 pytorch/pytorch)"
+        why: format!("the watchdog's lines report it; {why}"),
+        advice: "find out what the ranks that are behind or silent did instead: compare their \
+                 calls (NCCL_DEBUG_SUBSYS=COLL), look for a crash, an exception or a wait outside \
+                 NCCL (torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp of pytorch/pytorch)"
             .to_owned(),
         evidence,
     })
@@ -218,7 +217,7 @@ fn how_far(far: &BTreeMap<u32, (Far, &Watched)>) -> String {
         .collect();
     let more = far.len().saturating_sub(each.len());
     match (each.len(), more) {
-        (0, _) => "no rank says how far it is".to_owned(),
+        (0, _) => "no rank reports its progress".to_owned(),
         (_, 0) => format!("rank (last enqueued, last completed): {}", each.join(", ")),
         _ => format!(
             "rank (last enqueued, last completed): {} and {more} more",

@@ -42,9 +42,9 @@ pub(crate) const IB_STATUS: [(u32, Known); 7] = [
             "warn_ib_local_protection",
             Cause,
             (ERROR, MEDIUM),
-            "a card may not reach the memory it was given (status 4), as where ACS breaks \
+            "a NIC was denied access to the buffer (status 4), for example because ACS breaks \
              GPUDirect RDMA",
-            "switch PCIe ACS off, or confirm with NCCL_NET_GDR_LEVEL=0, which is slower",
+            "disable PCIe ACS, or confirm with NCCL_NET_GDR_LEVEL=0, which is slower",
             "NVIDIA/nccl#928, NVIDIA/nccl#214",
         ),
     ),
@@ -54,7 +54,8 @@ pub(crate) const IB_STATUS: [(u32, Known); 7] = [
             "warn_ib_flushed",
             Consequence,
             (ERROR, HIGH),
-            "requests of a card were thrown away as their connection had failed before (status 5)",
+            "requests of a NIC were discarded because their connection had failed before (status \
+             5)",
             "look for the first failure of that connection, here or at the peer",
             "NVIDIA/nccl#1814",
         ),
@@ -65,7 +66,7 @@ pub(crate) const IB_STATUS: [(u32, Known); 7] = [
             "warn_ib_remote_request",
             Cause,
             (ERROR, LOW),
-            "the peer's card refused a request as malformed (status 9)",
+            "the peer's NIC refused a request as malformed (status 9)",
             "compare the versions of NCCL, its plugins and the drivers on both hosts",
             "ibv_wc_status in src/include/ibvcore.h of NVIDIA/nccl",
         ),
@@ -76,7 +77,7 @@ pub(crate) const IB_STATUS: [(u32, Known); 7] = [
             "warn_ib_remote_access",
             Cause,
             (ERROR, LOW),
-            "the peer's card may not reach the memory that a request names (status 10)",
+            "the peer's NIC was denied access to the memory of a request (status 10)",
             "look for a WARN of the peer; confirm with NCCL_NET_GDR_LEVEL=0, which is slower",
             "ibv_wc_status in src/include/ibvcore.h of NVIDIA/nccl",
         ),
@@ -87,7 +88,7 @@ pub(crate) const IB_STATUS: [(u32, Known); 7] = [
             "warn_ib_remote_operation",
             Cause,
             (ERROR, LOW),
-            "the peer's card could not do what a request asks (status 11)",
+            "the peer's NIC could not execute a request (status 11)",
             "look for a WARN of the peer; confirm with NCCL_NET_GDR_LEVEL=0, which is slower",
             "ibv_wc_status in src/include/ibvcore.h of NVIDIA/nccl",
         ),
@@ -98,12 +99,12 @@ pub(crate) const IB_STATUS: [(u32, Known); 7] = [
             "warn_ib_retry_exceeded",
             Cause,
             (ERROR, MEDIUM),
-            "a card got no answer from the peer's card until its retries were used up (status \
-             12, a timeout)",
-            "right after the start: the cards cannot talk, test them with ib_write_bw and check \
-             routing and, on RoCE, NCCL_IB_GID_INDEX; later: check link, cables and switch \
-             counters, and whether the peer's process was gone; NCCL_IB_TIMEOUT helps only where \
-             the network is slow",
+            "a NIC got no answer from the peer's NIC until its retries were used up (status 12, a \
+             timeout)",
+            "if it comes right after the start, the NICs cannot communicate: test them with \
+             ib_write_bw and check routing and, on RoCE, NCCL_IB_GID_INDEX; if it comes later, \
+             check link, cables and switch counters, and whether the peer's process ended; \
+             NCCL_IB_TIMEOUT helps only where the network is slow",
             "NVIDIA/nccl#426, NVIDIA/nccl#902",
         ),
     ),
@@ -113,7 +114,7 @@ pub(crate) const IB_STATUS: [(u32, Known); 7] = [
             "warn_ib_rnr_retry_exceeded",
             Cause,
             (ERROR, LOW),
-            "the peer's card had no place to receive until the retries were used up (status 13)",
+            "the peer's NIC had no receive buffer until the retries were used up (status 13)",
             "look for a WARN of the peer, or a peer that hangs",
             "ibv_wc_status in src/include/ibvcore.h of NVIDIA/nccl",
         ),
@@ -125,8 +126,8 @@ pub(crate) const IB_OTHER: Known = row(
     "warn_ib_completion",
     Cause,
     (ERROR, MEDIUM),
-    "a request of a card failed",
-    "look the status up, and look for a WARN of the peer",
+    "a request of a NIC failed",
+    "look up the status, and look for a WARN of the peer",
     "ibv_wc_status in src/include/ibvcore.h of NVIDIA/nccl",
 );
 
@@ -139,7 +140,7 @@ pub(crate) const CUDA: [(Texts, Known); 8] = [
             Cause,
             (ERROR, HIGH),
             "a GPU has no memory left for NCCL",
-            "leave NCCL more of it: a smaller batch, a smaller share for the framework's \
+            "leave more memory for NCCL: use a smaller batch, a smaller share for the framework's \
              allocator, fewer communicators or channels; look for another process on the GPU",
             "NVIDIA/nccl#582",
         ),
@@ -169,8 +170,8 @@ pub(crate) const CUDA: [(Texts, Known); 8] = [
             Cause,
             (ERROR, MEDIUM),
             "a kernel that ran before had failed on the GPU; NCCL is only the next to call CUDA",
-            "run with CUDA_LAUNCH_BLOCKING=1 or compute-sanitizer to find the kernel; look for \
-             Xid lines in the kernel's log",
+            "run with CUDA_LAUNCH_BLOCKING=1 or compute-sanitizer to find the kernel; look for Xid \
+             lines in the kernel log",
             "cudaErrorIllegalAddress in \
              https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html",
         ),
@@ -181,7 +182,7 @@ pub(crate) const CUDA: [(Texts, Known); 8] = [
             "warn_cuda_peer",
             Cause,
             (ERROR, MEDIUM),
-            "CUDA does not let two GPUs of a host reach each other",
+            "CUDA denies peer access between two GPUs of a host",
             "look at nvidia-smi topo -p2p r, at ACS and the IOMMU (in virtual machines at the \
              hypervisor's); confirm with NCCL_P2P_DISABLE=1, which is slower",
             "cudaErrorPeerAccessUnsupported in \
@@ -195,7 +196,7 @@ pub(crate) const CUDA: [(Texts, Known); 8] = [
             Cause,
             (ERROR, HIGH),
             "a GPU reports a failure of its hardware",
-            "look for Xid lines in the kernel's log of that host, test the GPU (dcgmi diag), and \
+            "look for Xid lines in the kernel log of that host, test the GPU (dcgmi diag), and \
              take the host out until it passes",
             "cudaErrorNvlinkUncorrectable, cudaErrorECCUncorrectable in \
              https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html",
@@ -226,9 +227,9 @@ pub(crate) const CUDA: [(Texts, Known); 8] = [
             "warn_cuda_driver",
             Cause,
             (ERROR, HIGH),
-            "the GPU's driver does not fit the CUDA that NCCL was built for",
-            "compare the driver (nvidia-smi) with the +cuda part of NCCL's version; a driver that was \
-             just updated needs its modules loaded anew",
+            "the GPU's driver does not match the CUDA version that NCCL was built for",
+            "compare the driver (nvidia-smi) with the +cuda part of NCCL's version; after an \
+             update of the driver its modules must be loaded again",
             "https://docs.nvidia.com/deploy/cuda-compatibility/",
         ),
     ),
@@ -258,9 +259,9 @@ pub(crate) const CUDA_OTHER: Known = row(
     "warn_cuda_failure",
     Cause,
     (ERROR, MEDIUM),
-    "a call of CUDA's failed",
-    "look CUDA's error up; the source file in the line says what NCCL was about to do (nvls.cc: NVLS, \
-     which NCCL_NVLS_ENABLE=0 turns off); look at the kernel's log of that host",
+    "a CUDA call failed",
+    "look up CUDA's error; the source file in the line shows what NCCL was about to do (nvls.cc: \
+     NVLS, which NCCL_NVLS_ENABLE=0 disables); look at the kernel log of that host",
     "https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html",
 );
 
@@ -275,10 +276,10 @@ pub(crate) const BY_WORDS: &[(Texts, Known)] = &[
             "warn_proxy_accept",
             Cause,
             (ERROR, MEDIUM),
-            "a proxy thread could not accept a connection: the host has no memory or no file \
-             descriptor left for it",
+            "a proxy thread could not accept a connection: the host is out of memory or file \
+             descriptors",
             "raise the limits of the job's processes, as the launcher starts them (ulimit -n, ulimit -l)",
-            "src/proxy.cc of NVIDIA/nccl; the words behind it are those of errno",
+            "src/proxy.cc of NVIDIA/nccl; the text after it is that of errno",
         ),
     ),
     (
@@ -292,8 +293,8 @@ pub(crate) const BY_WORDS: &[(Texts, Known)] = &[
             "warn_proxy_shutdown",
             Teardown,
             (WARNING, MEDIUM),
-            "proxy threads met their own process's abort while peers closed their connections",
-            "end the process groups in order (destroy_process_group) to be rid of it",
+            "proxy threads saw the abort of their own process while peers closed their connections",
+            "end the process groups in order (destroy_process_group) to avoid it",
             "NVIDIA/nccl#1668; src/proxy.cc and src/misc/socket.cc of NVIDIA/nccl give result 3 \
              there once the abort flag is set",
         ),
@@ -318,8 +319,8 @@ pub(crate) const BY_WORDS: &[(Texts, Known)] = &[
             "warn_comm_teardown",
             Teardown,
             (WARNING, MEDIUM),
-            "a communicator was not taken down cleanly",
-            "look for the first failure; without one, destroy communicators on all ranks",
+            "a communicator was not destroyed cleanly",
+            "look for the first failure; if there is none, destroy communicators on all ranks",
             "src/init.cc and src/proxy.cc of NVIDIA/nccl",
         ),
     ),
@@ -343,8 +344,8 @@ pub(crate) const BY_WORDS: &[(Texts, Known)] = &[
             "warn_proxy_operation",
             Consequence,
             (ERROR, HIGH),
-            "a proxy thread could not do what a rank of its host asked for",
-            "look at the WARN in front of it in the same process, or at its peer's",
+            "a proxy thread could not execute a request of a rank of its host",
+            "look at the WARN before it in the same process, or in its peer",
             "NVIDIA/nccl#795, NVIDIA/nccl-tests#185",
         ),
     ),
@@ -373,7 +374,7 @@ pub(crate) const BY_WORDS: &[(Texts, Known)] = &[
             (ERROR, HIGH),
             "the NVLink switches' multicast memory cannot be used",
             "check the Fabric Manager and the NVSwitches (IMEX between nodes); NCCL_NVLS_ENABLE=0 \
-             goes without them",
+             disables their use",
             "NVIDIA/nccl#1672, NVIDIA/nccl#1488",
         ),
     ),
@@ -390,8 +391,10 @@ pub(crate) const BY_WORDS: &[(Texts, Known)] = &[
             "warn_sharp_unavailable",
             Harmless,
             (NOTE, HIGH),
-            "the network's switches do not reduce (SHARP); NCCL goes on without them",
-            "nothing, or NCCL_COLLNET_ENABLE=0 to be rid of it, if the cluster has no SHARP",
+            "reduction in the network's switches (SHARP) is not available; NCCL continues without \
+             it",
+            "no action is needed; if the cluster has no SHARP, NCCL_COLLNET_ENABLE=0 avoids the \
+             line",
             "NVIDIA/nccl#1050",
         ),
     ),
@@ -401,7 +404,7 @@ pub(crate) const BY_WORDS: &[(Texts, Known)] = &[
             "warn_msccl",
             Harmless,
             (NOTE, HIGH),
-            "RCCL's MSCCL++ is not used; RCCL's own algorithms are",
+            "RCCL uses its own algorithms instead of MSCCL++",
             "nothing",
             "ROCm/rccl#1231",
         ),
@@ -412,9 +415,9 @@ pub(crate) const BY_WORDS: &[(Texts, Known)] = &[
             "warn_no_gdrcopy",
             Harmless,
             (NOTE, HIGH),
-            "GDRCopy is not installed, so NCCL's one-sided operations do not go over sockets; \
+            "GDRCopy is not installed, so NCCL's one-sided operations cannot use sockets; \
              collectives, Send and Recv do not need it",
-            "nothing, unless the program calls ncclPutSignal between hosts",
+            "no action is needed unless the program calls ncclPutSignal between hosts",
             "ncclRmaSocketProxyInit in src/transport/net_socket of NVIDIA/nccl, 2.31 and later",
         ),
     ),
@@ -424,9 +427,10 @@ pub(crate) const BY_WORDS: &[(Texts, Known)] = &[
             "warn_no_near_card",
             Harmless,
             (NOTE, MEDIUM),
-            "NCCL knows of no network card near a GPU, as on hosts whose cards are virtual; buffers are \
-             then not registered with one",
-            "nothing on one host; else check that the container sees /sys, or set NCCL_TOPO_FILE",
+            "NCCL found no NIC near a GPU, as on hosts with virtual NICs; buffers are then not \
+             registered with a NIC",
+            "no action is needed on one host; otherwise check that the container sees /sys, or set \
+             NCCL_TOPO_FILE",
             "ncclTopoGetLocalNets in src/graph/topo.cc of NVIDIA/nccl",
         ),
     ),
@@ -436,8 +440,10 @@ pub(crate) const BY_WORDS: &[(Texts, Known)] = &[
             "warn_rccl_node",
             Harmless,
             (NOTE, MEDIUM),
-            "RCCL cannot read a node of the machine's layout, as where a container sees only some GPUs",
-            "nothing where the job runs; else give each container all GPUs of its host",
+            "RCCL cannot read a node of the machine's layout, for example where a container sees \
+             only some GPUs",
+            "no action is needed if the job runs; otherwise give each container all GPUs of its \
+             host",
             "ROCm/rccl#1728",
         ),
     ),
@@ -447,7 +453,8 @@ pub(crate) const BY_WORDS: &[(Texts, Known)] = &[
             "warn_rccl_vmm",
             Harmless,
             (NOTE, HIGH),
-            "the driver cannot give virtual memory to network cards; RCCL allocates another way",
+            "the driver cannot share virtual memory with NICs; RCCL allocates memory in another \
+             way",
             "nothing",
             "ROCm/ROCm#6074",
         ),
@@ -459,7 +466,7 @@ pub(crate) const BY_WORDS: &[(Texts, Known)] = &[
             Harmless,
             (NOTE, HIGH),
             "a buffer could not be registered with the other GPUs of its host; NCCL copies instead",
-            "nothing; NCCL prints it as INFO since 2.26",
+            "no action is needed; NCCL prints it as INFO since 2.26",
             "NVIDIA/nccl#1684",
         ),
     ),
@@ -473,8 +480,9 @@ pub(crate) const BY_WORDS: &[(Texts, Known)] = &[
             "warn_rccl_host",
             Setback,
             (WARNING, HIGH),
-            "a host is not set up as RCCL wants it, which can make it slow or hang",
-            "set what the line names on that host",
+            "the configuration of a host does not meet RCCL's requirements, so the job may be slow \
+             or hang",
+            "change the setting that the line names on that host",
             "https://rocm.docs.amd.com/projects/install-on-linux/en/latest/reference/install-faq.html, \
              ROCm/rccl#1129",
         ),
@@ -489,8 +497,8 @@ pub(crate) const BY_WORDS: &[(Texts, Known)] = &[
             "warn_collective_mismatch",
             Cause,
             (ERROR, HIGH),
-            "two ranks exchange other sizes: they do not make the same calls in the same order, \
-             or run with other settings",
+            "two ranks exchange different sizes: they do not make the same calls in the same \
+             order, or have different settings",
             "compare the ranks' calls (NCCL_DEBUG_SUBSYS=COLL) and their NCCL_ settings and \
              versions",
             "NVIDIA/nccl#296, NVIDIA/nccl#531",
@@ -502,7 +510,7 @@ pub(crate) const BY_WORDS: &[(Texts, Known)] = &[
             "warn_message_truncated",
             Cause,
             (ERROR, HIGH),
-            "a rank got more than it expects: the ranks' calls, settings or versions differ",
+            "a rank received more than it expects: the ranks' calls, settings or versions differ",
             "compare the ranks' calls (NCCL_DEBUG_SUBSYS=COLL) and their NCCL_ settings and \
              versions",
             "NVIDIA/nccl#605, NVIDIA/nccl#1328",
@@ -514,7 +522,7 @@ pub(crate) const BY_WORDS: &[(Texts, Known)] = &[
             "warn_version_mismatch",
             Cause,
             (ERROR, HIGH),
-            "ranks run other versions of NCCL",
+            "ranks have different versions of NCCL",
             "use one image, and look for another libnccl.so on LD_LIBRARY_PATH",
             "src/init.cc of NVIDIA/nccl, 2.23 and later",
         ),
@@ -525,8 +533,8 @@ pub(crate) const BY_WORDS: &[(Texts, Known)] = &[
             "warn_duplicate_gpu",
             Cause,
             (ERROR, HIGH),
-            "two ranks of a communicator were given the same GPU",
-            "give each rank its own: torch.cuda.set_device(LOCAL_RANK), CUDA_VISIBLE_DEVICES",
+            "two ranks of a communicator use the same GPU",
+            "give each rank its own GPU: torch.cuda.set_device(LOCAL_RANK), CUDA_VISIBLE_DEVICES",
             "NVIDIA/nccl#1241",
         ),
     ),
@@ -555,7 +563,7 @@ pub(crate) const BY_WORDS: &[(Texts, Known)] = &[
             "warn_ib_port_error",
             Cause,
             (WARNING, HIGH),
-            "the link of a card's port went down",
+            "the link of a NIC's port went down",
             "check the cable, the transceiver and the port's error counters on that host",
             "NVIDIA/nccl#905",
         ),
@@ -566,8 +574,8 @@ pub(crate) const BY_WORDS: &[(Texts, Known)] = &[
             "warn_ib_fatal_event",
             Cause,
             (ERROR, MEDIUM),
-            "a card reports a failure of its own",
-            "look at the kernel's log and the card's counters on that host",
+            "a NIC reports a failure of its own",
+            "look at the kernel log and the NIC's counters on that host",
             "src/transport/net_ib of NVIDIA/nccl",
         ),
     ),
@@ -577,8 +585,8 @@ pub(crate) const BY_WORDS: &[(Texts, Known)] = &[
             "warn_ib_gid_changed",
             Cause,
             (WARNING, MEDIUM),
-            "addresses of a card's port changed under the job",
-            "look for what changes the interface's addresses while the job runs",
+            "addresses of a NIC's port changed while the job ran",
+            "find out which program changes the interface's addresses",
             "NVIDIA/nccl#1819",
         ),
     ),
@@ -588,8 +596,8 @@ pub(crate) const BY_WORDS: &[(Texts, Known)] = &[
             "warn_ib_failover",
             Cause,
             (WARNING, MEDIUM),
-            "a card failed; NCCL moves its traffic to the host's other cards where it may",
-            "look at the card's link and the kernel's log on that host",
+            "a NIC failed; NCCL moves its traffic to the host's other NICs where possible",
+            "look at the NIC's link and the kernel log on that host",
             "src/transport/net_ib/p2p_resiliency.cc of NVIDIA/nccl, 2.30 and later",
         ),
     ),
@@ -599,8 +607,8 @@ pub(crate) const BY_WORDS: &[(Texts, Known)] = &[
             "warn_ib_no_failover",
             Cause,
             (ERROR, HIGH),
-            "cards failed, and NCCL has no other card to go on with",
-            "look for the first failure of the card, and at the kernel's log of that host",
+            "NICs failed, and NCCL has no other NIC to use",
+            "look for the first failure of the NIC, and at the kernel log of that host",
             "src/transport/net_ib/p2p_resiliency.cc of NVIDIA/nccl, 2.30 and later",
         ),
     ),
@@ -610,8 +618,8 @@ pub(crate) const BY_WORDS: &[(Texts, Known)] = &[
             "warn_ib_event",
             Setback,
             (WARNING, LOW),
-            "a card reports an event",
-            "look at the kernel's log and the port's counters on that host",
+            "a NIC reports an event",
+            "look at the kernel log and the port's counters on that host",
             "src/transport/net_ib of NVIDIA/nccl",
         ),
     ),
@@ -625,7 +633,7 @@ pub(crate) const BY_WORDS: &[(Texts, Known)] = &[
             "warn_ib_mixed_links",
             Cause,
             (ERROR, HIGH),
-            "NCCL would connect an InfiniBand port with a RoCE port",
+            "NCCL is about to connect an InfiniBand port with a RoCE port",
             "choose the ports of one kind with NCCL_IB_HCA",
             "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-ib-hca",
         ),
@@ -640,8 +648,9 @@ pub(crate) const BY_WORDS: &[(Texts, Known)] = &[
             "warn_ib_open_device",
             Harmless,
             (NOTE, MEDIUM),
-            "a card cannot be opened, as where a container is given only some; NCCL does without it",
-            "give the job (its container) the card's device files, or leave the card out with \
+            "a NIC cannot be opened, for example because the container has only some of them; NCCL \
+             continues without it",
+            "give the job (its container) the NIC's device files, or exclude the NIC with \
              NCCL_IB_HCA",
             "src/transport/net_ib and src/misc/ibvwrap.cc of NVIDIA/nccl",
         ),
@@ -652,8 +661,8 @@ pub(crate) const BY_WORDS: &[(Texts, Known)] = &[
             "warn_no_libibverbs",
             Harmless,
             (NOTE, HIGH),
-            "there is no libibverbs.so, so NCCL has no InfiniBand or RoCE",
-            "install it where the job should use such cards",
+            "libibverbs.so is missing, so NCCL cannot use InfiniBand or RoCE",
+            "install it if the job should use such NICs",
             "src/misc/ibvsymbols.cc and src/misc/ibvwrap.cc of NVIDIA/nccl",
         ),
     ),
@@ -663,7 +672,7 @@ pub(crate) const BY_WORDS: &[(Texts, Known)] = &[
             "warn_ib_gpu_memory",
             Cause,
             (ERROR, MEDIUM),
-            "a card could not register a GPU's memory",
+            "a NIC could not register a GPU's memory",
             "check that nvidia-peermem is loaded or DMA-BUF is available; confirm with \
              NCCL_NET_GDR_LEVEL=0, which is slower",
             "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
@@ -675,9 +684,10 @@ pub(crate) const BY_WORDS: &[(Texts, Known)] = &[
             "warn_ib_gid",
             Cause,
             (ERROR, MEDIUM),
-            "two cards could not be connected, as where the wrong address of a RoCE card is used",
-            "use NCCL 2.21 or later, which chooses the address itself, or set NCCL_IB_GID_INDEX to the \
-             RoCE v2 one (show_gids)",
+            "two NICs could not be connected, for example because the wrong address of a RoCE NIC \
+             is used",
+            "use NCCL 2.21 or later, which chooses the address itself, or set NCCL_IB_GID_INDEX to \
+             the RoCE v2 address (show_gids)",
             "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
         ),
     ),
@@ -687,7 +697,7 @@ pub(crate) const BY_WORDS: &[(Texts, Known)] = &[
             "warn_locked_memory",
             Cause,
             (ERROR, MEDIUM),
-            "a card cannot lock memory for its requests",
+            "a NIC cannot lock memory for its requests",
             "raise the limit of locked memory (ulimit -l) for the job's processes, as the \
              launcher starts them",
             "NVIDIA/nccl-tests#206",
@@ -699,8 +709,8 @@ pub(crate) const BY_WORDS: &[(Texts, Known)] = &[
             "warn_ib_connect",
             Cause,
             (ERROR, HIGH),
-            "two cards cannot reach each other",
-            "test the pair with ib_write_bw; where only cards of one rail are connected, set \
+            "two NICs cannot reach each other",
+            "test the pair with ib_write_bw; if only NICs of one rail are connected, set \
              NCCL_CROSS_NIC=0; on RoCE check NCCL_IB_GID_INDEX and routing",
             "NVIDIA/nccl#2013",
         ),
@@ -712,8 +722,8 @@ pub(crate) const BY_WORDS: &[(Texts, Known)] = &[
             Cause,
             (ERROR, LOW),
             "a call of the verbs library failed",
-            "where it is ibv_create_qp or ibv_reg_mr raise the limit of locked memory (ulimit -l); else \
-             look at the kernel's log on that host, and test the card with ib_write_bw",
+            "if it is ibv_create_qp or ibv_reg_mr, raise the limit of locked memory (ulimit -l); \
+             otherwise look at the kernel log on that host, and test the NIC with ib_write_bw",
             "src/misc/ibvwrap.cc of NVIDIA/nccl, \
              https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
         ),
@@ -738,8 +748,8 @@ pub(crate) const BY_WORDS: &[(Texts, Known)] = &[
             "warn_ofi_endpoint",
             Cause,
             (ERROR, MEDIUM),
-            "aws-ofi-nccl cannot open a card",
-            "run with FI_LOG_LEVEL=warn; check the versions of libfabric and the card's driver",
+            "aws-ofi-nccl cannot open a NIC",
+            "run with FI_LOG_LEVEL=warn; check the versions of libfabric and the NIC's driver",
             "aws/aws-ofi-nccl#889, aws/aws-ofi-nccl#801",
         ),
     ),
@@ -768,8 +778,8 @@ pub(crate) const BY_WORDS: &[(Texts, Known)] = &[
             "warn_ofi_optional",
             Harmless,
             (NOTE, MEDIUM),
-            "aws-ofi-nccl goes on without something that it would use",
-            "nothing, or install what the line names",
+            "aws-ofi-nccl continues without an optional part",
+            "no action is needed; installing what the line names avoids it",
             "https://github.com/aws/aws-ofi-nccl",
         ),
     ),
@@ -784,8 +794,8 @@ pub(crate) const BY_WORDS: &[(Texts, Known)] = &[
             "warn_ofi_unused",
             Setback,
             (WARNING, HIGH),
-            "aws-ofi-nccl cannot be used on a host; NCCL takes another network, which is slower where \
-             there is EFA",
+            "aws-ofi-nccl cannot be used on a host; NCCL uses another network, which is slower \
+             than EFA",
             "check fi_info -p efa there, in the container too; compare the versions of libfabric and \
              aws-ofi-nccl",
             "https://github.com/aws/aws-ofi-nccl",
@@ -800,11 +810,11 @@ pub(crate) const BY_WORDS: &[(Texts, Known)] = &[
             "warn_ofi_memory",
             Cause,
             (ERROR, MEDIUM),
-            "libfabric could not register memory with a card, so it cannot send from or receive \
-             into it",
-            "compare the versions of libfabric, its provider and the card's driver on the host and in \
-             the container; raise the limit of locked memory; confirm with NCCL_NET_GDR_LEVEL=0, \
-             which is slower",
+            "libfabric could not register memory with a NIC, so the NIC cannot send from it or \
+             receive into it",
+            "compare the versions of libfabric, its provider and the NIC's driver on the host and \
+             in the container; raise the limit of locked memory; confirm with \
+             NCCL_NET_GDR_LEVEL=0, which is slower",
             "register_mr_buffers in https://github.com/aws/aws-ofi-nccl",
         ),
     ),
@@ -814,7 +824,7 @@ pub(crate) const BY_WORDS: &[(Texts, Known)] = &[
             "warn_ofi",
             Cause,
             (WARNING, LOW),
-            "aws-ofi-nccl warns",
+            "aws-ofi-nccl prints a warning",
             "run with FI_LOG_LEVEL=warn",
             "https://github.com/aws/aws-ofi-nccl",
         ),
@@ -826,7 +836,7 @@ pub(crate) const BY_WORDS: &[(Texts, Known)] = &[
             Cause,
             (ERROR, LOW),
             "a request of the UCX plugin failed",
-            "look at UCX's own lines in front of it (UCX_LOG_LEVEL=info), and at the card's state",
+            "look at UCX's own lines before it (UCX_LOG_LEVEL=info), and at the NIC's state",
             "ucx_plugin.c of https://github.com/Mellanox/nccl-rdma-sharp-plugins",
         ),
     ),
@@ -840,9 +850,9 @@ pub(crate) const BY_WORDS: &[(Texts, Known)] = &[
             "warn_no_space_shm",
             Cause,
             (ERROR, HIGH),
-            "/dev/shm has no room for NCCL's shared memory",
-            "give the container more (docker --shm-size, an emptyDir in memory on Kubernetes), \
-             and remove stale /dev/shm/nccl-* files",
+            "/dev/shm has no space for NCCL's shared memory",
+            "give the container more space (docker --shm-size, an emptyDir in memory on \
+             Kubernetes), and remove stale /dev/shm/nccl-* files",
             "NVIDIA/nccl#290, \
              https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
         ),
@@ -853,8 +863,8 @@ pub(crate) const BY_WORDS: &[(Texts, Known)] = &[
             "warn_shm_segment",
             Consequence,
             (ERROR, MEDIUM),
-            "a shared memory file of NCCL's could not be made or opened",
-            "check the room in /dev/shm, and that ranks of one host see the same /dev/shm",
+            "a shared memory file of NCCL could not be created or opened",
+            "check the free space in /dev/shm, and that ranks of one host see the same /dev/shm",
             "NVIDIA/nccl#1518, NVIDIA/nccl#290",
         ),
     ),
@@ -880,7 +890,7 @@ pub(crate) const BY_WORDS: &[(Texts, Known)] = &[
             "warn_peer_closed",
             Consequence,
             (ERROR, HIGH),
-            "the other end of a connection is gone: its process ended or crashed",
+            "the other end of a connection closed it: its process ended or crashed",
             "look for the first failure of that process, also outside NCCL (a crash, the \
              out-of-memory killer)",
             "NVIDIA/nccl#1486, NVIDIA/nccl#795",
@@ -892,7 +902,7 @@ pub(crate) const BY_WORDS: &[(Texts, Known)] = &[
             "warn_socket_stranger",
             Cause,
             (WARNING, MEDIUM),
-            "something that is not of this communicator connected to a port of NCCL's",
+            "a program outside of this communicator connected to a port of NCCL",
             "keep port scanners and other jobs from these ports; newer versions ignore it",
             "NVIDIA/nccl#1808, NVIDIA/nccl#1612",
         ),
@@ -906,7 +916,7 @@ pub(crate) const BY_WORDS: &[(Texts, Known)] = &[
             "warn_no_network",
             Cause,
             (ERROR, HIGH),
-            "NCCL finds no network that it may use",
+            "NCCL finds no usable network",
             "check NCCL_NET and NCCL_NET_PLUGIN: the network they name has no device here, or its \
              library cannot be loaded",
             "ncclNetInit in src/plugin/net.cc of NVIDIA/nccl",
@@ -924,7 +934,7 @@ pub(crate) const BY_WORDS: &[(Texts, Known)] = &[
             "warn_address",
             Cause,
             (ERROR, HIGH),
-            "an address that NCCL was given cannot be read or resolved",
+            "an address in NCCL's settings cannot be parsed or resolved",
             "check NCCL_COMM_ID and the name service of that host",
             "src/misc/socket.cc and src/bootstrap.cc of NVIDIA/nccl",
         ),
@@ -943,7 +953,7 @@ pub(crate) const BY_WORDS: &[(Texts, Known)] = &[
             "warn_no_interface",
             Cause,
             (ERROR, HIGH),
-            "NCCL finds no network interface that it may use",
+            "NCCL finds no usable network interface",
             "check that NCCL_SOCKET_IFNAME names interfaces of this host, and that they are up",
             "NVIDIA/nccl#1837",
         ),
@@ -954,7 +964,7 @@ pub(crate) const BY_WORDS: &[(Texts, Known)] = &[
             "warn_socket_refused",
             Cause,
             (ERROR, MEDIUM),
-            "nobody listens at the peer's port: its process is gone, or the address is not its own",
+            "no process listens at the peer's port: the process ended, or the address is wrong",
             "look for a failure of the peer; check NCCL_SOCKET_IFNAME (bridges of containers) \
              and firewalls",
             "NVIDIA/nccl#913, \
@@ -968,7 +978,7 @@ pub(crate) const BY_WORDS: &[(Texts, Known)] = &[
             Cause,
             (ERROR, MEDIUM),
             "the peer's address cannot be reached",
-            "check NCCL_SOCKET_IFNAME, routing, firewalls, and whether the link was up",
+            "check NCCL_SOCKET_IFNAME, routing, firewalls and the state of the link",
             "NVIDIA/nccl#1311, \
              https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
         ),
@@ -986,7 +996,7 @@ pub(crate) const BY_WORDS: &[(Texts, Known)] = &[
             Cause,
             (ERROR, MEDIUM),
             "the peer's address did not answer",
-            "check NCCL_SOCKET_IFNAME, firewalls, and whether the peer's process was there",
+            "check NCCL_SOCKET_IFNAME, firewalls, and whether the peer's process was running",
             "NVIDIA/nccl-tests#15, \
              https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
         ),
@@ -1025,8 +1035,8 @@ pub(crate) const BY_WORDS: &[(Texts, Known)] = &[
             "warn_mnnvl",
             Cause,
             (ERROR, HIGH),
-            "NVLink between nodes is there, but does not work",
-            "check the IMEX service and its channels; NCCL_MNNVL_ENABLE=0 goes without it",
+            "NVLink between nodes exists but does not work",
+            "check the IMEX service and its channels; NCCL_MNNVL_ENABLE=0 disables its use",
             "src/mnnvl.cc of NVIDIA/nccl",
         ),
     ),
@@ -1037,7 +1047,7 @@ pub(crate) const BY_WORDS: &[(Texts, Known)] = &[
             Cause,
             (ERROR, HIGH),
             "NCCL_ALGO and NCCL_PROTO leave no algorithm for a call",
-            "take them away, or allow Ring and Simple",
+            "unset them, or allow Ring and Simple",
             "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-algo",
         ),
     ),
@@ -1047,9 +1057,9 @@ pub(crate) const BY_WORDS: &[(Texts, Known)] = &[
             "warn_p2p_disabled",
             Setback,
             (WARNING, HIGH),
-            "GPUs with NVLink between them must not reach each other",
-            "look at nvidia-smi topo -p2p r and nvidia-smi nvlink -s, and at the kernel's log of that \
-             host",
+            "peer-to-peer access between GPUs with NVLink is disabled",
+            "look at nvidia-smi topo -p2p r and nvidia-smi nvlink -s, and at the kernel log of \
+             that host",
             "ncclTopoCheckP2p in src/graph/paths.cc of NVIDIA/nccl",
         ),
     ),
@@ -1059,7 +1069,7 @@ pub(crate) const BY_WORDS: &[(Texts, Known)] = &[
             "warn_no_transport",
             Cause,
             (ERROR, HIGH),
-            "two ranks have no way to reach each other",
+            "two ranks have no transport between them",
             "check NCCL_P2P_DISABLE, NCCL_SHM_DISABLE and NCCL_NET, and that the hosts see each \
              other's network",
             "src/transport.cc of NVIDIA/nccl",
@@ -1071,8 +1081,8 @@ pub(crate) const BY_WORDS: &[(Texts, Known)] = &[
             "warn_net_mismatch",
             Setback,
             (WARNING, HIGH),
-            "hosts have other numbers of network cards",
-            "find the host whose cards are missing",
+            "hosts have different numbers of NICs",
+            "find the host with missing NICs",
             "NCCL_IGNORE_NET_MISMATCH in \
              https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
         ),
@@ -1083,10 +1093,10 @@ pub(crate) const BY_WORDS: &[(Texts, Known)] = &[
             "warn_nic_place",
             Setback,
             (WARNING, LOW),
-            "NCCL does not find where a network card is on the machine's buses, and cannot choose the \
-             card next to a GPU; usual for virtual cards",
-            "check that the container sees /sys; for virtual cards set NCCL_TOPO_FILE to the machine's \
-             layout",
+            "NCCL does not find a NIC on the machine's buses, and cannot choose the NIC next to a \
+             GPU; this is usual for virtual NICs",
+            "check that the container sees /sys; for virtual NICs set NCCL_TOPO_FILE to the \
+             machine's layout",
             "ncclIbGetPciPath in src/transport/net_ib of NVIDIA/nccl",
         ),
     ),
@@ -1113,8 +1123,8 @@ pub(crate) const BY_WORDS: &[(Texts, Known)] = &[
             "warn_topology_search",
             Setback,
             (WARNING, HIGH),
-            "NCCL found no good ring or tree through the GPUs and takes them in simple order: \
-             slow",
+            "NCCL found no good ring or tree through the GPUs and uses them in simple order, which \
+             is slow",
             "check NCCL_TOPO_FILE, NCCL_P2P_LEVEL and NCCL_NET_GDR_LEVEL, and that the container \
              sees /sys; compare nvidia-smi topo -m with other hosts",
             "NVIDIA/nccl#487",
@@ -1146,9 +1156,10 @@ pub(crate) const BY_WORDS: &[(Texts, Known)] = &[
             "warn_topology",
             Cause,
             (WARNING, LOW),
-            "NCCL's picture of the machines contradicts itself",
-            "check NCCL_TOPO_FILE and NCCL_HOSTID, that the container sees /sys, and that ranks of one \
-             host agree on CUDA_VISIBLE_DEVICES; else it is a fault of NCCL's: try another version",
+            "NCCL's topology contradicts itself",
+            "check NCCL_TOPO_FILE and NCCL_HOSTID, that the container sees /sys, and that ranks of \
+             one host agree on CUDA_VISIBLE_DEVICES; otherwise it is a bug of NCCL: try another \
+             version",
             "src/graph and src/init.cc of NVIDIA/nccl",
         ),
     ),
@@ -1175,10 +1186,10 @@ pub(crate) const BY_WORDS: &[(Texts, Known)] = &[
             "warn_nvml",
             Cause,
             (WARNING, MEDIUM),
-            "the driver's library NVML does not answer for a GPU",
-            "run nvidia-smi there as the job does (in its container); NVML's words say more: Not \
-             Found where a container sees only some GPUs, a version mismatch after an update of the \
-             driver",
+            "the driver's library NVML does not report a GPU",
+            "run nvidia-smi there as the job does (in its container); NVML's text gives the \
+             reason: Not Found where a container sees only some GPUs, a version mismatch after an \
+             update of the driver",
             "NVIDIA/nccl#1066, src/misc/nvmlwrap.cc of NVIDIA/nccl",
         ),
     ),
@@ -1205,7 +1216,7 @@ pub(crate) const BY_WORDS: &[(Texts, Known)] = &[
             Consequence,
             (ERROR, HIGH),
             "NCCL got no memory from CUDA",
-            "look at CUDA's error in front of it",
+            "look at CUDA's error before it",
             "src/include/alloc.h of NVIDIA/nccl",
         ),
     ),
@@ -1220,7 +1231,7 @@ pub(crate) const BY_WORDS: &[(Texts, Known)] = &[
             "warn_host_memory",
             Cause,
             (ERROR, MEDIUM),
-            "the host has no memory left",
+            "the host is out of memory",
             "look at the host's memory and the limits of the job",
             "src/include/alloc.h of NVIDIA/nccl",
         ),
@@ -1248,8 +1259,8 @@ pub(crate) const BY_WORDS: &[(Texts, Known)] = &[
             "warn_setting_adjusted",
             Setback,
             (WARNING, HIGH),
-            "NCCL does not take a setting as it was given",
-            "set a value that NCCL takes, or unset it",
+            "NCCL changes or ignores a setting",
+            "set a value that NCCL accepts, or unset it",
             "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
         ),
     ),
@@ -1283,7 +1294,7 @@ pub(crate) const BY_WORDS: &[(Texts, Known)] = &[
             "warn_argument",
             Cause,
             (ERROR, HIGH),
-            "the program calls NCCL with arguments that are wrong",
+            "the program calls NCCL with wrong arguments",
             "look at the call that the line names in the program",
             "ncclInvalidArgument in \
              https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
@@ -1299,7 +1310,7 @@ pub(crate) const BY_WORDS: &[(Texts, Known)] = &[
             Consequence,
             (ERROR, HIGH),
             "a communicator had failed before",
-            "look for the first failure in front of it, here or on the other ranks",
+            "look for the first failure before it, here or on the other ranks",
             "src/transport/net_ib/common.cc, src/group.cc and src/init.cc of NVIDIA/nccl",
         ),
     ),

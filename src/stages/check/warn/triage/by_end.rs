@@ -43,7 +43,7 @@ impl<'a> Triage<'a> {
     pub(crate) fn after_end(&self, group: &Group<'a>) -> Finding {
         let end = self.done_before(group.first());
         let said = end.map_or(String::new(), |end| format!(": {}", end.quoted()));
-        let why = format!("the job had said before that it was done{said}");
+        let why = format!("the job had reported its end before{said}");
         let mut finding = self.finding(group, vec![why]);
         finding.severity = Severity::Note;
         finding.sure = Sure::High;
@@ -87,7 +87,7 @@ impl<'a> Triage<'a> {
             (Some(end), _) => (Severity::Error, "then the job ended", end),
             (None, Some(done)) if finding.severity == Severity::Error => (
                 Severity::Warning,
-                "the job went on, and said that it was done",
+                "the job went on and reported its end",
                 done,
             ),
             _ => return,
@@ -107,10 +107,7 @@ impl<'a> Triage<'a> {
         }
         if let Some(end) = self.ends().done_before(at) {
             finding.severity = Severity::Note;
-            finding.why += &format!(
-                "; the job had said before that it was done: {}",
-                end.quoted()
-            );
+            finding.why += &format!("; the job had reported its end before: {}", end.quoted());
             finding.evidence.push(end.shown());
         }
     }

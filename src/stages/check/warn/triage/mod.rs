@@ -167,10 +167,10 @@ impl<'a> Triage<'a> {
         }
         for (at, mut finding) in watched.into_iter().enumerate() {
             if at == 0 && !tail.is_empty() {
-                finding.why += &format!("; behind it: {}", folded_words(&tail));
+                finding.why += &format!("; after it: {}", folded_words(&tail));
             }
             if let Some(first) = causes.first() {
-                finding.why += &format!("; a WARN may say why: {}", first.id());
+                finding.why += &format!("; a WARN may give the reason: {}", first.id());
             }
             self.note_after_end(&mut finding);
             out.push(finding);
@@ -264,15 +264,15 @@ impl<'a> Triage<'a> {
     ) -> Finding {
         let is_first = std::ptr::eq(group.first(), first.first());
         let mut why = vec![if is_first {
-            format!("the first cause, {}", self.clock.why(group.first()))
+            format!("it is the first cause, {}", self.clock.why(group.first()))
         } else {
-            format!("behind {}, which may be its cause", first.id())
+            format!("it comes after {}, which may be its cause", first.id())
         }];
         if !folded.is_empty() {
-            why.push(format!("from it follow: {}", folded_words(folded)));
+            why.push(format!("it causes: {}", folded_words(folded)));
         }
         if !tail.is_empty() {
-            why.push(format!("then NCCL was taken down: {}", folded_words(tail)));
+            why.push(format!("then NCCL was shut down: {}", folded_words(tail)));
         }
         let mut finding = self.finding(group, why);
         if !folded.is_empty() {
@@ -316,7 +316,10 @@ impl<'a> Triage<'a> {
             .find_map(|m| ends.failed_behind(m.seen.first, outside))
             .or_else(|| ends.failed_elsewhere(lead.first().first.input, outside));
         let mut why = vec![
-            format!("the first of its kind, {}", self.clock.why(lead.first())),
+            format!(
+                "it is the first of its kind, {}",
+                self.clock.why(lead.first())
+            ),
             match (causes.is_empty(), end) {
                 (true, Some(end)) => format!(
                     "it follows from a failure elsewhere; the log reports how the job ended: {}",
@@ -331,7 +334,7 @@ impl<'a> Triage<'a> {
         let unknown = groups.iter().find(|g| g.known.is_none());
         if let Some(unknown) = unknown.filter(|g| self.clock.before(g.first(), lead.first())) {
             why.push(format!(
-                "a WARN that is not known to this program comes before it: {}",
+                "an unknown WARN comes before it: {}",
                 text(unknown.first().says())
             ));
         }
@@ -340,7 +343,7 @@ impl<'a> Triage<'a> {
         }
         if !tail.is_empty() {
             let tail = std::mem::take(tail);
-            why.push(format!("then NCCL was taken down: {}", folded_words(&tail)));
+            why.push(format!("then NCCL was shut down: {}", folded_words(&tail)));
         }
         let mut finding = self.finding(lead, why);
         finding.sure = finding.sure.max(Sure::Medium);
@@ -366,14 +369,14 @@ impl<'a> Triage<'a> {
                 id: "warn_proxy_midway",
                 severity: Severity::Warning,
                 says: format!(
-                    "connections of NCCL were taken down while {} went on calling: {of}",
+                    "NCCL's connections were closed while {} made more calls: {of}",
                     of_processes(going_on)
                 ),
                 about: self.about(lead.members[0].process),
                 sure: Sure::Low,
-                why: format!("{means}, and calls of the same processes stand behind these lines"),
+                why: format!("{means}, and calls of the same processes come after these lines"),
                 advice: format!(
-                    "look why a communicator was aborted before the job's end; see {reference}"
+                    "find out why a communicator was aborted before the job's end; see {reference}"
                 ),
                 evidence,
             });
@@ -384,13 +387,13 @@ impl<'a> Triage<'a> {
             aborted,
             communicators,
         } = self.ended;
-        let mut why = vec![means.to_owned(), "no failure stands before it".to_owned()];
+        let mut why = vec![means.to_owned(), "no failure is before it".to_owned()];
         if self.all.counts_calls() {
-            why.push("no call of these processes stands behind it".to_owned());
+            why.push("no call of these processes is after it".to_owned());
         }
         if ends > 0 {
             why.push(format!(
-                "PyTorch says {} that a process ended in an ordinary way",
+                "PyTorch reports {} that a process ended normally",
                 times(ends)
             ));
         }
@@ -407,13 +410,13 @@ impl<'a> Triage<'a> {
         Some(Finding {
             id: "shutdown_warns",
             severity: Severity::Note,
-            says: format!("harmless, printed as the job ended: {of}"),
+            says: format!("these lines are harmless, they were printed as the job ended: {of}"),
             about: About::default(),
             sure: if finished { Sure::High } else { Sure::Medium },
             why: why.join("; "),
             advice: format!(
-                "nothing need be done; destroy_process_group() before the program ends avoids \
-                 them; see {reference}"
+                "no action is needed; destroy_process_group() before the program ends avoids them; \
+                 see {reference}"
             ),
             evidence,
         })
@@ -422,7 +425,7 @@ impl<'a> Triage<'a> {
     fn unknown(&self, groups: &[Group<'a>], out: &mut Vec<Finding>) {
         let unknown: Vec<&Group<'a>> = groups.iter().filter(|g| g.known.is_none()).collect();
         for group in unknown.iter().take(UNKNOWN) {
-            let why = format!("its first line, {}", self.clock.why(group.first()));
+            let why = format!("its first line was found {}", self.clock.why(group.first()));
             let mut finding = self.finding(group, vec![why]);
             self.judge_by_end(group, &mut finding);
             out.push(finding);
@@ -434,13 +437,13 @@ impl<'a> Triage<'a> {
                 id: "warn_unknown",
                 severity: Severity::Warning,
                 says: format!(
-                    "{} more kinds of WARN lines are not known to this program: {}",
+                    "{} more kinds of WARN lines are unknown: {}",
                     rest.len(),
                     lines(count)
                 ),
                 about: About::default(),
                 sure: Sure::Low,
-                why: "their text is none of those this program knows".to_owned(),
+                why: "their text matches no known text".to_owned(),
                 advice: "read them: grep 'NCCL WARN'".to_owned(),
                 evidence: rest.iter().take(NAMED).map(|g| shown(g.first())).collect(),
             });
@@ -453,7 +456,7 @@ impl<'a> Triage<'a> {
             id: "warn_uncounted",
             severity: Severity::Note,
             says: format!(
-                "{} were only counted: there are too many kinds to tell apart",
+                "{} were only counted, because there are too many kinds",
                 lines(self.all.uncounted())
             ),
             about: About::default(),
@@ -481,7 +484,7 @@ impl<'a> Triage<'a> {
         }
         if let Some(result) = results.iter().find(|&&result| is_error(result)) {
             why.push(format!(
-                "NCCL's functions gave {} behind it",
+                "NCCL's functions returned {} after it",
                 named(*result)
             ));
         }
@@ -501,7 +504,7 @@ impl<'a> Triage<'a> {
         let count = lines(group.count());
         let nobody = by_host.keys().all(|host| host.is_empty());
         let on = match nobody {
-            true => format!("{count} of a process that is not named"),
+            true => format!("{count} of an unnamed process"),
             false => format!(
                 "{count} of {} on {}",
                 of_processes(processes.len()),
@@ -516,7 +519,7 @@ impl<'a> Triage<'a> {
                 known.sure,
             ),
             None => (
-                format!("not known to this program: {}: {on}", text(first.says())),
+                format!("unknown WARN: {}: {on}", text(first.says())),
                 "search NVIDIA/nccl's issues for the text, or the source file that the line names"
                     .to_owned(),
                 Severity::Warning,
@@ -528,7 +531,7 @@ impl<'a> Triage<'a> {
             ),
         };
         if why.is_empty() {
-            why.push("the lines say it".to_owned());
+            why.push("the lines report it".to_owned());
         }
         Finding {
             id: group.id(),

@@ -1,0 +1,287 @@
+//! README.md and the pages in docs/: their commands print what stands below them, the README is
+//! short, and no program and no page uses a phrase that was found hard to read.
+//!
+//! A ```console block has commands (`$ ...`), each with what it prints on stdout and stderr below
+//! it. A page's commands run one after the other in a folder of the page's own, where `testdata`
+//! is the package's and `nccl.log` the sample log. `BLESS=1` writes what they print now.
+
+use crate::support::{ALL, Work, files, run, sh};
+use regex::Regex;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+/// The package's folder.
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The README and all pages of docs/.
+fn pages() -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(root().join("docs")).unwrap();
+    let mut pages: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    pages.sort();
+    pages.insert(0, root().join("README.md"));
+    pages
+}
+
+/// A command of a page as the test runs it: what cargo would build is built already. `None` for
+/// the tests themselves.
+fn runnable(command: &str) -> Option<String> {
+    if command.starts_with("cargo test") {
+        return None;
+    }
+    let cargo = command.strip_prefix("cargo run --release --bin ");
+    Some(cargo.map_or(command.to_owned(), |rest| rest.replacen(" -- ", " ", 1)))
+}
+
+/// True where `shown` is the lines of `out` and of `err`, each in their order, however mixed: of
+/// two programs of a pipe either may write first.
+fn is_mix(shown: &[&str], out: &[&str], err: &[&str]) -> bool {
+    let Some((first, rest)) = shown.split_first() else {
+        return out.is_empty() && err.is_empty();
+    };
+    let of_out = out.split_first().filter(|(line, _)| *line == first);
+    let of_err = err.split_first().filter(|(line, _)| *line == first);
+    of_out.is_some_and(|(_, out)| is_mix(rest, out, err))
+        || of_err.is_some_and(|(_, err)| is_mix(rest, out, err))
+}
+
+/// The page with what its commands print now.
+fn rerun(page: &str) -> String {
+    let work = Work::new();
+    let testdata = root().join("testdata");
+    std::os::unix::fs::symlink(&testdata, work.dir().join("testdata")).unwrap();
+    let sample = testdata.join("captured/megatron/nccl.log");
+    std::fs::copy(sample, work.dir().join("nccl.log")).unwrap();
+    let mut new = String::new();
+    let mut lines = page.lines().peekable();
+    while let Some(line) = lines.next() {
+        writeln!(new, "{line}").unwrap();
+        if line != "```console" {
+            continue;
+        }
+        while let Some(line) = lines.next_if(|line| *line != "```") {
+            let command = line
+                .strip_prefix("$ ")
+                .expect("a block begins with a command");
+            let mut shown = Vec::new();
+            while let Some(line) = lines.next_if(|l| *l != "```" && !l.starts_with("$ ")) {
+                shown.push(line);
+            }
+            writeln!(new, "$ {command}").unwrap();
+            let Some(script) = runnable(command) else {
+                continue;
+            };
+            let got = sh(work.dir(), &script);
+            let text = got.text();
+            let out: Vec<&str> = text.lines().collect();
+            let err: Vec<&str> = got.stderr.lines().collect();
+            if !is_mix(&shown, &out, &err) {
+                // The notes of a program come after its table.
+                shown = out.into_iter().chain(err).collect();
+            }
+            for line in shown {
+                writeln!(new, "{line}").unwrap();
+            }
+        }
+    }
+    new
+}
+
+fn check(path: &Path) -> Result<(), String> {
+    let page = std::fs::read_to_string(path).unwrap();
+    let new = rerun(&page);
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(path, new).unwrap();
+        return Ok(());
+    }
+    let differs = |(_, (a, b)): &(usize, (&str, &str))| a != b;
+    let mut lines = (1..).zip(page.lines().zip(new.lines()));
+    match lines.find(differs) {
+        None if page == new => Ok(()),
+        None => Err(format!("{}: one is longer", path.display())),
+        Some((number, (page, now))) => Err(format!(
+            "{}:{number}: (BLESS=1 writes what is printed now)\n  page {page}\n  now  {now}",
+            path.display()
+        )),
+    }
+}
+
+#[test]
+fn every_command_of_every_page_prints_what_the_page_shows() {
+    let pages = pages();
+    let wrong: Vec<String> = std::thread::scope(|scope| {
+        let checks: Vec<_> = pages
+            .iter()
+            .map(|p| scope.spawn(move || check(p)))
+            .collect();
+        let results = checks.into_iter().map(|check| check.join().unwrap());
+        results.filter_map(Result::err).collect()
+    });
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_readme_is_short_and_its_links_lead_somewhere() {
+    let readme = std::fs::read_to_string(root().join("README.md")).unwrap();
+    assert!(
+        readme.len() <= 12_288,
+        "README.md has {} bytes",
+        readme.len()
+    );
+    let links = Regex::new(r"\]\(([^)#:]*)#?([^):]*)\)").unwrap();
+    for path in pages() {
+        let page = std::fs::read_to_string(&path).unwrap();
+        for link in links.captures_iter(&page) {
+            let [file, section] = [1, 2].map(|group| link[group].to_owned());
+            let target = match &file[..] {
+                "" => path.clone(),
+                file => path.parent().unwrap().join(file),
+            };
+            let there = std::fs::read_to_string(&target).unwrap_or_default();
+            let found = section.is_empty() || sections(&there).contains(&section);
+            assert!(target.exists() && found, "{}: {}", path.display(), &link[0]);
+        }
+    }
+}
+
+/// The names by which links reach the sections of a page.
+fn sections(page: &str) -> Vec<String> {
+    let headings = page.lines().filter(|line| line.starts_with('#'));
+    let name = |heading: &str| {
+        let words = heading.trim_start_matches('#').trim().to_lowercase();
+        words
+            .replace(|c: char| !c.is_alphanumeric() && !" -_".contains(c), "")
+            .replace(' ', "-")
+    };
+    headings.map(name).collect()
+}
+
+/// Phrases that readers stumbled over. What replaces them: report (not say, tell of), after (not
+/// behind, of time), be or appear (not stand), NIC (not card), compare (not hold against), rejoin
+/// (not put together), median (not the middle one), must not (not may not).
+const HARD: [&str; 60] = [
+    "a row a ",
+    "are no ",
+    "are said",
+    "as it was set",
+    "be told",
+    "begins anew",
+    "both ends in:",
+    "both in it",
+    "call of nccl's",
+    "cards",
+    "far behind each",
+    "found out",
+    "front of it",
+    "given up without",
+    "goes without",
+    "held against",
+    "how sure",
+    "in step with",
+    "is no ",
+    "is nothing",
+    "is said",
+    "is told",
+    "it says",
+    "its card",
+    "loaded anew",
+    "log says",
+    "may not reach",
+    "middle one",
+    "nccl says",
+    "network card",
+    "no line says",
+    "none is taken",
+    "not told",
+    "nothing need",
+    "on and on on",
+    "one behind the other",
+    "one row a ",
+    "passed over",
+    "pytorch says",
+    "put together",
+    "right behind",
+    "rid of",
+    "said to",
+    "say it",
+    "say of",
+    "say so",
+    "says nothing",
+    "says so",
+    "stand behind",
+    "stand for",
+    "stand in",
+    "stand together",
+    "standing in",
+    "stands",
+    "tell of",
+    "telling of",
+    "tells of",
+    "turns off",
+    "what could not be",
+    "without a word",
+];
+
+/// The hard phrases of a text, wherever its lines break.
+fn hard(name: &str, text: &str) -> Vec<String> {
+    let words: Vec<String> = text.split_whitespace().map(str::to_lowercase).collect();
+    let mut text = format!(" {} ", words.join(" "));
+    for plain in ["there is no ", "there are no "] {
+        text = text.replace(plain, "");
+    }
+    let found = HARD
+        .iter()
+        .filter(|phrase| text.contains(&format!(" {phrase}")));
+    found.map(|phrase| format!("{name}: {phrase}")).collect()
+}
+
+/// The texts in a source file, without its comments and its tests.
+fn literals(source: &str) -> String {
+    let source = source
+        .split("#[cfg(test)]\nmod tests {")
+        .next()
+        .unwrap_or_default();
+    let token = r##"(?s)//[^\n]*|r"([^"]*)"|r#"(.*?)"#|"((?:[^"\\]|\\.)*)"|'(?:[^'\\]|\\[^']*)'"##;
+    let broken = Regex::new(r"\\\n\s*").unwrap();
+    let mut all = String::new();
+    for text in Regex::new(token).unwrap().captures_iter(source) {
+        let text = [1, 2, 3].iter().find_map(|&group| text.get(group));
+        let text = text.map_or("", |text| text.as_str());
+        writeln!(all, "{}.", broken.replace_all(text, "")).unwrap();
+    }
+    all
+}
+
+#[test]
+fn no_program_and_no_page_uses_a_hard_phrase() {
+    let mut found = Vec::new();
+    for program in ALL {
+        let help = run(program, &["--help"]).ends(0).text();
+        found.extend(hard(&format!("{program} --help"), &help));
+    }
+    let testdata = root().join("testdata");
+    let texts = [
+        pages(),
+        files(&testdata.join("expect")),
+        vec![testdata.join("README.md")],
+    ];
+    for path in texts.concat() {
+        let text = std::fs::read(&path).unwrap();
+        found.extend(hard(
+            &path.display().to_string(),
+            &String::from_utf8_lossy(&text),
+        ));
+    }
+    // What nccl-synth and the grammar have are the words of NCCL, of trainers and of launchers.
+    for path in files(&root().join("src")) {
+        let name = path.strip_prefix(root()).unwrap().display().to_string();
+        let others = ["src/synth/", "src/grammar/"];
+        if others.iter().any(|of| name.starts_with(of)) || name.ends_with("tests.rs") {
+            continue;
+        }
+        let text = std::fs::read_to_string(&path).unwrap();
+        found.extend(hard(&name, &literals(&text)));
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
