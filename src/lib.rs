@@ -102,8 +102,8 @@
 //! # How a log is read
 //!
 //! ```text
-//! source ── chunks ──► scan, on all cores ──► merge, in order ──► rows
-//!                      (grammar, a Visit)     (origin, join, timeline)
+//! source ── chunks ──► walk, on all cores ──► merge, in order ──► rows
+//!                      (grammar, a Visit)     (members, torn, timeline)
 //! ```
 //!
 //! *Chunks.* [`source`] maps a file, or reads what cannot be mapped in blocks of constant size.

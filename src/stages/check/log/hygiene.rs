@@ -161,7 +161,7 @@ pub(crate) fn findings(number: u32, input: &Walked, account: &Account) -> Vec<Fi
                 counted(falls, "time")
             ),
             (
-                "by the step lines",
+                "the step lines show it",
                 "nccl-steps --list shows the runs (column segment)",
             ),
             lines

@@ -4,6 +4,7 @@
 mod absent_members;
 mod deadlock;
 pub(crate) mod fewer_calls;
+mod lone_stop;
 pub(crate) mod mismatch;
 pub(crate) mod names;
 mod replay;
@@ -77,12 +78,8 @@ pub(crate) fn ranks<F: Fn(u32) -> Result<Input>>(
     (watched, end, failures): (&[Watched], End, &Failures),
     inputs: &Inputs<'_, F>,
 ) -> Result<Ranks> {
-    let late = match (streams.is_late(), inputs.cut && !streams.counts) {
-        (true, _) => Begins::Late,
-        (false, true) => Begins::Unsure,
-        _ => Begins::First,
-    };
-    let mut compared = compare(found, open, streams, inputs.accounts, late);
+    let begins = begins(streams, inputs.cut);
+    let compared = compare(found, open, streams, inputs.accounts, begins);
     let late = |w: &Watched| matches!(w.what, What::Timeout(_));
     let hung = watched.iter().any(late);
     let met = deadlock::meet(&compared, found, streams, end.failed);
@@ -93,26 +90,259 @@ pub(crate) fn ranks<F: Fn(u32) -> Result<Input>>(
             findings: Vec::new(),
         });
     }
+    judge(
+        (compared, &met),
+        (found, streams),
+        (watched, end, failures),
+        inputs,
+    )
+}
+
+/// Where the log begins, by NCCL's own count or by what it looks like.
+fn begins(streams: &Streams, cut: bool) -> Begins {
+    match (streams.is_late(), cut && !streams.counts) {
+        (true, _) => Begins::Late,
+        (false, true) => Begins::Unsure,
+        _ => Begins::First,
+    }
+}
+
+/// Reads again what differs, and says who and where.
+fn judge<F: Fn(u32) -> Result<Input>>(
+    (mut compared, met): (Compared, &Met),
+    (found, streams): (&Found, &Streams),
+    (watched, end, failures): (&[Watched], End, &Failures),
+    inputs: &Inputs<'_, F>,
+) -> Result<Ranks> {
     let whose = whose(found, streams);
     let kin = same_kind::kin(&compared.apart, &whose, found);
     let mut silence = Silence::new(Jobs::of(found));
-    let details = read_again(
-        (&compared, &met),
-        &kin,
-        found,
-        streams,
-        (inputs, &mut silence),
-    )?;
+    let read = (inputs, &mut silence);
+    let details = read_again((&compared, met), &kin, found, streams, read)?;
     let stops = Stops {
         found,
         silence: &silence,
         failures,
-        lags: &met,
+        lags: met,
+    };
+    let names = Names { found };
+    let case = Case {
+        found,
+        streams,
+        details: &details,
+        met,
+        names,
     };
     let last = last_calls(&details, streams, &whose);
-    let names = Names { found };
-    let mut unjudged: Vec<(Why, usize)> = Vec::new();
-    compared.unpaired.retain(|pair| {
+    let mut unjudged = drop_ended(&mut compared.unpaired, found);
+    let parts = case.parts(&compared.apart, &kin);
+    unjudged.extend(parts.unjudged);
+    let caller = |number: u32| case.caller(number);
+    let mut findings = first_of(met, parts.different);
+    findings.extend(met.finding(&details, caller, names));
+    let few = case.few(&compared, inputs.accounts);
+    let doubts = doubts(&compared, found);
+    let different = !findings.is_empty();
+    let behind = fewer_calls::behind(
+        &parts.late,
+        &compared.unpaired,
+        &last,
+        names,
+        (end, stops),
+        &nccl_call::waiting(watched, names),
+    );
+    let goes_on = |communicator: usize| {
+        let job = stops.job_of(communicator);
+        job.is_some_and(|job| behind.going_on.contains(&job))
+    };
+    unjudged.extend(running(&parts.late, &compared.unpaired, goes_on));
+    if !different {
+        findings.extend(case.wrong_peers(&compared.unpaired, goes_on));
+    }
+    // That one side is behind another is no finding where nothing shows that the job stopped.
+    compared
+        .unpaired
+        .retain(|pair| pair.sent == pair.received || !goes_on(pair.communicator));
+    let messages = case.pairs(&compared.unpaired, &last);
+    let told = different || !findings.is_empty();
+    let going_on = behind.going_on.clone();
+    findings.extend(messages.lacking(caller, names, behind, told));
+    if findings.is_empty() && !failures.running {
+        findings.extend(case.lone_stops(&whose, stops, &going_on, &last));
+    }
+    leave_unjudged(&mut compared, unjudged);
+    evidence::resolve(&mut findings, inputs.walked, &inputs.open)?;
+    doubt_all(
+        &mut findings,
+        &mut compared,
+        &doubts,
+        (inputs, streams, end),
+    );
+    if !findings.is_empty() {
+        findings.extend(stopped(&last, found));
+    }
+    findings.extend(nccl_call::findings(
+        watched,
+        &details,
+        &case.made(),
+        &whose,
+        names,
+    ));
+    findings.extend(few);
+    Ok(Ranks { compared, findings })
+}
+
+/// What is known of the calls where ranks differ.
+#[derive(Clone, Copy)]
+struct Case<'a> {
+    found: &'a Found,
+    streams: &'a Streams,
+    details: &'a Details,
+    met: &'a Met,
+    names: Names<'a>,
+}
+
+/// Communicators whose members part, by how.
+#[derive(Default)]
+struct Parts<'c> {
+    /// Members call different things.
+    different: Vec<(usize, Finding)>,
+    /// Some made fewer calls.
+    late: Vec<&'c Apart>,
+    /// Nothing can be judged.
+    unjudged: Vec<(Why, usize)>,
+}
+
+impl<'a> Case<'a> {
+    fn caller(&self, number: u32) -> Caller {
+        *self.streams.callers.get(number)
+    }
+
+    /// How the members of each communicator in `all` part.
+    fn parts<'c>(&self, all: &'c [Apart], kin: &Kin) -> Parts<'c> {
+        let caller = |number: u32| self.caller(number);
+        let mut parts = Parts::default();
+        for apart in all {
+            let first = apart.block * BLOCK;
+            let stretch = (first, first + BLOCK);
+            let kin = kin.get(&apart.communicator).map_or(&[][..], |kin| kin);
+            let mut unjudged = |why| parts.unjudged.push((why, apart.communicator));
+            match mismatch::parting(apart, stretch, self.details, kin, caller, self.names) {
+                Parting::Different(mut finding) => {
+                    if let Some(doubt) = apart.doubt() {
+                        finding.sure = finding.sure.max(Sure::Medium);
+                        finding.why += doubt;
+                    }
+                    parts.different.push((apart.communicator, *finding));
+                }
+                // What those who are missing did is not known.
+                Parting::Behind | Parting::Unknown(_) if apart.is_partial => {}
+                Parting::Behind if is_over(apart, self.found) => unjudged(Why::Ended),
+                Parting::Behind if is_in_rooted(apart, self.details, caller) => {
+                    unjudged(Why::Rooted);
+                }
+                Parting::Behind => parts.late.push(apart),
+                Parting::Unknown(why) => unjudged(why),
+            }
+        }
+        parts
+    }
+
+    /// What differs if sides are of one communicator that has more ranks than the log.
+    fn few(&self, compared: &Compared, accounts: &[Account]) -> Option<Finding> {
+        // Where lines are lost, only NCCL's own numbers say which call is which.
+        let sound = self.streams.counts || !accounts.iter().any(is_damaged);
+        let few = compared.few.as_ref().filter(|_| sound)?;
+        absent_members::finding(few, self.details, |n| self.caller(n), self.names)
+    }
+
+    /// Messages that went to a wrong peer: what is settled first; what follows from it is not told
+    /// of.
+    fn wrong_peers(&self, unpaired: &[Unpaired], goes_on: impl Fn(usize) -> bool) -> Vec<Finding> {
+        let line = |odd: &wrong_peer::Odd<'_>| self.unmet(odd);
+        let counts = |pair: &Unpaired| self.met.settled(pair, self.found, self.streams);
+        let settled: Vec<wrong_peer::Odd<'_>> = unpaired
+            .iter()
+            .filter_map(|pair| counts(pair).map(|counts| wrong_peer::Odd { pair, counts }))
+            .filter(|odd| odd.counts.0 != odd.counts.1)
+            .collect();
+        if !settled.is_empty() {
+            return wrong_peer::findings(&settled, true, self.names, line);
+        }
+        let all: Vec<wrong_peer::Odd<'_>> = unpaired
+            .iter()
+            .filter(|pair| pair.before.0 != pair.before.1)
+            .map(|pair| wrong_peer::Odd {
+                pair,
+                counts: pair.before,
+            })
+            .collect();
+        if all.iter().any(|odd| !goes_on(odd.pair.communicator)) || wrong_peer::is_new(&all) {
+            return wrong_peer::findings(&all, false, self.names, line);
+        }
+        Vec::new()
+    }
+
+    /// The call that nobody met, by the side that made it.
+    fn unmet(&self, odd: &wrong_peer::Odd<'_>) -> Option<Evidence> {
+        let (pair, (sent, received)) = (odd.pair, odd.counts);
+        let (member, way) = match sent < received {
+            true => (&pair.to, Way::Recv(pair.from.peer())),
+            false => (&pair.from, Way::Send(pair.to.peer())),
+        };
+        let calls = self.details.get(&(self.caller(member.caller?), way))?;
+        let at = calls
+            .iter()
+            .rev()
+            .find(|call| call.seq <= sent.min(received));
+        at.or(calls.last()).map(mismatch::spot)
+    }
+
+    /// Processes that alone stopped, of the jobs that otherwise seem to go on.
+    fn lone_stops(
+        &self,
+        whose: &FxHashMap<Caller, Whose>,
+        stops: Stops<'_>,
+        going_on: &BTreeSet<u32>,
+        last: &LastCalls<'_>,
+    ) -> Vec<Finding> {
+        let mut process_of: FxHashMap<u32, u32> = FxHashMap::default();
+        for ((number, _), &stream) in &self.streams.at {
+            let own = whose.get(&self.caller(*number));
+            process_of.extend(own.map(|own| (stream, own.process)));
+        }
+        let process = |stream: u32| process_of.get(&stream).copied();
+        let alone = lone_stop::alone(&self.streams.tail(), process, |process| stops.job(process));
+        let alone = alone.into_iter().filter(|(job, _)| going_on.contains(job));
+        alone
+            .filter_map(|(_, process)| lone_stop::finding(process, last, self.names))
+            .collect()
+    }
+
+    /// The messages that do not fit.
+    fn pairs(&self, unpaired: &'a [Unpaired], last: &'a LastCalls<'a>) -> Pairs<'a> {
+        Pairs {
+            unpaired,
+            details: self.details,
+            last,
+            found: self.found,
+        }
+    }
+
+    /// How many collectives each caller made.
+    fn made(&self) -> FxHashMap<Caller, u64> {
+        let all = self.streams.at.iter();
+        let collectives = all.filter(|((_, way), _)| *way == Way::Collective);
+        collectives
+            .map(|((number, _), &at)| (self.caller(*number), self.streams.calls(at)))
+            .collect()
+    }
+}
+
+/// Drops the pairs of which the side that made more calls ended the communicator in order.
+fn drop_ended(unpaired: &mut Vec<Unpaired>, found: &Found) -> Vec<(Why, usize)> {
+    let mut unjudged = Vec::new();
+    unpaired.retain(|pair| {
         let more = if pair.sent > pair.received {
             &pair.from
         } else {
@@ -124,115 +354,27 @@ pub(crate) fn ranks<F: Fn(u32) -> Result<Input>>(
         }
         !ended
     });
-    let caller = |number: u32| *streams.callers.get(number);
-    let mut different = Vec::new();
-    let mut late: Vec<&Apart> = Vec::new();
-    for apart in &compared.apart {
-        let first = apart.block * BLOCK;
-        let stretch = (first, first + BLOCK);
-        let kin = kin.get(&apart.communicator).map_or(&[][..], |kin| kin);
-        match mismatch::parting(apart, stretch, &details, kin, caller, names) {
-            Parting::Different(mut finding) => {
-                if let Some(doubt) = apart.doubt() {
-                    finding.sure = finding.sure.max(Sure::Medium);
-                    finding.why += doubt;
-                }
-                different.push((apart.communicator, *finding));
-            }
-            // What those who are missing did is not known.
-            Parting::Behind | Parting::Unknown(_) if apart.is_partial => {}
-            Parting::Behind if is_over(apart, found) => {
-                unjudged.push((Why::Ended, apart.communicator));
-            }
-            Parting::Behind if is_in_rooted(apart, &details, caller) => {
-                unjudged.push((Why::Rooted, apart.communicator));
-            }
-            Parting::Behind => late.push(apart),
-            Parting::Unknown(why) => unjudged.push((why, apart.communicator)),
-        }
-    }
-    let mut findings = first_of(&met, different);
-    findings.extend(met.finding(&details, caller, names));
-    // Where lines are lost, only NCCL's own numbers say which call is which.
-    let sound = streams.counts || !inputs.accounts.iter().any(is_damaged);
-    let few = compared.few.as_ref().filter(|_| sound);
-    let few = few.and_then(|apart| absent_members::finding(apart, &details, caller, names));
-    let doubts = doubts(&compared, found);
-    let different = !findings.is_empty();
-    let waits = nccl_call::waiting(watched, names);
-    let behind = fewer_calls::behind(
-        &late,
-        &compared.unpaired,
-        &last,
-        names,
-        (end, stops),
-        &waits,
-    );
-    let goes_on = |communicator: usize| {
-        let job = stops.job_of(communicator);
-        job.is_some_and(|job| behind.going_on.contains(&job))
-    };
-    let those = late.iter().map(|apart| apart.communicator);
-    let lacking = |pair: &&Unpaired| pair.sent != pair.received;
-    let unpaired = compared.unpaired.iter().filter(lacking);
-    let those = those.chain(unpaired.map(|pair| pair.communicator));
-    unjudged.extend(those.filter(|&at| goes_on(at)).map(|at| (Why::Running, at)));
-    // What is settled first; what follows from it is not told of.
-    let counts = |pair: &Unpaired| met.settled(pair, found, streams);
-    let settled: Vec<wrong_peer::Odd<'_>> = compared
-        .unpaired
-        .iter()
-        .filter_map(|pair| counts(pair).map(|counts| wrong_peer::Odd { pair, counts }))
-        .filter(|odd| odd.counts.0 != odd.counts.1)
-        .collect();
-    // The call that nobody met, by the side that made it.
-    let line = |odd: &wrong_peer::Odd<'_>| {
-        let (pair, (sent, received)) = (odd.pair, odd.counts);
-        let (member, way) = match sent < received {
-            true => (&pair.to, Way::Recv(pair.from.peer())),
-            false => (&pair.from, Way::Send(pair.to.peer())),
-        };
-        let calls = details.get(&(caller(member.caller?), way))?;
-        let at = calls
-            .iter()
-            .rev()
-            .find(|call| call.seq <= sent.min(received));
-        at.or(calls.last()).map(mismatch::spot)
-    };
-    if !different && settled.is_empty() {
-        let all: Vec<wrong_peer::Odd<'_>> = compared
-            .unpaired
-            .iter()
-            .filter(|pair| pair.before.0 != pair.before.1)
-            .map(|pair| wrong_peer::Odd {
-                pair,
-                counts: pair.before,
-            })
-            .collect();
-        if all.iter().any(|odd| !goes_on(odd.pair.communicator)) || wrong_peer::is_new(&all) {
-            findings.extend(wrong_peer::findings(&all, false, names, line));
-        }
-    } else if !different {
-        findings.extend(wrong_peer::findings(&settled, true, names, line));
-    }
-    // That one side is behind another is no finding where nothing shows that the job stopped.
-    compared
-        .unpaired
-        .retain(|pair| pair.sent == pair.received || !goes_on(pair.communicator));
-    let messages = Pairs {
-        unpaired: &compared.unpaired,
-        details: &details,
-        last: &last,
-        found,
-    };
-    let told = different || !findings.is_empty();
-    let all = !told && behind.laggards.is_empty();
-    let missing = messages.findings(caller, names, &behind, (!told, all));
-    if !told && missing.iter().all(|f| f.id != "p2p_missing_counterpart") {
-        findings.extend(behind.findings);
-    }
-    findings.extend(missing);
-    // Each is told of once, with what was found first.
+    unjudged
+}
+
+/// The communicators on which some made fewer calls or one side of messages is missing, while the
+/// job goes on.
+fn running(
+    late: &[&Apart],
+    unpaired: &[Unpaired],
+    goes_on: impl Fn(usize) -> bool,
+) -> Vec<(Why, usize)> {
+    let late = late.iter().map(|apart| apart.communicator);
+    let lacking = unpaired.iter().filter(|pair| pair.sent != pair.received);
+    let those = late.chain(lacking.map(|pair| pair.communicator));
+    those
+        .filter(|&at| goes_on(at))
+        .map(|at| (Why::Running, at))
+        .collect()
+}
+
+/// Takes communicators out of those that differ. Each is told of once, with what was found first.
+fn leave_unjudged(compared: &mut Compared, unjudged: Vec<(Why, usize)>) {
     let mut unsure: BTreeMap<usize, Why> = BTreeMap::new();
     for (why, at) in unjudged {
         unsure.entry(at).or_insert(why);
@@ -243,19 +385,27 @@ pub(crate) fn ranks<F: Fn(u32) -> Result<Input>>(
     for (communicator, why) in unsure {
         compared.unjudged.entry(why).or_default().push(communicator);
     }
-    evidence::resolve(&mut findings, inputs.walked, &inputs.open)?;
+}
+
+/// Drops the findings that the log may be to blame for, and says of the others how sure they are.
+fn doubt_all<F: Fn(u32) -> Result<Input>>(
+    findings: &mut Vec<Finding>,
+    compared: &mut Compared,
+    doubts: &Option<(Sure, String)>,
+    (inputs, streams, end): (&Inputs<'_, F>, &Streams, End),
+) {
     let mut dropped: BTreeSet<Why> = BTreeSet::new();
     findings.retain(|finding| {
         let why = doubtful(finding, inputs, streams.counts, end);
         dropped.extend(why);
         why.is_none()
     });
-    for finding in &mut findings {
+    for finding in findings {
         doubt(finding, inputs.accounts);
         if !streams.counts {
             doubt_parts(finding, inputs.walked);
         }
-        doubt_members(finding, &doubts, &compared);
+        doubt_members(finding, doubts, compared);
     }
     if let Some(why) = dropped.pop_first() {
         let apart = compared.apart.drain(..).map(|apart| apart.communicator);
@@ -263,18 +413,6 @@ pub(crate) fn ranks<F: Fn(u32) -> Result<Input>>(
         let those: BTreeSet<usize> = apart.chain(pairs).collect();
         compared.unjudged.entry(why).or_default().extend(those);
     }
-    if !findings.is_empty() {
-        findings.extend(stopped(&last, found));
-    }
-    let collectives = streams
-        .at
-        .iter()
-        .filter(|((_, way), _)| *way == Way::Collective);
-    let made = collectives.map(|((number, _), &at)| (caller(*number), streams.calls(at)));
-    let made: FxHashMap<Caller, u64> = made.collect();
-    findings.extend(nccl_call::findings(watched, &details, &made, &whose, names));
-    findings.extend(few);
-    Ok(Ranks { compared, findings })
 }
 
 /// The differences before which nothing went wrong: what the ranks call afterwards follows from it.
@@ -459,6 +597,24 @@ fn lacking(pair: &Unpaired) -> &Ranked {
 }
 
 impl Pairs<'_> {
+    /// Who is behind and which messages lack a side; `told` where something else was found already.
+    fn lacking(
+        &self,
+        caller: impl Fn(u32) -> Caller + Copy,
+        names: Names<'_>,
+        behind: Behind,
+        told: bool,
+    ) -> Vec<Finding> {
+        let all = !told && behind.laggards.is_empty();
+        let missing = self.findings(caller, names, &behind, (!told, all));
+        let mut findings = Vec::new();
+        if !told && missing.iter().all(|f| f.id != "p2p_missing_counterpart") {
+            findings.extend(behind.findings);
+        }
+        findings.extend(missing);
+        findings
+    }
+
     /// The findings. A message whose other side is missing is one where that rank went on without
     /// it, or where nothing else explains it (`all`): a rank that stopped lacks many.
     fn findings(

@@ -1,0 +1,180 @@
+//! One rank that stopped while all others went on to the same call.
+//!
+//! A host that waits for its GPU is at the end of a step, as far ahead as it may be. In a job that hangs
+//! all hosts but one have come there, and some may be a step behind the one that stopped, so that who
+//! made the fewest calls says little. In a job that was killed ranks are anywhere; one whose host is
+//! slow looks the same only for as long as it does in every step. So the one must have been silent for
+//! longer, and further behind, than ever before.
+
+use super::fewer_calls::LastCalls;
+use super::mismatch::spot;
+use super::names::{self, Names};
+use crate::stages::check::finding::{About, Finding, Severity, Sure};
+use crate::stages::check::streams::last_calls::Last;
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+
+/// So many others must have come to the same call: fewer may by chance.
+const MOST: usize = 5;
+
+/// So many calls of each rank must be known for what is usual.
+const ENOUGH: u64 = 16;
+
+/// A process's calls at the end of the log.
+#[derive(Debug, Default)]
+struct Own {
+    made: u64,
+    /// When it made its last call, and what that call is.
+    last: (u64, u64),
+    /// Up to that call: the most calls of all between two of its own, and by how many calls others
+    /// were ahead of it, all together.
+    gap: u64,
+    behind: i64,
+}
+
+/// The process of each job that alone stopped; `process_of` is the process of a stream, `job_of` the
+/// job of a process. Only the lines of one input have an order.
+pub(crate) fn alone(
+    calls: &[Last],
+    process_of: impl Fn(u32) -> Option<u32>,
+    job_of: impl Fn(u32) -> u32,
+) -> BTreeMap<u32, u32> {
+    let mut jobs: BTreeMap<u32, (Vec<Last>, bool)> = BTreeMap::new();
+    for call in calls {
+        let Some(process) = process_of(call.stream) else {
+            continue;
+        };
+        let (of_job, is_one) = jobs
+            .entry(job_of(process))
+            .or_insert_with(|| (Vec::new(), true));
+        *is_one &= of_job.last().is_none_or(|last| last.input == call.input);
+        of_job.push(Last {
+            stream: process,
+            ..*call
+        });
+    }
+    let ordered = jobs.into_iter().filter(|(_, (_, is_one))| *is_one);
+    ordered
+        .filter_map(|(job, (calls, _))| Some((job, of_job(&calls)?)))
+        .collect()
+}
+
+/// The same of one job, whose calls name their process as their stream.
+fn of_job(calls: &[Last]) -> Option<u32> {
+    let mut all: FxHashMap<u32, Own> = FxHashMap::default();
+    let n = calls.iter().map(|call| call.stream);
+    let ranks = {
+        let mut those: Vec<u32> = n.collect();
+        those.sort_unstable();
+        those.dedup();
+        those.len() as i64
+    };
+    let behind = |now: u64, made: u64| now as i64 - ranks * made as i64;
+    let mut now = 0;
+    for call in calls {
+        let own = all.entry(call.stream).or_default();
+        own.behind = own.behind.max(behind(now, own.made));
+        own.gap = own.gap.max(now - own.last.0);
+        own.made += 1;
+        now += 1;
+        own.last = (now, call.mark);
+    }
+    let mut ends: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
+    for (&process, own) in &all {
+        ends.entry(own.last.1).or_default().push(process);
+    }
+    let (mut one, mut others) = (None, 0);
+    for those in ends.values() {
+        match those[..] {
+            [process] if one.is_none() => one = Some(process),
+            _ if others == 0 => others = those.len(),
+            _ => return None,
+        }
+    }
+    let process = one.filter(|_| others >= MOST)?;
+    let own = &all[&process];
+    // The others went on without it: they did not only end the call that it is late for.
+    let silence = now - own.last.0;
+    if silence < 2 * others as u64 {
+        return None;
+    }
+    let is_long = silence > own.gap;
+    let is_far = behind(now, own.made) > own.behind;
+    (all.values().all(|own| own.made >= ENOUGH) && is_long && is_far).then_some(process)
+}
+
+/// The finding on the process that alone stopped.
+pub(crate) fn finding(process: u32, last: &LastCalls<'_>, names: Names<'_>) -> Option<Finding> {
+    let &(communicator, rank, call) = last.get(&process)?;
+    let named = &names.found.processes[process as usize];
+    let mut sides = names.found.communicators[communicator].sides.iter();
+    let side = *sides.find(|&&side| names.found.sides[side].process == process)?;
+    let place = names::process(named);
+    let who = match rank {
+        Some(rank) => format!(
+            "rank {rank} of communicator {} ({place}{})",
+            names.communicator(communicator),
+            names.of_job(side, rank)
+        ),
+        None => place,
+    };
+    Some(Finding {
+        id: "rank_behind",
+        severity: Severity::Error,
+        says: format!(
+            "{who} stopped in the middle of a step, after {}, its call {}; all other ranks of its job are at \
+             one and the same call, and wait: it hangs, or its process is dead",
+            names::call(call),
+            call.seq
+        ),
+        about: About {
+            host: Some(named.host.clone()),
+            pid: named.pid,
+            rank,
+            comm_id: names.id(communicator),
+            seq: Some(call.seq),
+            step: None,
+        },
+        sure: Sure::Medium,
+        why: "no line reports a failure, but it was never so long silent, and never so far behind, before".to_owned(),
+        advice: "look at this process first: its own output, its host (dmesg), a stack if it is still there \
+                 (py-spy dump)"
+            .to_owned(),
+        evidence: vec![spot(call)],
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Calls as (process, mark).
+    fn told(calls: impl IntoIterator<Item = (u32, u64)>) -> Option<u32> {
+        let last = |(stream, mark)| Last {
+            input: 0,
+            stream,
+            seq: 0,
+            mark,
+        };
+        let calls: Vec<Last> = calls.into_iter().map(last).collect();
+        alone(&calls, Some, |_| 0).get(&0).copied()
+    }
+
+    #[test]
+    fn the_one_in_the_middle_of_a_step_stopped() {
+        // Eight ranks, four calls a step, rank by rank.
+        let step = || (0..8).flat_map(|rank| (0..4).map(move |mark| (rank, mark)));
+        let steps = |n: usize| (0..n).flat_map(move |_| step());
+        assert_eq!(told(steps(8)), None);
+        let is_third = |&(rank, mark): &(u32, u64)| rank == 3 && mark > 1;
+        let hung = steps(8).chain(step().filter(|call| !is_third(call)));
+        let on = step().filter(|(rank, _)| *rank != 3);
+        assert_eq!(told(hung.clone().chain(on)), Some(3));
+        // Others that are anywhere.
+        let cut = hung.chain(step().take(9));
+        assert_eq!(told(cut), None);
+        // Too little to know what is usual.
+        let early = steps(2).chain(step().filter(|call| !is_third(call)));
+        assert_eq!(told(early), None);
+    }
+}
