@@ -173,7 +173,7 @@
 //!   significant digits.
 //! - A mapped file that is truncated while it is read ends the program with a message and code
 //!   2; `--no-mmap` is immune, except in programs that read twice: see [`source`].
-//! - Inputs with the same calls are recognised by a few places of each ([`twice`]), not by all of
+//! - Inputs with the same calls are recognised by a few places of each ([`members::twice`]), not by all of
 //!   their bytes: a part of a log without step lines is not recognised.
 //! - Only [`source`] has `unsafe` code.
 #![cfg_attr(test, allow(clippy::unwrap_used))]

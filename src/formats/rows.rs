@@ -9,7 +9,7 @@ use crate::grammar::values::{Datatype, RedOp};
 use crate::members::comm_id::CommId;
 use crate::members::twice::Twice;
 use crate::output::table::Row;
-use crate::source::{Chunk, Input};
+use crate::source::{Chunk, Input, Place};
 use memchr::memchr;
 use serde::Deserialize;
 use std::borrow::Cow;
@@ -152,7 +152,7 @@ fn line_rows(
     table: &mut Table<'_, impl FnMut(&Row<'_>) -> Result<()>>,
     progress: impl Fn(u64),
 ) -> Result<()> {
-    for chunk in input.chunks(CHUNK, |_| true)? {
+    for chunk in input.chunks(CHUNK, |_, _| Place::Quiet)? {
         let chunk = chunk?;
         for line in lines(chunk.bytes()) {
             let text = line.trim_ascii();
@@ -192,7 +192,7 @@ fn csv_rows(
     };
     // A record whose quoted field goes on over line ends.
     let mut open: Vec<u8> = Vec::new();
-    for chunk in input.chunks(CHUNK, |_| true)? {
+    for chunk in input.chunks(CHUNK, |_, _| Place::Quiet)? {
         let chunk = chunk?;
         // Few tables have quotes at all.
         let has_quotes = memchr(b'"', chunk.bytes()).is_some();

@@ -36,8 +36,8 @@ pub struct Member {
     pub comm: u64,
     /// Its size as the COLL lines print it.
     pub nranks: Option<u32>,
-    /// In a chunk: how often the address was given anew in it before. Merged: index of the
-    /// [`Identity`] plus one, 0 where none is known.
+    /// In a chunk: another number wherever the address may mean something else. Merged: index of
+    /// the [`Identity`] plus one, 0 where none is known.
     pub identity: u32,
 }
 
@@ -57,8 +57,6 @@ pub struct Identity {
 pub struct InitAt {
     /// Index of the process in the chunk.
     pub process: u32,
-    /// The generation of the address that begins here.
-    pub generation: u32,
     /// What the line says.
     pub init: Init,
     /// Where it stands in the input.
@@ -87,9 +85,15 @@ impl<T: Clone + Eq + std::hash::Hash> Interner<T> {
         if let Some(&at) = self.index.get(&item) {
             return at;
         }
-        let at = u32::try_from(self.items.len()).unwrap_or(u32::MAX);
-        self.items.push(item.clone());
+        let at = self.push(item.clone());
         self.index.insert(item, at);
+        at
+    }
+
+    /// A new number for `item`, by which it is not found.
+    fn push(&mut self, item: T) -> u32 {
+        let at = u32::try_from(self.items.len()).unwrap_or(u32::MAX);
+        self.items.push(item);
         at
     }
 
@@ -132,6 +136,11 @@ pub struct Origins {
     pub clean: Vec<bool>,
     /// Those of them by pid.
     named: FxHashMap<u64, Vec<u32>>,
+    /// In a chunk: names that other text may be glued to, by how many clean ones of their pid were
+    /// met before. Whose they are is known at the merge.
+    glued: FxHashMap<(Process, usize), u32>,
+    /// In a chunk: for each process the first position it was met at.
+    met_at: Vec<u64>,
     /// For each member: the first position its address was seen at, by its process.
     pub first_at: Vec<u64>,
     /// For each member: by what its call there is known again ([`crate::members::twice`]).
@@ -155,6 +164,47 @@ impl Origins {
             }
         }
         at
+    }
+
+    /// The number in a chunk of the process whose header is on the line at `at`. A name that other
+    /// text may be glued to, and that is like none met before, has a new one wherever more names
+    /// of its pid are known.
+    pub fn speaker(&mut self, host: &[u8], pid: Option<u64>, clean: bool, at: u64) -> u32 {
+        let index = if clean {
+            self.process(host, pid, true)
+        } else if let Some(real) = pid.and_then(|pid| self.glued(host, pid)) {
+            real
+        } else {
+            let named = pid.and_then(|pid| self.named.get(&pid));
+            let process = Process {
+                host: host.into(),
+                pid,
+            };
+            let key = (process, named.map_or(0, Vec::len));
+            match self.glued.get(&key) {
+                Some(&known) => known,
+                None => {
+                    let new = self.processes.push(key.0.clone());
+                    self.clean.push(false);
+                    self.glued.insert(key, new);
+                    new
+                }
+            }
+        };
+        if self.met_at.len() <= index as usize {
+            self.met_at.push(at);
+        }
+        index
+    }
+
+    /// Whether there are names in a chunk that other text may be glued to.
+    pub fn has_glued(&self) -> bool {
+        !self.glued.is_empty()
+    }
+
+    /// Whether a process's name was seen where nothing could have been glued to it.
+    pub fn is_clean(&self, process: u32) -> bool {
+        self.clean.get(process as usize).copied().unwrap_or(false)
     }
 
     /// The process of a header that other text is glued to, or that lost its first bytes: the one
@@ -200,15 +250,16 @@ pub struct Renumbered {
     pub places: Vec<u32>,
     /// Merged member by the chunk's.
     pub members: Vec<u32>,
+    /// How many INIT lines were added.
+    pub inits: usize,
 }
 
-/// Since when something is known: an input and a position in it. No input but the one in hand is
-/// ever looked at, so a new one need not touch what was learnt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Since {
-    input: u32,
-    at: u64,
-}
+/// Of how many processes with one pid it is awaited that their names are met.
+const NAMELESS: usize = 64;
+
+/// How often what is known of a process is looked up to be another's: each time takes as long as
+/// much is known.
+const MOVES: u32 = 1 << 12;
 
 /// Everyone met so far, with what the INIT lines said of them.
 #[derive(Debug, Default)]
@@ -219,28 +270,30 @@ pub struct Merged {
     pub identities: Interner<Identity>,
     // What an address of a process means now.
     current: FxHashMap<(u32, u64), u32>,
+    // The INIT line that gave it, of the input in hand.
+    given: FxHashMap<(u32, u64), Init>,
     // What it meant before the chunk added last, and from which positions on in it.
     recent: FxHashMap<(u32, u64), Vec<(u64, u32)>>,
     // How many splits of a communicator with one color a process made, where NCCL does not say.
     children: FxHashMap<(u32, CommId, i64), u32>,
     // What an address of a process meant all along; 0 where it meant several things.
     sole: FxHashMap<(u32, u64), u32>,
-    // Who uses an address, and since when.
-    users: FxHashMap<u64, FxHashMap<u32, Since>>,
-    // Since when an address is known to be used by more than one process.
-    shared: Option<Since>,
-    // Since when a process is known to use any address.
-    using: FxHashMap<u32, Since>,
-    // Since when INIT lines introduce a process's addresses.
-    introduced: FxHashMap<u32, Since>,
-    // Since when a process uses one that no whole INIT line introduced.
-    strange: FxHashMap<u32, Since>,
+    // Who uses an address.
+    users: FxHashMap<u64, FxHashSet<u32>>,
+    // An address is known to be used by more than one process.
+    shares: bool,
+    // Processes that are known to use any address.
+    using: FxHashSet<u32>,
+    // Processes whose addresses INIT lines introduce.
+    introduced: FxHashSet<u32>,
+    // Processes that use one that no whole INIT line introduced.
+    strange: FxHashSet<u32>,
     // Processes whose headers were only seen with other text glued to them, by pid.
     nameless: FxHashMap<u64, Vec<u32>>,
     // The processes of the input in hand.
     here: FxHashSet<u32>,
-    // The number of the input in hand.
-    input: u32,
+    // How often what is known of one process was found to be another's.
+    moved: u32,
     /// Processes wrote over each other's bytes: a host at the start of a line may be glued too.
     pub overwritten: bool,
     /// Which inputs have the same calls.
@@ -278,23 +331,20 @@ impl Merged {
         merged
     }
 
-    /// The number of a chunk's process: this is where text that is glued to a host is taken off,
-    /// for all that comes after.
+    /// The number of a chunk's process: this is where text that is glued to a host is taken off.
+    /// All that is known of names is what stands before the process's first line in the chunk.
     fn process(&mut self, chunk: &Origins, at: u32) -> u32 {
         let process = chunk.processes.get(at);
         let clean = chunk.clean.get(at as usize).copied().unwrap_or(true);
         let Some(pid) = process.pid.filter(|_| !clean) else {
             return self.named(process);
         };
-        if let Some(real) = chunk.glued(&process.host, pid) {
-            return self.named(chunk.processes.get(real));
-        }
         if let Some(real) = self.origins.glued(&process.host, pid) {
             return real;
         }
         let new = self.origins.process(&process.host, Some(pid), false);
         let nameless = self.nameless.entry(pid).or_default();
-        if !nameless.contains(&new) {
+        if !nameless.contains(&new) && nameless.len() < NAMELESS {
             nameless.push(new);
         }
         new
@@ -302,98 +352,151 @@ impl Merged {
 
     /// The number of a process whose name is sure. It may have been met without knowing it.
     fn named(&mut self, process: &Process) -> u32 {
+        let known = self.origins.processes.find(process);
+        let is_new = known.is_none_or(|known| !self.origins.is_clean(known));
         let nameless = process.pid.and_then(|pid| self.nameless.get_mut(&pid));
-        if let Some(nameless) = nameless
-            && self.origins.processes.find(process).is_none()
-        {
+        let mut met = Vec::new();
+        if let Some(nameless) = nameless.filter(|_| is_new) {
             let name = |at: u32| &self.origins.processes.get(at).host;
-            let met = nameless
-                .iter()
-                .position(|&at| is_glued(name(at), &process.host));
-            if let Some(met) = met {
-                let at = nameless.swap_remove(met);
-                self.origins.processes.rename(at, process.clone());
+            met = nameless
+                .extract_if(.., |at| is_glued(name(*at), &process.host))
+                .collect();
+        }
+        if let (Some(&first), None) = (met.first(), known) {
+            self.origins.processes.rename(first, process.clone());
+        }
+        let at = self.origins.process(&process.host, process.pid, true);
+        for other in met {
+            if other != at && self.moved < MOVES {
+                self.moved += 1;
+                self.is_also(other, at);
             }
         }
-        self.origins.process(&process.host, process.pid, true)
+        at
     }
 
-    /// Adds a chunk that follows what was added before.
-    pub fn add(&mut self, chunk: &Origins, inits: &[InitAt]) -> Renumbered {
-        let mut to = Renumbered::default();
-        for at in 0..chunk.processes.items().len() as u32 {
-            to.processes.push(self.process(chunk, at));
+    /// What is known of a process is another's, whose name was met later.
+    fn is_also(&mut self, process: u32, real: u32) {
+        let of = |of: &FxHashMap<(u32, u64), u32>| -> Vec<(u64, u32)> {
+            let own = of.iter().filter(|((of, _), _)| *of == process);
+            own.map(|((_, comm), &meaning)| (*comm, meaning)).collect()
+        };
+        for (comm, meaning) in of(&self.current) {
+            self.current.entry((real, comm)).or_insert(meaning);
         }
-        self.here.extend(&to.processes);
-        for place in chunk.places.items() {
-            let process = to.processes[place.process as usize];
+        for (comm, meaning) in of(&self.sole) {
+            let sole = self.sole.entry((real, comm)).or_insert(meaning);
+            *sole = if *sole == meaning { meaning } else { 0 };
+        }
+        for users in self.users.values_mut() {
+            if users.contains(&process) {
+                users.insert(real);
+            }
+        }
+        for of in [&mut self.using, &mut self.introduced, &mut self.strange] {
+            if of.contains(&process) {
+                of.insert(real);
+            }
+        }
+    }
+
+    /// Adds a whole chunk that follows what was added before.
+    pub fn add(&mut self, chunk: &Origins, inits: &[InitAt]) -> Renumbered {
+        let mut to = self.begin();
+        self.until(u64::MAX, &mut to, chunk, inits);
+        to
+    }
+
+    /// Begins to add a chunk that follows what was added before.
+    pub fn begin(&mut self) -> Renumbered {
+        self.recent.clear();
+        Renumbered::default()
+    }
+
+    /// Adds what stands before `until` in the chunk, in its order: so what is known at a place does
+    /// not depend on where chunks end.
+    pub fn until(&mut self, until: u64, to: &mut Renumbered, chunk: &Origins, inits: &[InitAt]) {
+        loop {
+            let process = to.processes.len();
+            let met_at = (process < chunk.processes.items().len())
+                .then(|| chunk.met_at.get(process).copied().unwrap_or(0));
+            let member = chunk.members.items().get(to.members.len());
+            let called_at = chunk
+                .first_at
+                .get(to.members.len())
+                .filter(|&&at| at < until);
+            let init = inits.get(to.inits).filter(|init| init.at < until);
+            let (called, given) = (called_at.copied(), init.map(|init| init.at));
+            // A name is known from the beginning of its line.
+            let first = called.into_iter().chain(given).min().unwrap_or(until);
+            if let Some(met_at) = met_at
+                && met_at <= first
+            {
+                let process = self.process(chunk, process as u32);
+                to.processes.push(process);
+                self.here.insert(process);
+                self.places(chunk, to);
+            } else if let (Some(init), true) = (init, given == Some(first)) {
+                to.inits += 1;
+                self.init(to.processes[init.process as usize], init);
+            } else if let (Some(member), Some(at)) = (member, called) {
+                self.first_call(member, at, chunk, to);
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// Adds the places of the processes that were added.
+    fn places(&mut self, chunk: &Origins, to: &mut Renumbered) {
+        while let Some(place) = chunk.places.items().get(to.places.len())
+            && let Some(&process) = to.processes.get(place.process as usize)
+        {
             to.places.push(self.origins.place(process, place.dev));
         }
-        // What each generation of an address means in this chunk.
-        let mut meaning: FxHashMap<(u32, u64, u32), u32> = FxHashMap::default();
-        let mut meanings = Vec::with_capacity(inits.len());
-        let mut now: FxHashMap<(u32, u64), u32> = FxHashMap::default();
-        for at in inits {
-            let process = to.processes[at.process as usize];
-            let means = |comm: u64| {
-                let key = (process, comm);
-                now.get(&key).or_else(|| self.current.get(&key)).copied()
-            };
-            let (own, parent) = (
-                means(at.init.comm),
-                at.init.split.and_then(|split| means(split.parent)),
-            );
-            let identity = self.identity(process, &at.init, own, parent);
-            now.insert((process, at.init.comm), identity);
-            meaning.insert((at.process, at.init.comm, at.generation), identity);
-            meanings.push(identity);
-            self.uses(process, at.init.comm, at.at);
-            let since = self.now(at.at);
-            note(&mut self.introduced, process, since);
-            self.twice.init(process, &at.init, at.at);
+    }
+
+    /// Adds an INIT line.
+    fn init(&mut self, process: u32, at: &InitAt) {
+        let InitAt { init, at, .. } = at;
+        let key = (process, init.comm);
+        self.uses(process, init.comm);
+        self.introduced.insert(process);
+        if self
+            .given
+            .get(&key)
+            .is_some_and(|given| given.goes_on(init))
+        {
+            return;
         }
-        let firsts = chunk.first_at.iter().zip(&chunk.prints);
-        for (member, (&first_at, &print)) in chunk.members.items().iter().zip(firsts) {
-            let place = to.places[member.place as usize];
-            let process = self.origins.places.get(place).process;
-            let identity = if member.identity == 0 {
-                self.current
-                    .get(&(process, member.comm))
-                    .copied()
-                    .unwrap_or(0)
-            } else {
-                let of = chunk.places.get(member.place).process;
-                meaning
-                    .get(&(of, member.comm, member.identity))
-                    .copied()
-                    .unwrap_or(0)
-            };
-            self.uses(process, member.comm, first_at);
-            if identity == 0 {
-                let now = self.now(first_at);
-                note(&mut self.strange, process, now);
-            }
-            let merged = Member {
-                place,
-                identity,
-                ..*member
-            };
-            let number = self.origins.member(merged, first_at, Print::default);
-            self.twice.call(number, process, first_at, print);
-            to.members.push(number);
+        self.given.insert(key, *init);
+        let means = |comm: u64| self.current.get(&(process, comm)).copied();
+        let parent = init.split.and_then(|split| means(split.parent));
+        let identity = self.identity(process, init, means(init.comm), parent);
+        if identity > 0 {
+            let sole = self.sole.entry(key).or_insert(identity);
+            *sole = if *sole == identity { identity } else { 0 };
         }
-        self.recent.clear();
-        for (at, identity) in inits.iter().zip(meanings) {
-            let key = (to.processes[at.process as usize], at.init.comm);
-            let before = self.current.insert(key, identity).unwrap_or(0);
-            if identity > 0 {
-                let sole = self.sole.entry(key).or_insert(identity);
-                *sole = if *sole == identity { identity } else { 0 };
-            }
-            let meanings = self.recent.entry(key).or_insert_with(|| vec![(0, before)]);
-            meanings.push((at.at, identity));
-        }
-        to
+        self.means(key, identity, *at);
+        self.twice.init(process, init, *at);
+    }
+
+    /// An address means something else from a position of the chunk in hand on.
+    fn means(&mut self, key: (u32, u64), identity: u32, at: u64) {
+        let before = self.current.insert(key, identity).unwrap_or(0);
+        let meanings = self.recent.entry(key).or_insert_with(|| vec![(0, before)]);
+        meanings.push((at, identity));
+    }
+
+    /// Adds a chunk's member where it makes its first call.
+    fn first_call(&mut self, member: &Member, at: u64, chunk: &Origins, to: &mut Renumbered) {
+        let print = chunk.prints.get(to.members.len()).copied();
+        let place = to.places[member.place as usize];
+        let number = self.joined(place, member.comm, member.nranks, at);
+        let process = self.origins.places.get(place).process;
+        self.twice
+            .call(number, process, at, print.unwrap_or_default());
+        to.members.push(number);
     }
 
     /// What an address meant at a position of the chunk added last.
@@ -404,25 +507,21 @@ impl Merged {
         }
     }
 
-    /// A member met at the merge: a call whose line had to be joined.
+    /// A call by its place, at a position of the chunk in hand: the number of its member.
     pub fn joined(&mut self, place: u32, comm: u64, nranks: Option<u32>, at: u64) -> u32 {
         let process = self.origins.places.get(place).process;
-        let identity = self.meaning_at((process, comm), at);
-        self.uses(process, comm, at);
+        let identity = self.current.get(&(process, comm)).copied().unwrap_or(0);
+        self.uses(process, comm);
         if identity == 0 {
-            let now = self.now(at);
-            note(&mut self.strange, process, now);
+            self.strange.insert(process);
         }
-        self.origins.member(
-            Member {
-                place,
-                comm,
-                nranks,
-                identity,
-            },
-            at,
-            Print::default,
-        )
+        let member = Member {
+            place,
+            comm,
+            nranks,
+            identity,
+        };
+        self.origins.member(member, at, Print::default)
     }
 
     /// A call whose line, `text`, had to be joined; `member` is who made it.
@@ -432,18 +531,18 @@ impl Merged {
         self.twice.call(member, process, at, twice::print(text));
     }
 
-    /// An INIT line that had to be joined: it counts if nothing was known of its address.
+    /// An INIT line that had to be joined, which is known from `at` on: it counts if nothing was
+    /// known of its address.
     pub fn joined_init(&mut self, process: u32, init: &Init, at: u64) {
         let key = (process, init.comm);
         if !self.current.contains_key(&key) {
             let parent = init.split.map(|split| (process, split.parent));
-            let parent = parent.map(|parent| self.meaning_at(parent, at));
+            let parent = parent.map(|parent| self.current.get(&parent).copied().unwrap_or(0));
             let identity = self.identity(process, init, None, parent);
-            self.current.insert(key, identity);
+            self.means(key, identity, at);
         }
-        self.uses(process, init.comm, at);
-        let now = self.now(at);
-        note(&mut self.strange, process, now);
+        self.uses(process, init.comm);
+        self.strange.insert(process);
     }
 
     /// What is known of a process's address at a position of the chunk added last.
@@ -454,7 +553,7 @@ impl Merged {
 
     /// Begins the next input: what was learnt holds from its first byte.
     pub fn next_input(&mut self) {
-        self.input += 1;
+        self.given.clear();
         self.here.clear();
     }
 
@@ -480,12 +579,15 @@ impl Merged {
         self.twice.end(self.origins.processes.items(), ends)
     }
 
-    /// The processes known before `at` to use the address `comm`.
-    pub fn users_before(&self, comm: u64, at: u64) -> impl Iterator<Item = u32> {
-        let users = self.users.get(&comm).into_iter().flatten();
-        users
-            .filter(move |&(_, &since)| self.position(since) < at)
-            .map(|(&process, _)| process)
+    /// The processes that are known to use the address `comm`.
+    pub fn users(&self, comm: u64) -> impl Iterator<Item = u32> {
+        self.users.get(&comm).into_iter().flatten().copied()
+    }
+
+    /// True where a process is known to use the address `comm`.
+    pub fn is_user(&self, process: u32, comm: u64) -> bool {
+        let users = self.users.get(&comm);
+        users.is_some_and(|users| users.contains(&process))
     }
 
     /// What is known of a member whose process really is `real`.
@@ -508,24 +610,16 @@ impl Merged {
         Some(*self.identities.get(index))
     }
 
-    /// True where an address is known before `at` to be used by more than one process: then it
-    /// does not tell which.
-    pub fn shares_addresses(&self, at: u64) -> bool {
-        self.shared.is_some_and(|since| self.position(since) < at)
+    /// True where a process is known to use some address.
+    pub fn is_using(&self, process: u32) -> bool {
+        self.using.contains(&process)
     }
 
-    /// True where a process is known before `at` to use some address.
-    pub fn is_using(&self, process: u32, at: u64) -> bool {
-        let since = self.using.get(&process);
-        since.is_some_and(|&since| self.position(since) < at)
-    }
-
-    /// True where an address that a process was not seen to use before `at` is not its own: INIT
-    /// lines introduced all that it used, or no two processes have equal addresses.
-    pub fn knows_addresses(&self, process: u32, at: u64) -> bool {
-        let before = |since: Option<&Since>| since.is_some_and(|&s| self.position(s) < at);
-        let introduced = before(self.introduced.get(&process));
-        !self.shares_addresses(at) || (introduced && !before(self.strange.get(&process)))
+    /// True where an address that a process was not seen to use is not its own: INIT lines
+    /// introduced all that it used, or no two processes have equal addresses.
+    pub fn knows_addresses(&self, process: u32) -> bool {
+        let introduced = self.introduced.contains(&process);
+        !self.shares || (introduced && !self.strange.contains(&process))
     }
 
     /// What is known of a member.
@@ -619,42 +713,16 @@ impl Merged {
         parent.split(child, color)
     }
 
-    /// A process is known to use an address, at a position of the input in hand.
-    pub fn uses(&mut self, process: u32, comm: u64, at: u64) {
-        let now = self.now(at);
+    /// A process is known to use an address.
+    pub fn uses(&mut self, process: u32, comm: u64) {
         let users = self.users.entry(comm).or_default();
-        let since = users.entry(process).or_insert(now);
-        *since = now.min(*since);
-        if users.len() > 1 && self.shared.is_none_or(|shared| now < shared) {
+        if users.insert(process) {
             // A host's name may have bytes glued to it.
             let pid = |process: u32| self.origins.processes.get(process).pid;
-            let others = users.iter().filter(|&(&user, _)| pid(user) != pid(process));
-            let first = others.map(|(_, &since)| since).min();
-            self.shared = first.map(|first| now.max(first)).or(self.shared);
-        }
-        note(&mut self.using, process, now);
-    }
-
-    /// A position of the input in hand.
-    fn now(&self, at: u64) -> Since {
-        let input = self.input;
-        Since { input, at }
-    }
-
-    /// Where that is in the input in hand: 0 for what earlier ones said.
-    fn position(&self, since: Since) -> u64 {
-        if since.input == self.input {
-            since.at
-        } else {
-            0
+            self.shares |= users.iter().any(|&user| pid(user) != pid(process));
+            self.using.insert(process);
         }
     }
-}
-
-/// Something is so of a process at a moment.
-fn note(of: &mut FxHashMap<u32, Since>, process: u32, now: Since) {
-    let since = of.entry(process).or_insert(now);
-    *since = now.min(*since);
 }
 
 #[cfg(test)]

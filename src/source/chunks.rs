@@ -9,9 +9,20 @@ use std::io::Read;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Says whether whole lines before a line end form a good place to cut: `true` where none of them
-/// waits for a piece behind it.
-pub type QuietAt = fn(&[u8]) -> bool;
+/// What a cut at a line end separates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// Nothing.
+    Quiet,
+    /// Pieces of lines, which the merge joins again.
+    Loud,
+    /// Lines that only one walk reads as one.
+    Within,
+}
+
+/// Says what a cut behind whole lines separates; with them comes whether they begin at a place
+/// that is quiet.
+pub type PlaceAt = fn(&[u8], bool) -> Place;
 
 /// Bytes of a mapped chunk: a share of the file large enough that what each chunk learns anew
 /// costs nothing, small enough that the workers stay busy to the end.
@@ -24,7 +35,9 @@ pub(super) const SMALLEST: usize = 1 << 20;
 const READ: usize = SMALLEST;
 /// How far a cut is moved to find a quiet place, and how much before it is looked at.
 const PATIENCE: usize = 1 << 20;
-const LOOK_BACK: usize = 16 << 10;
+const LOOK_BACK: usize = 32 << 10;
+/// How often.
+const TRIES: usize = 8;
 /// The longest line that is kept whole; the rest of a longer one is dropped and said, since a
 /// stream without line ends must not fill the memory, and a file is to give the same.
 const LONGEST_LINE: usize = 16 << 20;
@@ -37,7 +50,7 @@ pub struct Chunk {
     pub offset: u64,
     /// Bytes of an over-long last line that were dropped.
     pub dropped: u64,
-    /// It begins the input, or at a place that [`QuietAt`] found good.
+    /// It begins the input, or at a place that [`PlaceAt`] found quiet.
     pub quiet: bool,
 }
 
@@ -94,7 +107,7 @@ impl Chunk {
 /// The chunks of one input, in order.
 pub struct Chunks {
     data: ChunksData,
-    quiet: QuietAt,
+    place: PlaceAt,
     /// The next chunk begins at a good place.
     begins_quiet: bool,
 }
@@ -123,7 +136,7 @@ impl Chunks {
         map: Arc<Map>,
         witness: Option<Arc<Witness>>,
         most: usize,
-        quiet: QuietAt,
+        place: PlaceAt,
     ) -> Result<Chunks> {
         let witness = witness.map(|witness| {
             let is_first = witness.begins();
@@ -147,12 +160,12 @@ impl Chunks {
         };
         Ok(Chunks {
             data,
-            quiet,
+            place,
             begins_quiet: true,
         })
     }
 
-    pub(super) fn read(reader: Box<dyn Read + Send>, name: String, quiet: QuietAt) -> Chunks {
+    pub(super) fn read(reader: Box<dyn Read + Send>, name: String, place: PlaceAt) -> Chunks {
         let data = ChunksData::Read {
             reader,
             name,
@@ -162,7 +175,7 @@ impl Chunks {
         };
         Chunks {
             data,
-            quiet,
+            place,
             begins_quiet: true,
         }
     }
@@ -195,20 +208,23 @@ fn over_long(bytes: &[u8]) -> Option<(usize, usize)> {
     None
 }
 
-/// The best cut of `bytes` at or before its end: after a line end, at a quiet place if one is
-/// near, and whether it is one. `None` where no line ends.
-fn cut(bytes: &[u8], quiet: QuietAt) -> Option<(usize, bool)> {
+/// The best cut of `bytes`, which begin at a `quiet` place or not, at or before their end: after a
+/// line end, at a quiet place if one is near, and whether it is one. `None` where no line ends.
+fn cut(bytes: &[u8], quiet: bool, place: PlaceAt) -> Option<(usize, bool)> {
     let last = memrchr(b'\n', bytes)? + 1;
+    let mut loud = None;
     let mut at = last;
-    for _ in 0..64 {
+    for _ in 0..TRIES {
         let back = at.saturating_sub(LOOK_BACK);
         // A line without its beginning would look torn.
-        let whole = match back {
+        let from = match back {
             0 => Some(0),
             _ => memchr(b'\n', &bytes[back..at]).map(|end| back + end + 1),
         };
-        if whole.is_some_and(|from| quiet(&bytes[from..at])) {
-            return Some((at, true));
+        match from.map(|from| place(&bytes[from..at], quiet && from == 0)) {
+            Some(Place::Quiet) => return Some((at, true)),
+            Some(Place::Loud) => loud = loud.or(Some(at)),
+            Some(Place::Within) | None => {}
         }
         // A step back over what was looked at.
         match memrchr(b'\n', &bytes[..back]) {
@@ -216,14 +232,14 @@ fn cut(bytes: &[u8], quiet: QuietAt) -> Option<(usize, bool)> {
             _ => break,
         }
     }
-    Some((last, false))
+    Some((loud.unwrap_or(last), false))
 }
 
 impl Iterator for Chunks {
     type Item = Result<Chunk>;
 
     fn next(&mut self) -> Option<Result<Chunk>> {
-        let quiet = self.quiet;
+        let place = self.place;
         let begins = self.begins_quiet;
         match &mut self.data {
             ChunksData::Mapped {
@@ -240,7 +256,7 @@ impl Iterator for Chunks {
                 let (len, is_quiet) = if bytes.len() <= *size {
                     (bytes.len(), true)
                 } else {
-                    match cut(&bytes[..*size], quiet) {
+                    match cut(&bytes[..*size], begins, place) {
                         Some(found) => found,
                         None => {
                             let end = memchr(b'\n', bytes);
@@ -248,10 +264,11 @@ impl Iterator for Chunks {
                         }
                     }
                 };
-                self.begins_quiet = is_quiet;
                 let from = *at;
                 // Kept of it, dropped of it, and in all.
-                let (kept, dropped, len) = match over_long(&bytes[..len]) {
+                let over_long = over_long(&bytes[..len]);
+                self.begins_quiet = is_quiet && over_long.is_none();
+                let (kept, dropped, len) = match over_long {
                     Some((0, end)) => (LONGEST_LINE, end - LONGEST_LINE, len.min(end + 1)),
                     Some((begin, _)) => (begin, 0, begin),
                     None => (len, 0, len),
@@ -277,7 +294,7 @@ impl Iterator for Chunks {
                 rest,
                 offset,
                 ended,
-            } => match next_read(&mut **reader, rest, ended, quiet) {
+            } => match next_read(&mut **reader, (rest, begins), ended, place) {
                 Ok(None) => None,
                 Ok(Some((bytes, dropped, is_quiet))) => {
                     let start = *offset;
@@ -305,13 +322,13 @@ impl Iterator for Chunks {
     }
 }
 
-/// The next block of whole lines, or the beginning of a line that is too long; how much of it was
+/// The next block of whole lines, which begins with `rest` at a `quiet` place or not, or the beginning of a line that is too long; how much of it was
 /// dropped, and whether the block ends at a quiet place. What follows goes to `rest`.
 fn next_read(
     reader: &mut (dyn Read + Send),
-    rest: &mut Vec<u8>,
+    (rest, quiet): (&mut Vec<u8>, bool),
     ended: &mut bool,
-    quiet: QuietAt,
+    place: PlaceAt,
 ) -> std::io::Result<Option<(Vec<u8>, u64, bool)>> {
     let mut bytes = std::mem::take(rest);
     loop {
@@ -325,7 +342,7 @@ fn next_read(
         if let Some((begin, end)) = over_long(&bytes) {
             if begin > 0 {
                 *rest = bytes.split_off(begin);
-                return Ok(Some((bytes, 0, true)));
+                return Ok(Some((bytes, 0, false)));
             }
             let mut dropped = (end - LONGEST_LINE) as u64;
             if end < bytes.len() {
@@ -339,7 +356,7 @@ fn next_read(
         if *ended {
             return Ok((!bytes.is_empty()).then_some((bytes, 0, true)));
         }
-        if let Some((at, is_quiet)) = cut(&bytes, quiet) {
+        if let Some((at, is_quiet)) = cut(&bytes, quiet, place) {
             rest.extend_from_slice(&bytes[at..]);
             bytes.truncate(at);
             return Ok(Some((bytes, 0, is_quiet)));
@@ -377,7 +394,7 @@ mod tests {
         let chunks = Chunks::read(
             Box::new(std::io::Cursor::new(text.to_vec())),
             "x".into(),
-            |_| true,
+            |_, _| Place::Quiet,
         );
         let (mut all, mut dropped, mut offsets) = (Vec::new(), 0, Vec::new());
         for chunk in chunks {
@@ -410,7 +427,7 @@ mod tests {
         let mut file = tempfile::tempfile().unwrap();
         std::io::Write::write_all(&mut file, text).unwrap();
         let map = Arc::new(Map::new(&file, "x".into()).unwrap());
-        let chunks = Chunks::mapped(map, None, usize::MAX, |_| true).unwrap();
+        let chunks = Chunks::mapped(map, None, usize::MAX, |_, _| Place::Quiet).unwrap();
         let each = |chunk: Result<Chunk>| {
             let chunk = chunk.unwrap();
             (chunk.bytes().to_vec(), chunk.offset, chunk.dropped)

@@ -20,7 +20,7 @@ mod witness;
 
 use crate::error::escape::shown;
 pub use blocks::{BLOCK, Seen};
-pub use chunks::{Chunk, Chunks, QuietAt};
+pub use chunks::{Chunk, Chunks, Place, PlaceAt};
 pub use guard::name_program;
 pub use list::{Listing, Pattern, expand};
 pub use packed::Broken;
@@ -258,12 +258,12 @@ impl Input {
         }
     }
 
-    /// The input in pieces of at most about `most` bytes that end at line ends and where `quiet`
-    /// says a cut is safe.
-    pub fn chunks(&self, most: usize, quiet: QuietAt) -> Result<Chunks> {
+    /// The input in pieces of at most about `most` bytes that end at line ends, at a quiet place if
+    /// `place` finds one near.
+    pub fn chunks(&self, most: usize, place: PlaceAt) -> Result<Chunks> {
         match &self.data {
-            Data::Map(map) => Chunks::mapped(Arc::clone(map), self.witness.clone(), most, quiet),
-            _ => Ok(Chunks::read(self.reader()?, self.name(), quiet)),
+            Data::Map(map) => Chunks::mapped(Arc::clone(map), self.witness.clone(), most, place),
+            _ => Ok(Chunks::read(self.reader()?, self.name(), place)),
         }
     }
 
@@ -505,7 +505,7 @@ mod tests {
     fn pass(input: &Input, by_chunks: bool) -> Result<Vec<u8>> {
         let mut all = Vec::new();
         if by_chunks {
-            for chunk in input.chunks(1 << 20, |_| true)? {
+            for chunk in input.chunks(1 << 20, |_, _| Place::Quiet)? {
                 let chunk = chunk?;
                 chunk.walked()?;
                 all.extend_from_slice(chunk.bytes());

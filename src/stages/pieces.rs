@@ -4,6 +4,7 @@ use crate::formats::log::walk::{self, Visit};
 use crate::formats::log::{Log, Part};
 use crate::grammar::trainer::Recogniser;
 use crate::members::{Merged, Renumbered};
+use crate::source::Place;
 use crate::synth::{self, StreamSink};
 
 /// The log of a job with all kinds of lines.
@@ -41,7 +42,7 @@ pub(super) fn walk<V: Visit>(
         let end = log[near..].iter().position(|&b| b == b'\n');
         let end = end.map_or(log.len(), |at| near + at + 1);
         let (piece, offset) = (&log[from..end], from as u64);
-        let quiet = from == 0 || walk::quiet(&log[..from]);
+        let quiet = walk::place(&log[..from], true) == Place::Quiet;
         let scanned = walk::scan(piece, (offset, quiet), &Recogniser::all(), false, new());
         take(whole.add(scanned, &mut merged, &mut to, &mut joined));
         from = end;

@@ -130,7 +130,8 @@ fn the_readme_is_short_and_its_links_lead_somewhere() {
         readme.len()
     );
     let links = Regex::new(r"\]\(([^)#:]*)#?([^):]*)\)").unwrap();
-    for path in pages() {
+    let paths = Regex::new("`((?:src|tests|testdata|benches|docs)/[a-z_0-9./-]+)`").unwrap();
+    for path in [pages(), vec![root().join("testdata/README.md")]].concat() {
         let page = std::fs::read_to_string(&path).unwrap();
         for link in links.captures_iter(&page) {
             let [file, section] = [1, 2].map(|group| link[group].to_owned());
@@ -141,6 +142,10 @@ fn the_readme_is_short_and_its_links_lead_somewhere() {
             let there = std::fs::read_to_string(&target).unwrap_or_default();
             let found = section.is_empty() || sections(&there).contains(&section);
             assert!(target.exists() && found, "{}: {}", path.display(), &link[0]);
+        }
+        for named in paths.captures_iter(&page) {
+            let exists = root().join(&named[1]).exists();
+            assert!(exists, "{}: {}", path.display(), &named[0]);
         }
     }
 }

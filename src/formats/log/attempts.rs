@@ -245,12 +245,7 @@ mod tests {
                         split: None,
                         start: false,
                     };
-                    inits.push(InitAt {
-                        process,
-                        generation: 1,
-                        init,
-                        at,
-                    });
+                    inits.push(InitAt { process, init, at });
                 } else {
                     let member = crate::members::Member {
                         place,

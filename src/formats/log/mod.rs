@@ -126,16 +126,13 @@ impl Log {
         } = scanned;
         let line = self.account.lines;
         let gap = self.marks.len();
-        *to = merged.add(&origins, &inits);
-        self.attempts.add(&inits, to);
-        merged
-            .twice
-            .steps(&prints, marks.iter().map(|mark| mark.start));
         self.last = prints.last.or(self.last);
-        merged.overwritten |= account.overwritten > 1;
         self.account.merge(&account);
+        merged.overwritten |= self.account.overwritten > 1;
         joined.clear();
+        *to = merged.begin();
         for mut fragment in fragments {
+            merged.until(fragment.at, to, &origins, &inits);
             fragment.line += line;
             match &mut fragment.piece {
                 Piece::Head(begun) | Piece::Doubtful { begun, .. } => {
@@ -147,6 +144,11 @@ impl Log {
             self.joiner
                 .feed(fragment, merged, &mut self.account, joined);
         }
+        merged.until(u64::MAX, to, &origins, &inits);
+        self.attempts.add(&inits, to);
+        merged
+            .twice
+            .steps(&prints, marks.iter().map(|mark| mark.start));
         for call in &*joined {
             merged.joined_call(call.member, call.text(), call.at);
         }
@@ -206,7 +208,7 @@ pub fn read<V: Visit + Send>(
         scanned.account.is_open &= chunk.dropped == 0;
         Ok((scanned, chunk.bytes().len() as u64 + chunk.dropped))
     };
-    let chunks = input.chunks(usize::MAX, walk::quiet)?;
+    let chunks = input.chunks(usize::MAX, walk::place)?;
     let jobs = chunks.about().map_or(options.jobs, |n| options.jobs.min(n));
     let (name, strict) = (input.name(), options.strict);
     merged.twice.begin(iter::once((name.clone(), u64::MAX)));

@@ -101,7 +101,7 @@ impl Run<'_> {
                 Done::Made(text.out)
             }
         };
-        let chunks = input.chunks(CHUNK, walk::quiet)?;
+        let chunks = input.chunks(CHUNK, walk::place)?;
         let all = read.log.jobs;
         let jobs = chunks.about().map_or(all, |n| all.min(n * PER_CHUNK));
         let work = Work::new(chunks);

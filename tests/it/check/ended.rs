@@ -240,7 +240,7 @@ fn of_two_ranks_in_crossed_order_the_rhythm_of_the_operations_tells() {
     let csv = Csv::of(&feed("nccl-check", &["-q", "--format", "csv"], log).calm());
     let says = csv.column("says").concat();
     let crossed =
-        "two calls in crossed order, it makes AllGather of 768 fp32 first and then AllReduce";
+        "two calls are in crossed order; it makes AllGather of 768 fp32 first and then AllReduce";
     assert!(says.contains(crossed), "{says}");
 }
 

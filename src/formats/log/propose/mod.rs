@@ -106,7 +106,7 @@ fn of_log(input: &Input) -> Result<Vec<Proposal>> {
     }
     let mut table = Table::default();
     let mut lines = 0;
-    for chunk in input.chunks(usize::MAX, walk::quiet)? {
+    for chunk in input.chunks(usize::MAX, walk::place)? {
         let chunk = chunk?;
         for line in chunk.bytes().split(|&b| b == b'\n') {
             table.add(before_nccl(line), lines);

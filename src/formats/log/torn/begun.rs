@@ -4,9 +4,10 @@ use super::fit::{Fit, Says, fit, likely, says};
 use super::lines::{Lines, Outcome};
 use super::{Joined, Now};
 use crate::formats::account::Account;
-use crate::formats::log::walk::{Begun, TEAR, WAIT};
-use crate::grammar::coll::{Coll, is_begun};
+use crate::formats::log::walk::{Begun, Looks, TEAR, WAIT, WAIT_FOR_MESSAGE, is_call};
+use crate::grammar::coll::{self, Coll, is_begun};
 use crate::grammar::header;
+use crate::grammar::values::Datatype;
 use crate::members::Merged;
 use rustc_hash::FxHashMap;
 
@@ -14,7 +15,7 @@ use rustc_hash::FxHashMap;
 const OPEN: usize = 256;
 
 /// For how many lines a beginning waits for its end.
-const HORIZON: u64 = WAIT as u64;
+const HORIZON: u64 = WAIT;
 
 /// Addresses of which it is narrowed down who uses them, at a time.
 const ADDRESSES: usize = 4096;
@@ -30,6 +31,8 @@ pub(super) struct Head {
     pub(super) text: Vec<u8>,
     time: Box<[u8]>,
     line: u64,
+    /// It is a call's.
+    is_call: bool,
     /// What is behind it is another writer's.
     pub(super) clean: bool,
     /// Its end came, and may be one of several: it is given up, and what they may be stays.
@@ -44,35 +47,68 @@ pub(super) struct End {
     pub(super) label: Box<[u8]>,
     line: u64,
     at: u64,
-    /// It can only be the end of a NCCL line.
-    pub(super) sure: bool,
-    /// A beginning is in front of it on its line.
-    pub(super) is_behind_head: bool,
+    looks: Looks,
+    /// What is in front of it on its line is a beginning; whether all of it looks like a whole call.
+    behind: Option<Behind>,
     /// That beginning, if it may be its own.
     own: Option<u32>,
     fits: Vec<Fit>,
 }
 
+/// What an end and the beginning in front of it look like together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Behind {
+    /// A whole call.
+    Whole,
+    /// No line of NCCL's.
+    Broken,
+}
+
 impl End {
-    pub(super) fn new(text: Box<[u8]>, label: Box<[u8]>, line: u64, at: u64, sure: bool) -> End {
+    pub(super) fn new(text: Box<[u8]>, label: Box<[u8]>, line: u64, at: u64, looks: Looks) -> End {
         End {
             text,
             label,
             line,
             at,
-            sure,
-            is_behind_head: false,
+            looks,
+            behind: None,
             own: None,
             fits: Vec::new(),
         }
     }
 
+    /// The same behind a beginning.
+    pub(super) fn behind(self, behind: Behind) -> End {
+        let behind = Some(behind);
+        End { behind, ..self }
+    }
+
+    /// A beginning is in front of it on its line.
+    pub(super) fn is_behind_head(&self) -> bool {
+        self.behind.is_some()
+    }
+
+    /// It may be one of a NCCL line, and of a call's.
+    pub(super) fn is_sure(&self) -> bool {
+        self.looks != Looks::Any
+    }
+
+    /// Whether it can be the end of the line that `head` begins. Where nothing waits, a walk does
+    /// not look for what may be anybody's; so only what it looks for counts here.
+    fn is_for(&self, head: &Head) -> bool {
+        match (self.behind, self.looks) {
+            (Some(Behind::Whole), _) => head.is_call,
+            (None, Looks::Any) => !head.is_call && self.line < head.line + WAIT_FOR_MESSAGE,
+            _ => true,
+        }
+    }
+
     /// What becomes of it where nobody is known to have begun it.
     fn lost(&self) -> Outcome {
-        if self.sure {
-            Outcome::Lost
-        } else {
-            Outcome::Foreign
+        match (self.behind, self.looks) {
+            (_, Looks::Nccl) | (Some(_), Looks::Call) => Outcome::Lost,
+            (_, Looks::Any) | (None, Looks::Call) => Outcome::Foreign,
         }
     }
 }
@@ -83,6 +119,9 @@ pub(super) struct Open {
     heads: Vec<Head>,
     ends: Vec<End>,
     next: u32,
+    /// From which line on nothing waits, if no more lines are begun that are seen to be torn: no
+    /// walk looks for ends there.
+    until: u64,
     /// Who may use an address that nobody is known to use: whoever may have written all ends that
     /// name it.
     users: FxHashMap<u64, Vec<u32>>,
@@ -100,7 +139,9 @@ impl Open {
             text,
             time,
         } = begun;
+        let is_call = is_call(&text);
         Head {
+            is_call,
             id: self.next,
             process: merged.origins.places.get(place).process,
             place,
@@ -111,6 +152,40 @@ impl Open {
             clean: true,
             lost: false,
         }
+    }
+
+    /// A line is seen to be torn.
+    pub(super) fn torn(&mut self, line: u64) {
+        self.until = line + HORIZON;
+    }
+
+    /// A whole call by its looks: true where it is one, since nobody waits for an end that it may
+    /// have, or since its process is known to use its communicator. Of processes that share
+    /// a communicator whole lines are what they look like.
+    pub(super) fn whole(
+        &mut self,
+        begun: &Begun,
+        line: u64,
+        lines: &mut Lines,
+        now: &mut Now<'_>,
+    ) -> bool {
+        let process = now.merged.origins.places.get(begun.place).process;
+        let found = coll::FINDER
+            .find(&begun.text)
+            .map(|at| coll::at(&begun.text, at));
+        let Some(Ok((start, coll, _))) = found else {
+            return false;
+        };
+        let waits = |head: &Head| head.is_call && !head.lost && head.process != process;
+        if self.heads.iter().any(waits) && !now.merged.is_user(process, coll.comm) {
+            return false;
+        }
+        self.hear(process, lines, now);
+        lines.settle(line, Outcome::Own, now.account);
+        lines.settle(line, Outcome::Own, now.account);
+        let (place, time, at) = (begun.place, &begun.time, now.at);
+        now.says(place, time, &begun.text, (start, &coll), at);
+        true
     }
 
     /// A line was begun, and its end is to come.
@@ -133,13 +208,12 @@ impl Open {
         lines: &mut Lines,
         now: &mut Now<'_>,
     ) {
-        end.is_behind_head = own.is_some();
         end.own = own.as_ref().map(|own| own.id);
         let taken = self.taken(now);
         let mut text = std::mem::take(&mut self.text);
         let others = self.heads.iter().filter(|head| {
             let of_own = own.as_ref().is_some_and(|own| own.process == head.process);
-            !head.lost && !of_own && !taken.contains(&head.id)
+            !head.lost && !of_own && end.is_for(head) && !taken.contains(&head.id)
         });
         let all = others.map(|head| (head, false));
         end.fits = all
@@ -147,18 +221,21 @@ impl Open {
             .filter_map(|(head, is_own)| fit(head, &end, is_own, &mut text))
             .collect();
         self.text = text;
+        if own.is_none() && end.fits.is_empty() {
+            return lines.settle(end.line, end.lost(), now.account);
+        }
         if let Some(mut own) = own {
             // Nobody's end: rather its own, with a byte that is not what NCCL wrote.
-            own.clean &= end.sure && !end.fits.is_empty();
+            own.clean &= end.is_sure() && !end.fits.is_empty();
             let of = |id: u32| {
                 let mut all = self.heads.iter().chain([&own]);
                 all.find(|head| head.id == id).map(|head| head.process)
             };
             // What it says of itself, if nobody else can have written it, is known from here on.
-            if let [fit] = likely(&end.fits, end.own, of, now.at, now.merged)[..]
+            if let [fit] = likely(&end.fits, end.own, of, now.merged)[..]
                 && let (true, Some(comm)) = (fit.head == own.id, fit.comm)
             {
-                now.merged.uses(own.process, comm, now.at);
+                now.merged.uses(own.process, comm);
             }
             self.hear(own.process, lines, now);
             self.begin(own, lines, now);
@@ -181,7 +258,7 @@ impl Open {
             .fits
             .iter()
             .all(|fit| fit.comm == Some(comm) && !fit.split);
-        if !one || now.merged.users_before(comm, now.at + 1).next().is_some() {
+        if !one || now.merged.users(comm).next().is_some() {
             return;
         }
         let process = |fit: &Fit| {
@@ -196,7 +273,7 @@ impl Open {
         users.retain(|user| those.contains(user));
         match users[..] {
             [user] => {
-                now.merged.uses(user, comm, now.at);
+                now.merged.uses(user, comm);
                 self.users.remove(&comm);
             }
             [] => *users = those,
@@ -232,7 +309,8 @@ impl Open {
 
     /// Gives up what has waited for too many lines.
     pub(super) fn expire(&mut self, line: u64, lines: &mut Lines, now: &mut Now<'_>) {
-        let old = |at: u64| at + HORIZON < line;
+        let over = line >= self.until;
+        let old = |at: u64| over || at + HORIZON <= line;
         if !self.heads.first().is_some_and(|head| old(head.line))
             && !self.ends.first().is_some_and(|end| old(end.line))
         {
@@ -290,7 +368,7 @@ impl Open {
             heads.find(|head| head.id == id).map(|head| head.process)
         };
         let End { fits, own, .. } = &self.ends[end];
-        likely(fits, *own, process, now.at, now.merged)
+        likely(fits, *own, process, now.merged)
     }
 
     /// The beginnings whose ends are among those that wait: as many ends as beginnings that they
@@ -326,7 +404,11 @@ impl Open {
                 [fit] => self.join(at, fit, lines, now),
                 // What may be anybody's does not wait.
                 [] => self.give_up(at, lines, now),
-                _ if !end.sure => self.give_up(at, lines, now),
+                _ if !end.is_sure() => self.give_up(at, lines, now),
+                // Whoever began it, that line is given up.
+                _ if alive.iter().all(|fit| self.is_lost(fit.head)) => {
+                    self.give_up(at, lines, now);
+                }
                 _ => {
                     at += 1;
                     continue;
@@ -334,6 +416,11 @@ impl Open {
             }
             at = 0;
         }
+    }
+
+    fn is_lost(&self, id: u32) -> bool {
+        let mut heads = self.heads.iter();
+        heads.any(|head| head.id == id && head.lost)
     }
 
     fn give_up(&mut self, at: usize, lines: &mut Lines, now: &mut Now<'_>) {
@@ -373,8 +460,10 @@ impl Open {
         lines.settle(end.line, outcome, now.account);
         let mut text = std::mem::take(&mut self.text);
         match says(&head.text, &end.text[from..], is_own, &mut text) {
-            Some(Says::Call { line, start, coll }) => head.says(line, (start, &coll), end.at, now),
-            Some(Says::Init(init)) => now.merged.joined_init(head.process, &init, end.at),
+            Some(Says::Call { line, start, coll }) => {
+                now.says(head.place, &head.time, line, (start, &coll), end.at);
+            }
+            Some(Says::Init(init)) => now.merged.joined_init(head.process, &init, now.at),
             Some(Says::Other) | None => {}
         }
         self.text = text;
@@ -391,16 +480,29 @@ impl Head {
             self.text = text;
         }
     }
+}
 
-    /// Its `line` is whole and says a call, which begins at `start`; the end is `at`.
-    fn says(&self, line: &[u8], (start, coll): (usize, &Coll<'_>), at: u64, now: &mut Now<'_>) {
-        let member = now.merged.joined(self.place, coll.comm, coll.nranks, at);
-        now.account.calls += 1;
-        now.out.push(Joined {
-            slot: now.slot,
+impl Now<'_> {
+    /// A `line` is whole and says a call of a place, which begins at `start`; its end is `at`.
+    fn says(
+        &mut self,
+        place: u32,
+        time: &[u8],
+        line: &[u8],
+        (start, coll): (usize, &Coll<'_>),
+        at: u64,
+    ) {
+        let member = self.merged.joined(place, coll.comm, coll.nranks, at);
+        self.account.calls += 1;
+        if Datatype(coll.datatype).size().is_none() {
+            let unknown = &mut self.account.unknown_datatypes;
+            *unknown.entry(coll.datatype).or_default() += 1;
+        }
+        self.out.push(Joined {
+            slot: self.slot,
             at,
             text: line.into(),
-            time: self.time.clone(),
+            time: time.into(),
             says: Coll { op: b"", ..*coll },
             op: start..start + coll.op.len(),
             member,

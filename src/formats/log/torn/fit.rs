@@ -113,11 +113,11 @@ pub(super) fn fit(head: &Head, end: &End, own: bool, text: &mut Vec<u8>) -> Opti
     }
     // More of the line that it is on may be in front of it.
     let more = (TEAR..rest.len()).step_by(TEAR);
-    let behind_head = end.is_behind_head && !own;
+    let behind_head = end.is_behind_head() && !own;
     if let Some((fit, _)) = more.filter(|_| behind_head).find_map(&mut found) {
         return Some(fit);
     }
-    if !end.sure {
+    if !end.is_sure() {
         return None;
     }
     // Or text that is not NCCL's and has no line end. Where it ends is known if all places give
@@ -161,26 +161,24 @@ enum Use {
 
 /// Of several ways the ones that can be true: who is known to use a communicator's address
 /// writes of it. A line that looks whole is not taken from a process of which nothing is known:
-/// `own` is that line's beginning. `at` is the moment.
+/// `own` is that line's beginning.
 pub(super) fn likely(
     fits: &[Fit],
     own: Option<u32>,
     process: impl Fn(u32) -> Option<u32>,
-    at: u64,
     merged: &Merged,
 ) -> Vec<Fit> {
     // Where processes have equal addresses, others may have this one too.
-    let tells = |process: u32| merged.knows_addresses(process, at + 1);
+    let tells = |process: u32| merged.knows_addresses(process);
     let use_of = |fit: &Fit| {
         let (Some(comm), Some(process)) = (fit.comm, process(fit.head)) else {
             return Use::New;
         };
-        let mut users = merged.users_before(comm, at + 1).peekable();
-        let is_used = users.peek().is_some();
-        if users.any(|user| user == process) {
+        if merged.is_user(process, comm) {
             return Use::Known;
         }
-        match merged.is_using(process, at + 1) {
+        let is_used = merged.users(comm).next().is_some();
+        match merged.is_using(process) {
             true if is_used && tells(process) => Use::Others,
             true if fit.split => Use::Split,
             _ => Use::New,

@@ -2,7 +2,7 @@
 //! is decided.
 
 use crate::formats::account::{Account, Class};
-use crate::formats::log::walk::{Broken, Fragment, Piece};
+use crate::formats::log::walk::{Broken, Fragment, Looks, Piece};
 use std::collections::BTreeMap;
 
 /// What became of a piece.
@@ -31,7 +31,9 @@ struct Pending {
     lost: bool,
     joined: bool,
     own: bool,
-    /// All of it is what may be anybody's.
+    /// What it is without its pieces.
+    class: Class,
+    /// Its first pieces may be anybody's: nothing is lost with them.
     weak: bool,
     /// Where its last piece breaks off.
     broken: Option<Broken>,
@@ -42,7 +44,7 @@ impl Lines {
     pub(super) fn meet(&mut self, fragment: &Fragment) {
         let weak = match &fragment.piece {
             Piece::Heard { .. } => return,
-            Piece::Tail { sure, .. } => !sure,
+            Piece::Tail { looks, .. } => *looks != Looks::Nccl,
             Piece::Head(_) | Piece::Doubtful { .. } => false,
         };
         let pending = self.0.entry(fragment.line).or_insert_with(|| Pending {
@@ -52,9 +54,13 @@ impl Lines {
             lost: false,
             joined: false,
             own: false,
+            class: fragment.class,
             weak,
             broken: None,
         });
+        if pending.weak && !weak {
+            (pending.weak, pending.column) = (false, fragment.column);
+        }
         // A beginning and what is behind it.
         pending.left += usize::from(matches!(fragment.piece, Piece::Doubtful { .. }));
     }
@@ -97,8 +103,8 @@ impl Lines {
         account.line(match pending {
             Pending { damaged: true, .. } | Pending { lost: true, .. } => Class::Damaged,
             Pending { joined: true, .. } => Class::Repaired,
-            Pending { weak: true, .. } => Class::Foreign,
-            _ => Class::Call,
+            Pending { own: true, .. } => Class::Call,
+            Pending { class, .. } => class,
         });
     }
 }

@@ -12,11 +12,11 @@ pub(crate) mod fit;
 pub(crate) mod lines;
 
 use crate::formats::account::Account;
-use crate::formats::log::walk::{Fragment, Piece, TEAR, is_call_tail};
+use crate::formats::log::walk::{Fragment, Looks, Piece, TEAR, is_call_tail};
 use crate::grammar::coll::Coll;
 use crate::grammar::header;
 use crate::members::Merged;
-use begun::{End, Open};
+use begun::{Behind, End, Open};
 use lines::Lines;
 use std::ops::Range;
 
@@ -97,21 +97,31 @@ impl Joiner {
         match fragment.piece {
             Piece::Heard { process } => self.open.hear(process, &mut self.lines, &mut now),
             Piece::Head(begun) => {
+                self.open.torn(line);
                 let head = self.open.head(begun, line, now.merged);
                 self.open.hear(head.process, &mut self.lines, &mut now);
                 self.open.begin(head, &mut self.lines, &mut now);
             }
-            Piece::Tail { text, sure } => {
-                let end = End::new(text, Box::default(), line, at, sure);
+            Piece::Tail { text, looks } => {
+                let end = End::new(text, Box::default(), line, at, looks);
                 self.open.end(end, None, &mut self.lines, &mut now);
             }
             Piece::Doubtful { mut begun, broken } => {
+                if broken.is_none() && self.open.whole(&begun, line, &mut self.lines, &mut now) {
+                    return;
+                }
                 let (own, rest) = begun.text.split_at(TEAR.min(begun.text.len()));
-                let sure = broken.is_none() || is_call_tail(rest);
+                let (behind, looks) = match broken {
+                    None => (Behind::Whole, Looks::Nccl),
+                    Some(_) if is_call_tail(rest) => (Behind::Broken, Looks::Nccl),
+                    Some(_) => (Behind::Broken, Looks::Any),
+                };
                 if let Some(broken) = broken {
+                    self.open.torn(line);
                     self.lines.breaks(line, broken);
                 }
-                let end = End::new(rest.into(), begun.label.clone(), line, at, sure);
+                let end =
+                    End::new(rest.into(), begun.label.clone(), line, at, looks).behind(behind);
                 begun.text = own.into();
                 let head = self.open.head(begun, line, now.merged);
                 self.open.end(end, Some(head), &mut self.lines, &mut now);

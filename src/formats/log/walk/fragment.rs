@@ -1,6 +1,8 @@
 //! Pieces of torn lines. Which belong together is decided at the merge, where all that comes
 //! before them is known.
 
+use crate::formats::account::Class;
+
 /// The beginning of a line: as NCCL 2.29.2+ writes it into a pipe, its first 128 bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Begun {
@@ -34,8 +36,8 @@ pub enum Piece {
     Tail {
         /// The bytes, from the beginning of the physical line.
         text: Box<[u8]>,
-        /// It can only be the end of a NCCL line. Else it may be anybody's.
-        sure: bool,
+        /// Whose it may be.
+        looks: Looks,
     },
     /// A whole or a broken line on the face of it, where others are cut at byte 128: its own
     /// first 128 bytes may be followed by the end of another process's line.
@@ -54,6 +56,17 @@ pub enum Piece {
     },
 }
 
+/// What the end of a line looks like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Looks {
+    /// It can only be the end of a NCCL line.
+    Nccl,
+    /// It may be the end of a call's line, if one was begun.
+    Call,
+    /// It may be anybody's line.
+    Any,
+}
+
 /// A [`Piece`] and where it stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fragment {
@@ -69,6 +82,8 @@ pub struct Fragment {
     pub slot: u32,
     /// Something else on its line is lost whatever becomes of it.
     pub damaged: bool,
+    /// What its line is without it and the others on it.
+    pub class: Class,
     /// How many pieces its line has.
     pub of_line: usize,
 }

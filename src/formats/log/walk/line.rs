@@ -2,7 +2,8 @@
 
 use super::fragment::TEAR;
 use super::torn::{cut_before_next, cut_in};
-use super::{Begun, Broken, Fragment, MarkAt, Piece, Said, Scan, Speaker, Visit};
+use super::waiting::Waiting;
+use super::{Begun, Broken, Fragment, Looks, MarkAt, Piece, Said, Scan, Speaker, Visit};
 use crate::formats::account::{Account, Class};
 use crate::grammar::coll::{self, Coll};
 use crate::grammar::header::{self, Header, Level};
@@ -14,6 +15,7 @@ use crate::grammar::trainer::{Found, Recogniser};
 use crate::grammar::values::is_known;
 use crate::grammar::wrap::{self, Unwrapped};
 use crate::members::twice;
+use crate::source::Place;
 use memchr::{memchr, memchr2, memmem, memrchr};
 use std::sync::LazyLock;
 
@@ -23,26 +25,22 @@ const LABEL: usize = 64;
 /// NCCL before 2.29.2 cuts a line here (`char buffer[1024]` in `src/debug.cc`).
 const OWN_CUT: usize = 1023;
 
-/// True where a cut before the byte behind `before`, which begins a line, separates nothing that
-/// may be joined: no line of it is torn, the last has no step line in a line of NCCL's.
-pub fn quiet(before: &[u8]) -> bool {
-    static NCCL: LazyLock<memmem::Finder<'static>> =
-        LazyLock::new(|| memmem::Finder::new(b" NCCL "));
+/// What a cut behind `before`, which are whole lines, would separate; `quiet` says that no line
+/// waits for its end where they begin.
+pub fn place(before: &[u8], quiet: bool) -> Place {
     static ALL: LazyLock<Recogniser> = LazyLock::new(Recogniser::all);
     let text = before.strip_suffix(b"\n").unwrap_or(before);
-    let last = &text[memrchr(b'\n', text).map_or(0, |i| i + 1)..];
-    if ALL.may_mark(last) {
-        return false;
+    if ALL.may_mark(&text[memrchr(b'\n', text).map_or(0, |i| i + 1)..]) {
+        return Place::Within;
     }
-    text.split(|&b| b == b'\n').all(|line| {
-        let mut hits = NCCL.find_iter(line);
-        match hits.next() {
-            Some(_) => {
-                hits.next().is_none() && (is_whole(line) || coll::FINDER.find(line).is_none())
-            }
-            None => !is_tail(line) && !is_call_tail(line),
-        }
-    })
+    let mut scan = Scan::new(before, 0, &ALL, false, ());
+    scan.waiting = Waiting::new(quiet);
+    scan.walk(0);
+    if scan.waiting.is_on(1) {
+        Place::Loud
+    } else {
+        Place::Quiet
+    }
 }
 
 /// True where `prefix`, the text in front of a header, is a launcher's or a stamp's, so that
@@ -130,7 +128,8 @@ impl<'a, V: Visit> Scan<'_, V> {
         let bytes = self.bytes;
         let end = memchr(b'\n', &bytes[start..]).map_or(bytes.len(), |i| start + i);
         let next = (end + 1).min(bytes.len());
-        self.next = next;
+        self.line = start;
+        self.here = (false, false);
         let line = &bytes[start..end];
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if line.is_empty() {
@@ -225,10 +224,12 @@ impl<'a, V: Visit> Scan<'_, V> {
             self.pieces(line, found, &mut v);
         } else if let Some(version) = version::of_block(line) {
             self.headless_version(line, Some(version), &mut v);
-        } else if is_tail(line) || (self.waiting.is_on(1) && is_call_tail(line)) {
-            v.tail(line, true);
-        } else if found.is_empty() && self.waiting.is_message_open() {
-            v.tail(line, false);
+        } else if is_tail(line) {
+            v.tail(line, Looks::Nccl);
+        } else if self.waits() && is_call_tail(line) {
+            v.tail(line, Looks::Call);
+        } else if found.is_empty() && (self.waiting.is_message_open() || self.here.1) {
+            v.tail(line, Looks::Any);
         }
         v
     }
@@ -256,15 +257,11 @@ impl<'a, V: Visit> Scan<'_, V> {
                     self.mark(mark, (begin, cut), (number, next_line));
                 }
                 &(at, Thing::Call(coll, speaker, time)) => {
-                    if self.waiting.is_on(1) {
-                        self.heard(speaker.process, line.at(at));
-                    }
+                    self.heard(speaker.process, line.at(at));
                     self.call(coll, speaker, time, line.at(at));
                 }
                 &(at, Thing::Init(init, speaker)) => {
-                    if self.waiting.is_on(1) {
-                        self.heard(speaker.process, line.at(at));
-                    }
+                    self.heard(speaker.process, line.at(at));
                     self.init(init, speaker, line.at(at));
                     if self.keep_init_lines {
                         let (from, to) = line.around(at);
@@ -296,6 +293,7 @@ impl<'a, V: Visit> Scan<'_, V> {
                     self.fragment(piece, number, line.place(*at), line.at(*at));
                     if let Some(fragment) = self.out.fragments.last_mut() {
                         fragment.damaged = v.damage.is_some();
+                        fragment.class = v.class;
                         fragment.of_line = pieces;
                     }
                 }
@@ -350,27 +348,29 @@ impl<'a, V: Visit> Scan<'_, V> {
     }
 
     pub(super) fn fragment(&mut self, piece: Piece, line: u64, column: usize, at: usize) {
-        let process = |place: u32| self.out.origins.places.get(place).process;
+        let process = |place: u32| self.sure(self.out.origins.places.get(place).process);
         match &piece {
-            Piece::Head(begun) if is_call(&begun.text) => {
-                self.waiting.begins(process(begun.place));
-            }
-            Piece::Head(_) => self.waiting.begins_message(),
-            Piece::Tail { text, .. } if is_init_tail(text) => self.init_torn = true,
-            Piece::Tail { sure: true, .. } => self.waiting.ends(),
-            Piece::Doubtful {
+            Piece::Head(begun)
+            | Piece::Doubtful {
                 begun,
                 broken: Some(_),
             } => {
-                if is_call(&begun.text) {
-                    self.waiting.begins(process(begun.place));
-                }
-                if is_call_tail(begun.text.get(TEAR..).unwrap_or_default()) {
-                    self.waiting.ends();
-                }
+                let begun = (process(begun.place), is_call(&begun.text));
+                self.waiting.begins(begun.0, begun.1);
             }
-            Piece::Doubtful { begun, .. } => self.waiting.may_have_begun(process(begun.place)),
+            Piece::Doubtful {
+                begun,
+                broken: None,
+            } => {
+                let process = process(begun.place);
+                self.waiting.may_have_begun(process);
+            }
             Piece::Tail { .. } | Piece::Heard { .. } => {}
+        }
+        // At each of them the merge may put a torn INIT line together.
+        if self.waiting.may_learn() {
+            self.moments += 1;
+            self.learnt = self.moments;
         }
         let slot = self.out.fragments.len() as u32;
         self.out.visit.slot();
@@ -382,6 +382,7 @@ impl<'a, V: Visit> Scan<'_, V> {
             at,
             slot,
             damaged: false,
+            class: Class::Call,
             of_line: 1,
         });
     }
@@ -440,6 +441,7 @@ impl<'a, V: Visit> Scan<'_, V> {
         let after = (next + rest.len() + 1).min(self.bytes.len());
         let speaker = self.speaks(header, clean);
         let time = header::time(&head[..header.start]);
+        self.heard(speaker.process, start + header.start);
         self.call(coll, speaker, time, start + header.start);
         let number = self.out.account.lines;
         self.mark(mark, (start + mark.start, after), (number, number + 2));
@@ -504,9 +506,7 @@ impl<'a, V: Visit> Scan<'_, V> {
                 label,
             };
             if let Some(cut) = cut {
-                v.waits = true;
-                v.things
-                    .push((start, Thing::Fragment(Piece::Head(of.begun(start + cut)))));
+                self.begins(&of, Piece::Head(of.begun(start + cut)), v);
                 if cut < piece.len() {
                     label = &piece[cut..];
                 }
@@ -524,7 +524,8 @@ impl<'a, V: Visit> Scan<'_, V> {
         {
             v.waits = true;
             let text = line[mark.start..].into();
-            let tail = Piece::Tail { text, sure: true };
+            let looks = Looks::Nccl;
+            let tail = Piece::Tail { text, looks };
             v.things.push((mark.end, Thing::Fragment(tail)));
         }
         if overwritten {
@@ -532,6 +533,21 @@ impl<'a, V: Visit> Scan<'_, V> {
             account.overwritten += 1;
             account.firsts.overwritten.get_or_insert(account.lines);
         }
+    }
+
+    /// A line was begun: what is behind it may be another's end.
+    fn begins(&mut self, of: &Of<'a, '_>, piece: Piece, v: &mut Verdict<'a>) {
+        if let Piece::Head(begun) | Piece::Doubtful { begun, .. } = &piece {
+            let is_call = is_call(&begun.text);
+            self.here = (true, self.here.1 || !is_call);
+        }
+        v.waits = true;
+        v.things.push((of.start, Thing::Fragment(piece)));
+    }
+
+    /// True where the end of a line that was begun may come.
+    fn waits(&self) -> bool {
+        self.waiting.is_on(1) || self.here.0
     }
 
     /// One header's piece that is not torn at byte 128.
@@ -543,12 +559,9 @@ impl<'a, V: Visit> Scan<'_, V> {
             let begun = own.is_some_and(|own| coll::is_begun(own) || !coll::is_broken(own));
             if last && begun && of.header.level == Level::Info && is_call_tail(rest) {
                 // A beginning, and the end of another process's call.
-                v.waits = true;
                 let broken = of.broken(of.start + TEAR, "the rest of a NCCL line");
                 let begun = of.begun(of.end);
-                let piece = Piece::Doubtful { begun, broken };
-                v.things.push((of.start, Thing::Fragment(piece)));
-                return;
+                return self.begins(of, Piece::Doubtful { begun, broken }, v);
             }
             if of.header.level == Level::Info && coll::is_broken(message) {
                 return v.damaged(of.header.body, "a call");
@@ -560,7 +573,8 @@ impl<'a, V: Visit> Scan<'_, V> {
         loop {
             match coll::at(message, anchor) {
                 Ok((op, coll, end)) => {
-                    let doubtful = torn_before || !self.is_settled(&coll, speaker);
+                    let doubtful =
+                        torn_before || (self.waits() && !self.is_certain(&coll, speaker));
                     let alone = coll::FINDER.find(&message[end..]).is_none();
                     if doubtful && alone && last && from == 0 && of.end - of.start > TEAR {
                         v.waits = true;
@@ -584,7 +598,6 @@ impl<'a, V: Visit> Scan<'_, V> {
                     from = end;
                 }
                 Err(e) if from == 0 && is_torn(of, message, &e) => {
-                    v.waits = true;
                     let piece = if (of.end - of.start).is_multiple_of(TEAR) {
                         Piece::Head(of.begun(of.end))
                     } else {
@@ -594,8 +607,7 @@ impl<'a, V: Visit> Scan<'_, V> {
                             broken: of.broken(at, what),
                         }
                     };
-                    v.things.push((of.start, Thing::Fragment(piece)));
-                    return;
+                    return self.begins(of, piece, v);
                 }
                 Err(e) => {
                     let (at, what) = expected(of, message, &e);
@@ -682,7 +694,7 @@ impl<'a, V: Visit> Scan<'_, V> {
         }
         let version = version::headerless(line);
         if is_tail(line) {
-            v.tail(line, true);
+            v.tail(line, Looks::Nccl);
         } else if version.is_some()
             || memmem::find(line, b"NCCL version ").is_some()
             || [&b"NCCL INFO "[..], b"NCCL WARN ", b"NCCL CALL "]
@@ -864,7 +876,7 @@ fn is_torn(of: &Of<'_, '_>, message: &[u8], e: &Expected) -> bool {
 }
 
 /// True for the first bytes of a line, from its header, that may be a call's.
-fn is_call(text: &[u8]) -> bool {
+pub(crate) fn is_call(text: &[u8]) -> bool {
     header::find(text, 0).is_some_and(|header| {
         let message = &text[header.body..];
         coll::FINDER.find(message).is_some() || coll::is_begun(message)
@@ -920,7 +932,7 @@ impl<'a> Verdict<'a> {
             (at + start, thing)
         };
         self.things.extend(things.into_iter().map(moved));
-        if foreign && class == Class::Foreign && !waits {
+        if foreign && class == Class::Foreign && !(waits && weak == 0) {
             self.things.push((start + line.len(), Thing::Foreign(line)));
         }
         let weight = |class: Class| match class {
@@ -939,12 +951,12 @@ impl<'a> Verdict<'a> {
     }
 
     /// The line may be the end of another.
-    fn tail(&mut self, line: &[u8], sure: bool) {
+    fn tail(&mut self, line: &[u8], looks: Looks) {
         self.waits = true;
-        self.weak += usize::from(!sure);
+        self.weak += usize::from(looks != Looks::Nccl);
         let text = line.into();
         self.things
-            .push((0, Thing::Fragment(Piece::Tail { text, sure })));
+            .push((0, Thing::Fragment(Piece::Tail { text, looks })));
     }
 
     fn damaged(&mut self, at: usize, what: &'static str) {

@@ -7,9 +7,9 @@
 //! property test holds the short way against the long one.
 
 use crate::members::twice::Prints;
-pub use fragment::{Begun, Broken, Fragment, Piece, TEAR};
-pub(crate) use line::is_call_tail;
-pub use line::quiet;
+pub use fragment::{Begun, Broken, Fragment, Looks, Piece, TEAR};
+pub use line::place;
+pub(crate) use line::{is_call, is_call_tail};
 pub use together::{Had, together};
 
 use crate::formats::account::{Account, Class};
@@ -23,12 +23,12 @@ use crate::grammar::values::Datatype;
 use crate::grammar::wrap;
 use crate::members::twice;
 use crate::members::twice::Count;
-use crate::members::{InitAt, Member, Origins, is_glued};
+use crate::members::{InitAt, Member, Origins};
 use memchr::{memchr, memmem, memrchr};
 use rustc_hash::FxHashMap;
 use std::sync::LazyLock;
-pub(crate) use waiting::WAIT;
 use waiting::Waiting;
+pub(crate) use waiting::{WAIT, WAIT_FOR_MESSAGE};
 
 /// A call met in the walk.
 #[derive(Debug, Clone, Copy)]
@@ -141,7 +141,7 @@ struct Speaker {
 }
 
 /// Walks `bytes`, which begin at `offset` of their input; `quietly` says that no line before it
-/// waits for an end in it ([`quiet`]).
+/// waits for an end in it ([`place`]).
 pub fn scan<V: Visit>(
     bytes: &[u8],
     (offset, quietly): (u64, bool),
@@ -182,8 +182,12 @@ struct Scan<'a, V> {
     keep_init_lines: bool,
     /// What the text in front of a body said, for texts that come again, and where its host is.
     speakers: FxHashMap<&'a [u8], (Speaker, usize)>,
-    /// For an address given anew in this chunk: how often, and what it means now.
+    /// For an address given anew in this chunk: the number of that moment, and what it means now.
     generations: FxHashMap<(u32, u64), (u32, Init)>,
+    /// How many moments there were at which addresses may have been given anew.
+    moments: u32,
+    /// The last of them that may be of any address.
+    learnt: u32,
     found: Vec<Found>,
     /// Headers met, by [`hot::slot`].
     slots: Box<[Known<'a>]>,
@@ -195,14 +199,12 @@ struct Scan<'a, V> {
     members: Box<[(Member, u32)]>,
     /// Where the gap in hand begins.
     gap: usize,
-    /// Where the line after the one in hand begins.
-    next: usize,
-    /// How often it may still be looked ahead for who speaks.
-    looks: u32,
+    /// Where the line in hand begins.
+    line: usize,
     /// Lines that were begun and whose ends may still come.
     waiting: Waiting,
-    /// The end of a torn INIT line was met: what it says is known at the merge only.
-    init_torn: bool,
+    /// The same on the line in hand: whether one was begun, and whether it is no call's.
+    here: (bool, bool),
     /// Never take the short way: the twin it is held against.
     #[cfg(any(test, fuzzing))]
     long_only: bool,
@@ -232,12 +234,6 @@ const NO_MEMBER: Member = Member {
 /// How many members are found without a hash table, at most.
 const MEMBERS: usize = 1024;
 
-/// How far it is looked ahead for a process of which only a header with other text glued to it was
-/// met, and how often in a chunk. What that leaves is settled at the merge.
-const AHEAD: usize = 1 << 20;
-/// See [`AHEAD`].
-const LOOKS: u32 = 64;
-
 /// Texts in front of bodies that are remembered; a log with more (time stamps the grammar does
 /// not know) only becomes slower.
 const SPEAKERS: usize = 1 << 16;
@@ -263,6 +259,8 @@ impl<'a, V: Visit> Scan<'a, V> {
             keep_init_lines,
             speakers: FxHashMap::default(),
             generations: FxHashMap::default(),
+            moments: 0,
+            learnt: 0,
             found: Vec::new(),
             slots: vec![
                 Known {
@@ -277,10 +275,9 @@ impl<'a, V: Visit> Scan<'a, V> {
             prefix: (b"", b""),
             members: vec![(NO_MEMBER, 0); places(bytes.len(), MEMBERS)].into(),
             gap: 0,
-            next: 0,
-            looks: LOOKS,
+            line: 0,
             waiting: Waiting::default(),
-            init_torn: false,
+            here: (false, false),
             #[cfg(any(test, fuzzing))]
             long_only: false,
             out: Scanned {
@@ -405,8 +402,8 @@ impl<'a, V: Visit> Scan<'a, V> {
             let len = next - 1 - start;
             // The merge sees a stamp only where it is NCCL's own.
             let stamped = time.is_empty() || line[..host].ends_with(b"] ");
-            if !(stamped && (!self.waiting.is_on(2) || self.is_settled(&coll, speaker))) {
-                // Behind a launcher's label it is not settled here where the piece begins.
+            if !(stamped && (!self.waiting.is_on(2) || self.is_certain(&coll, speaker))) {
+                // Behind a launcher's label it is not known here where the piece begins.
                 return (host == 0 && len > TEAR && self.waiting.is_on(2)).then(|| {
                     self.waiting.pass();
                     self.doubtful(start, &line[..len], speaker.place);
@@ -439,36 +436,35 @@ impl<'a, V: Visit> Scan<'a, V> {
         self.out.account.lines += 1;
     }
 
-    /// A process makes a call: a line that it may have begun before has its end.
+    /// A process writes its next line: one that it may have begun before has its end.
     fn heard(&mut self, process: u32, start: usize) {
-        if self.waiting.hears(process) {
+        if self.waiting.is_on(1) && self.waiting.hears(self.sure(process)) {
             let number = self.out.account.lines;
             self.fragment(Piece::Heard { process }, number, 0, start);
         }
     }
 
-    /// True for a call that is what it looks like: no torn line's end is to come.
-    fn is_settled(&self, coll: &Coll<'_>, speaker: Speaker) -> bool {
-        !self.waiting.is_on(1) || (self.waiting.all_ended() && self.is_certain(coll, speaker))
-    }
-
     /// True for a call that the merge would leave to its speaker although a torn line's end may
     /// stand in it ([`Piece::Doubtful`]): its process was seen to use this communicator, in this
-    /// chunk and for certain. Of a torn INIT line or an unknown datatype the merge knows more.
+    /// chunk and for certain.
     fn is_certain(&self, coll: &Coll<'_>, speaker: Speaker) -> bool {
         let (member, at) = self.member(coll, speaker);
-        !self.init_torn && self.members[at].0 == member && Datatype(coll.datatype).size().is_some()
+        self.members[at].0 == member && self.sure(speaker.process).is_some()
+    }
+
+    /// A process, if its name is sure: else it may be another one's.
+    fn sure(&self, process: u32) -> Option<u32> {
+        self.out.origins.is_clean(process).then_some(process)
     }
 
     /// Who makes a call, and the place in `members` of that.
     #[inline(always)]
     fn member(&self, coll: &Coll<'_>, speaker: Speaker) -> (Member, usize) {
         let generation = if self.generations.is_empty() {
-            0
+            self.learnt
         } else {
-            self.generations
-                .get(&(speaker.process, coll.comm))
-                .map_or(0, |g| g.0)
+            let given = self.generations.get(&(speaker.process, coll.comm));
+            given.map_or(0, |given| given.0).max(self.learnt)
         };
         let member = Member {
             place: speaker.place,
@@ -561,6 +557,7 @@ impl<'a, V: Visit> Scan<'a, V> {
         if !is_clean || !is_same_time {
             return None;
         }
+        self.line = start;
         let speaker = self.speaks(&header, true);
         self.remember(start, host, speaker, time);
         if time.is_empty() && self.speakers.len() < SPEAKERS {
@@ -571,10 +568,9 @@ impl<'a, V: Visit> Scan<'a, V> {
 
     /// Who speaks in a header; `clean` says that nothing of another's text can be in its host.
     fn speaks(&mut self, header: &Header<'_>, clean: bool) -> Speaker {
-        let glued = if clean { None } else { self.glued(header) };
+        let at = self.offset + self.line as u64;
         let origins = &mut self.out.origins;
-        let new = || origins.process(header.host, Some(header.pid), clean);
-        let process = glued.unwrap_or_else(new);
+        let process = origins.speaker(header.host, Some(header.pid), clean, at);
         let place = self.out.origins.place(process, header.dev);
         Speaker {
             place,
@@ -583,36 +579,10 @@ impl<'a, V: Visit> Scan<'a, V> {
         }
     }
 
-    /// The process of a header that other text is glued to: one met before in the chunk, or one
-    /// that speaks soon after.
-    fn glued(&mut self, header: &Header<'_>) -> Option<u32> {
-        let (host, pid) = (header.host, header.pid);
-        if let Some(met) = self.out.origins.glued(host, pid) {
-            return Some(met);
-        }
-        self.looks = self.looks.checked_sub(1)?;
-        let ahead = &self.bytes[self.next..self.bytes.len().min(self.next + AHEAD)];
-        let mut from = 0;
-        for hit in memmem::find_iter(ahead, format!(":{pid}:").as_bytes()) {
-            if hit < from {
-                continue;
-            }
-            let start = memrchr(b'\n', &ahead[..hit]).map_or(0, |i| i + 1);
-            from = memchr(b'\n', &ahead[hit..]).map_or(ahead.len(), |i| hit + i + 1);
-            let line = &ahead[start..from];
-            let of = header::find(line, 0).filter(|of| of.pid == pid && is_glued(host, of.host));
-            if let Some(of) = of
-                && line::is_prefix(&line[..of.start], self.recogniser)
-            {
-                return Some(self.out.origins.process(of.host, Some(pid), true));
-            }
-        }
-        None
-    }
-
     /// The speaker of a body without a header.
     fn nobody(&mut self) -> Speaker {
-        let process = self.out.origins.process(b"", None, true);
+        let at = self.offset + self.line as u64;
+        let process = self.out.origins.speaker(b"", None, true, at);
         Speaker {
             place: self.out.origins.place(process, None),
             process,
@@ -653,15 +623,20 @@ impl<'a, V: Visit> Scan<'a, V> {
 
     fn init(&mut self, init: Init, speaker: Speaker, at: usize) {
         let key = (speaker.process, init.comm);
-        let generation = match self.generations.get(&key) {
-            Some((_, before)) if before.goes_on(&init) => return,
-            Some((generation, _)) => generation + 1,
-            None => 1,
-        };
-        self.generations.insert(key, (generation, init));
+        // Names that are not sure may be this process's, or this one may be another's: only the
+        // merge knows what it goes on from.
+        let is_sure = !self.out.origins.has_glued();
+        let before = self.generations.get(&key);
+        if is_sure && before.is_some_and(|(_, before)| before.goes_on(&init)) {
+            return;
+        }
+        self.moments += 1;
+        self.generations.insert(key, (self.moments, init));
+        if !is_sure {
+            self.learnt = self.moments;
+        }
         self.out.inits.push(InitAt {
             process: speaker.process,
-            generation,
             init,
             at: self.offset + at as u64,
         });

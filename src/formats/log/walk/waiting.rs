@@ -3,35 +3,35 @@
 
 /// For how many lines behind a beginning its end is looked for: the end may follow another line's
 /// first 128 bytes, and that looks like a whole line.
-pub(crate) const WAIT: u32 = 256;
+pub(crate) const WAIT: u64 = 256;
 
-/// The same for a line that is no call's: its end looks like anybody's line.
-const WAIT_FOR_MESSAGE: u32 = 16;
+/// The same for an end that looks like anybody's line.
+pub(crate) const WAIT_FOR_MESSAGE: u64 = 16;
 
 /// The lines that a walk saw begin.
 ///
-/// Each end ends one line, so counting tells when all have ended. What counting may get wrong,
-/// where the log has damage of other kinds too, shows when a process that began a line makes its
-/// next call: up to then a call is believed only of a process that is known to use its
-/// communicator.
+/// What is looked for while they wait must not decide what a line is: the same line may be in a
+/// chunk that begins behind them, or in one that begins in front of them and knows more. So
+/// [`Waiting::is_on`] is true wherever the merge may still have a line that was begun (and it may
+/// be true where it has none), and all that a walk then leaves to the merge is what it would have
+/// been without, if nothing waits there.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
-    lines: u32,
-    messages: u32,
-    /// Ends of calls' lines that have not come.
-    ends: u32,
-    /// Lines may have begun before the chunk.
+    lines: u64,
+    messages: u64,
+    /// Lines may have begun before the chunk, or by a process whose name is not sure.
     anyone: bool,
-    /// Processes that began a call's line and made no call since.
+    /// Processes that began a line and were not heard since.
     open: Vec<u32>,
 }
 
 impl Waiting {
     /// At a chunk's start; at a quiet place no line waits.
     pub(super) fn new(quiet: bool) -> Waiting {
+        let lines = if quiet { 0 } else { WAIT };
         Waiting {
-            lines: if quiet { 0 } else { WAIT },
-            messages: if quiet { 0 } else { WAIT_FOR_MESSAGE },
+            lines,
+            messages: lines,
             anyone: !quiet,
             ..Waiting::default()
         }
@@ -39,18 +39,18 @@ impl Waiting {
 
     /// True where an end may come in the next so many lines.
     #[inline(always)]
-    pub(super) fn is_on(&self, lines: u32) -> bool {
+    pub(super) fn is_on(&self, lines: u64) -> bool {
         self.lines >= lines
     }
 
     /// True where a line that looks like anybody's may be a message's end.
     pub(super) fn is_message_open(&self) -> bool {
-        self.messages > 0
+        self.messages > WAIT - WAIT_FOR_MESSAGE
     }
 
-    /// True where every line that a call's line begins with has its end, by their number.
-    pub(super) fn all_ended(&self) -> bool {
-        self.ends == 0 && !self.anyone
+    /// True where the merge may learn what an address means.
+    pub(super) fn may_learn(&self) -> bool {
+        self.messages > 0
     }
 
     /// The next line comes.
@@ -66,43 +66,42 @@ impl Waiting {
 
     fn forget(&mut self) {
         self.lines = 0;
-        self.ends = 0;
+        self.messages = 0;
         self.anyone = false;
         self.open.clear();
     }
 
-    /// A process began a call's line, and its end is still to come.
-    pub(super) fn begins(&mut self, process: u32) {
+    /// A process began a line, a call's or a message's, and its end is still to come. `None` is
+    /// one whose name is not sure.
+    pub(super) fn begins(&mut self, process: Option<u32>, is_call: bool) {
         self.may_have_begun(process);
-        self.ends += 1;
         self.lines = WAIT;
+        if !is_call {
+            self.messages = WAIT;
+        }
     }
 
     /// A process wrote a whole line by its looks: it may have begun one.
-    pub(super) fn may_have_begun(&mut self, process: u32) {
-        if !self.open.contains(&process) {
-            self.open.push(process);
+    pub(super) fn may_have_begun(&mut self, process: Option<u32>) {
+        match process {
+            None => self.anyone = true,
+            Some(process) if !self.open.contains(&process) => self.open.push(process),
+            Some(_) => {}
         }
     }
 
-    /// A message's line was begun.
-    pub(super) fn begins_message(&mut self) {
-        self.messages = WAIT_FOR_MESSAGE;
-    }
-
-    /// The end of a call's line came.
-    pub(super) fn ends(&mut self) {
-        self.ends = self.ends.saturating_sub(1);
-    }
-
-    /// A process makes a call: true where the merge must know that its line before has its end.
-    pub(super) fn hears(&mut self, process: u32) -> bool {
+    /// A process writes its next line: true where the merge must know that its line before has
+    /// its end. With the last of them nothing waits any more.
+    pub(super) fn hears(&mut self, process: Option<u32>) -> bool {
         let before = self.open.len();
-        self.open.retain(|&open| open != process);
+        self.open.retain(|&open| Some(open) != process);
         let told = self.open.len() < before;
-        if told && self.open.is_empty() && self.all_ended() {
+        if self.anyone || process.is_none() {
+            return true;
+        }
+        if told && self.open.is_empty() {
             self.forget();
         }
-        told || self.anyone
+        told
     }
 }

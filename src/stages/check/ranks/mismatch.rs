@@ -252,7 +252,7 @@ fn different(
     ) {
         (Some(CROSSED), ..) => {
             says += &format!(
-                ": two calls in crossed order, {} {} first and then {}",
+                ": two calls are in crossed order; {} {} first and then {}",
                 verb(many, "it makes", "they make"),
                 names::call(made),
                 names::call(expected),
