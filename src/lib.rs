@@ -107,7 +107,7 @@
 //! ```
 //!
 //! *Chunks.* [`source`] maps a file, or reads what cannot be mapped in blocks of constant size.
-//! A chunk ends at a line end, if possible at a quiet place ([`formats::log::walk::quiet`]): where no line before
+//! A chunk ends at a line end, if possible at a quiet place ([`formats::log::walk::place`]): where no line before
 //! it waits for a piece after it.
 //!
 //! *The walk.* [`formats::log::walk::scan`] goes through a chunk from one COLL body to the next

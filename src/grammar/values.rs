@@ -163,6 +163,7 @@ pub enum Basis {
 impl Basis {
     /// `api` bytes of one call of `op` on this basis; `None` where it takes the communicator's
     /// size and that is not known, or where the operation's own rule is not known.
+    #[inline]
     pub fn of(self, op: Kind, api: u128, nranks: Option<u32>) -> Option<u128> {
         if self == Basis::Api {
             return Some(api);

@@ -35,7 +35,7 @@ pub(super) const SMALLEST: usize = 1 << 20;
 const READ: usize = SMALLEST;
 /// How far a cut is moved to find a quiet place, and how much before it is looked at.
 const PATIENCE: usize = 1 << 20;
-const LOOK_BACK: usize = 32 << 10;
+const LOOK_BACK: usize = 48 << 10;
 /// How often.
 const TRIES: usize = 8;
 /// The longest line that is kept whole; the rest of a longer one is dropped and said, since a

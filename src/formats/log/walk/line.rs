@@ -35,6 +35,7 @@ pub fn place(before: &[u8], quiet: bool) -> Place {
     }
     let mut scan = Scan::new(before, 0, &ALL, false, ());
     scan.waiting = Waiting::new(quiet);
+    scan.is_look = true;
     scan.walk(0);
     if scan.waiting.is_on(1) {
         Place::Loud
@@ -371,6 +372,9 @@ impl<'a, V: Visit> Scan<'_, V> {
         if self.waiting.may_learn() {
             self.moments += 1;
             self.learnt = self.moments;
+        }
+        if self.is_look {
+            return;
         }
         let slot = self.out.fragments.len() as u32;
         self.out.visit.slot();

@@ -6,6 +6,12 @@
 //! through [`line`], which looks at all that can stand on it. Both give the same answer; a
 //! property test holds the short way against the long one.
 
+mod fragment;
+mod line;
+mod together;
+mod torn;
+mod waiting;
+
 use crate::members::twice::Prints;
 pub use fragment::{Begun, Broken, Fragment, Looks, Piece, TEAR};
 pub use line::place;
@@ -205,6 +211,8 @@ struct Scan<'a, V> {
     waiting: Waiting,
     /// The same on the line in hand: whether one was begun, and whether it is no call's.
     here: (bool, bool),
+    /// Only whether a line waits at the end is wanted: pieces are not kept.
+    is_look: bool,
     /// Never take the short way: the twin it is held against.
     #[cfg(any(test, fuzzing))]
     long_only: bool,
@@ -278,6 +286,7 @@ impl<'a, V: Visit> Scan<'a, V> {
             line: 0,
             waiting: Waiting::default(),
             here: (false, false),
+            is_look: false,
             #[cfg(any(test, fuzzing))]
             long_only: false,
             out: Scanned {
@@ -424,7 +433,11 @@ impl<'a, V: Visit> Scan<'a, V> {
         let begun = Begun {
             place,
             label: Box::default(),
-            text: line.into(),
+            text: if self.is_look {
+                Box::default()
+            } else {
+                line.into()
+            },
             time: Box::default(),
         };
         let piece = Piece::Doubtful {
@@ -644,10 +657,5 @@ impl<'a, V: Visit> Scan<'a, V> {
     }
 }
 
-pub(crate) mod fragment;
-pub(crate) mod line;
 #[cfg(test)]
 pub(crate) mod tests;
-pub(crate) mod together;
-pub(crate) mod torn;
-pub(crate) mod waiting;

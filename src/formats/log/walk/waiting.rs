@@ -3,7 +3,7 @@
 
 /// For how many lines behind a beginning its end is looked for: the end may follow another line's
 /// first 128 bytes, and that looks like a whole line.
-pub(crate) const WAIT: u64 = 256;
+pub(crate) const WAIT: u64 = 128;
 
 /// The same for an end that looks like anybody's line.
 pub(crate) const WAIT_FOR_MESSAGE: u64 = 16;
