@@ -3,7 +3,6 @@
 //! Refuses locales: `.` is always the point and `,` always groups thousands. What is not a finite
 //! number (`nan`, `inf`, `N/A`, `?`) is `None`, because it can be neither averaged nor compared.
 
-use memchr::memmem;
 use nom::character::complete::u64 as digits;
 use nom::{IResult, Parser};
 
@@ -48,7 +47,7 @@ fn grouped(input: &[u8]) -> usize {
 }
 
 /// Length of the number at the front, 0 when there is none.
-fn length(input: &[u8]) -> usize {
+pub(crate) fn length(input: &[u8]) -> usize {
     let mut len = usize::from(matches!(input.first(), Some(b'+' | b'-')));
     let whole = grouped(&input[len..]);
     len += whole;
@@ -161,7 +160,10 @@ pub(crate) fn after(record: &[u8], name: &[u8]) -> Option<f64> {
 
 /// What stands after the first `name` in a record.
 pub(crate) fn bytes_after<'a>(record: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
-    memmem::find(record, name).map(|at| &record[at + name.len()..])
+    // Records are short: to prepare a search for each name would take longer than this.
+    let mut starts = memchr::memchr_iter(*name.first()?, record);
+    let at = starts.find(|&at| record[at..].starts_with(name))?;
+    Some(&record[at + name.len()..])
 }
 
 #[cfg(test)]
