@@ -6,7 +6,8 @@ use nccl_pipe::formats::log::Log;
 use nccl_pipe::grammar::coll::Coll;
 use nccl_pipe::grammar::trainer::{Mark, Recogniser};
 use nccl_pipe::members::{Merged, Renumbered};
-use nccl_pipe::formats::log::walk::{Call, Said, Scanned, Visit};
+use nccl_pipe::formats::log::walk::{self, Call, Said, Scanned, Visit};
+use nccl_pipe::source::Place;
 
 /// Keeps what is told of the calls and of the other lines, each with its gap, and where calls of
 /// torn lines go.
@@ -63,7 +64,8 @@ pub struct Answer {
     pub marks: Vec<(u64, u64, Mark)>,
 }
 
-/// Reads a log that is cut at `cuts`, at quiet places, each piece by `scan`.
+/// Reads a log that is cut at `cuts`, each piece by `scan`, which is told whether a line may wait
+/// for its end where the piece begins.
 pub fn read(
     bytes: &[u8],
     cuts: &[usize],
@@ -75,9 +77,10 @@ pub fn read(
     let mut from = 0;
     for &to in cuts.iter().chain([&bytes.len()]) {
         let part = &bytes[from..to];
+        let is_quiet = walk::place(&bytes[..from], true) == Place::Quiet;
         let scanned = scan(
             part,
-            (from as u64, true),
+            (from as u64, is_quiet),
             &RECOGNISER,
             true,
             Keep::default(),
