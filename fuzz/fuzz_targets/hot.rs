@@ -11,7 +11,11 @@ use nccl_pipe_fuzz::log;
 
 fuzz_target!(|data: &[u8]| {
     for op in [&b"AllReduce"[..], b"Send"] {
-        if let Some((read, end)) = hot::body(op, data) {
+        let whole = hot::front(data).and_then(|(front, at)| {
+            let (back, end) = hot::back(&data[at..])?;
+            Some((front.with(op, back), at + end))
+        });
+        if let Some((read, end)) = whole {
             let (rest, expected) = coll::body(op, data).expect("the grammar reads it too");
             assert_eq!((read, end), (expected, data.len() - rest.len()));
         }

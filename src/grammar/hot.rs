@@ -234,9 +234,46 @@ pub fn operation(input: &[u8]) -> Option<usize> {
     None
 }
 
-/// The body behind the anchor, which begins `input`: what it says and where it ends.
+/// What a body says in front of its communicator.
+#[derive(Debug, Clone, Copy)]
+pub struct Front {
+    op_count: u64,
+    count: u64,
+    datatype: u32,
+    redop: u64,
+    root: i64,
+}
+
+/// What a body says from its communicator on: the same on many lines.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Back {
+    comm: u64,
+    nranks: u32,
+    stream: u64,
+}
+
+impl Front {
+    /// The call of `op` with its other half.
+    #[inline(always)]
+    pub fn with<'a>(self, op: &'a [u8], back: Back) -> Coll<'a> {
+        Coll {
+            op,
+            op_count: self.op_count,
+            count: self.count,
+            datatype: self.datatype,
+            redop: self.redop,
+            root: self.root,
+            comm: back.comm,
+            nranks: Some(back.nranks),
+            stream: back.stream,
+        }
+    }
+}
+
+/// The body behind the anchor, which begins `input`, up to its communicator: what it says and
+/// where it ends.
 #[inline(always)]
-pub fn body<'a>(op: &'a [u8], input: &'a [u8]) -> Option<(Coll<'a>, usize)> {
+pub fn front(input: &[u8]) -> Option<(Front, usize)> {
     let (op_count, i) = digits(input, 0)?;
     let i = fixed(input, i, b" sendbuff ")?;
     let i = skip(input, i)?;
@@ -254,7 +291,22 @@ pub fn body<'a>(op: &'a [u8], input: &'a [u8]) -> Option<(Coll<'a>, usize)> {
     let (redop, i) = short_decimal(input, i)?;
     let i = fixed(input, i, b" root ")?;
     let (root, i) = short_decimal(input, i)?;
-    let i = fixed(input, i, b" comm 0x")?;
+    let front = Front {
+        op_count,
+        count,
+        datatype: u32::try_from(datatype).ok()?,
+        redop,
+        root: i64::try_from(root).ok()?,
+    };
+    Some((front, i))
+}
+
+const COMM: &[u8; 8] = b" comm 0x";
+
+/// The rest of a body, which begins `input`.
+#[inline(always)]
+pub fn back(input: &[u8]) -> Option<(Back, usize)> {
+    let i = fixed(input, 0, COMM)?;
     let (comm, i) = digits(input, i)?;
     let i = fixed(input, i, b" [nranks=")?;
     let (nranks, i) = decimal(input, i)?;
@@ -267,18 +319,22 @@ pub fn body<'a>(op: &'a [u8], input: &'a [u8]) -> Option<(Coll<'a>, usize)> {
         Some(b' ') => rccl_tail(&input[i..]).map_or(i, |(rest, ())| input.len() - rest.len()),
         _ => i,
     };
-    let coll = Coll {
-        op,
-        op_count,
-        count,
-        datatype: u32::try_from(datatype).ok()?,
-        redop,
-        root: i64::try_from(root).ok()?,
+    let back = Back {
         comm,
-        nranks: Some(u32::try_from(nranks).ok()?),
+        nranks: u32::try_from(nranks).ok()?,
         stream,
     };
-    Some((coll, i))
+    Some((back, i))
+}
+
+/// A place for the rest of a body, by its speaker and the last digits of its communicator: processes
+/// may have the same address for theirs, each with a stream of its own.
+#[inline(always)]
+pub fn back_slot(input: &[u8], speaker: u32) -> usize {
+    let digits = word(input, COMM.len() + USUAL - 8);
+    let mixed = digits.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        ^ u64::from(speaker).wrapping_mul(0xc2b2_ae3d_27d4_eb4f);
+    (mixed >> 40) as usize
 }
 
 /// The bracket that closes `[dev]` in the header of the line at the start of `input`, if what
@@ -399,7 +455,11 @@ mod tests {
                 let at = at % bytes.len();
                 bytes[at] = byte;
             }
-            if let Some((coll, end)) = body(b"Send", &bytes) {
+            let whole = front(&bytes).and_then(|(front, at)| {
+                let (back, end) = back(&bytes[at..])?;
+                Some((front.with(b"Send", back), at + end))
+            });
+            if let Some((coll, end)) = whole {
                 let (rest, expected) = coll::body(b"Send", &bytes).unwrap();
                 prop_assert_eq!((coll, end), (expected, bytes.len() - rest.len()));
             } else if damage.is_none() && digits.len() <= 15 && number.len() <= 18 {

@@ -18,6 +18,8 @@ struct Told {
 #[derive(Debug, Default)]
 pub(super) struct Thresholds {
     told: Vec<Option<Told>>,
+    /// The keys that are being told.
+    is_new: Vec<bool>,
 }
 
 /// Calls next to each other, but for such that are not placed, that belong to one stretch.
@@ -60,32 +62,27 @@ impl Thresholds {
     pub(super) fn new(keys: &Keys) -> Thresholds {
         let mut told = Vec::new();
         told.resize_with(keys.len(), || None);
-        Thresholds { told }
+        let is_new = vec![false; keys.len()];
+        Thresholds { told, is_new }
     }
 
     pub(super) fn is_told(&self, key: u32) -> bool {
         self.told.get(key as usize).is_some_and(Option::is_some)
     }
 
-    /// Takes in what a placed rank's calls tell of the keys of which nothing was told; `cuts` are
-    /// (stretch, calls up to its end).
-    pub(super) fn tell(&mut self, stream: &Stream, cuts: &[(u32, u32)], keys: &Keys) {
-        let mut new: Vec<u32> = Vec::new();
+    /// Takes in what a placed rank's calls tell of the keys `new`, of which nothing was told; `cuts`
+    /// are (stretch, calls up to its end).
+    pub(super) fn tell(&mut self, stream: &Stream, cuts: &[(u32, u32)], keys: &Keys, new: &[u32]) {
+        new.iter().for_each(|&key| self.is_new[key as usize] = true);
         let mut from = 0;
         for &(stretch, end) in cuts {
             let range = from as usize..end as usize;
             for &what in &stream.calls[range] {
-                let key = keys.of[what as usize];
-                let Some(slot) = self.told.get_mut(key as usize) else {
-                    continue;
-                };
-                if slot.is_none() {
-                    new.push(key);
-                    *slot = Some(Told::default());
-                } else if !new.contains(&key) {
+                let key = keys.of[what as usize] as usize;
+                if self.is_new.get(key) != Some(&true) {
                     continue;
                 }
-                let Some(told) = slot else { continue };
+                let told = self.told[key].get_or_insert_default();
                 told.contents.push(keys.content[what as usize]);
                 let calls = told.contents.len() as u32;
                 match told.ends.last_mut() {
@@ -95,6 +92,8 @@ impl Thresholds {
             }
             from = end;
         }
+        new.iter()
+            .for_each(|&key| self.is_new[key as usize] = false);
     }
 
     /// Places a rank's calls by what is told.

@@ -17,6 +17,9 @@ use std::ops::Deref;
 /// Placed ranks that another one's cuts are compared with, at most.
 const MODELS: usize = 4;
 
+/// How many calls a process makes by key; the last one is [`NO_KEY`].
+type Uses = Vec<(u32, u64)>;
+
 /// Where a log's stretches end.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Bounds {
@@ -188,8 +191,10 @@ pub(super) fn place_others<'a>(
         run.busy.dedup();
         let models = told.cuts.iter().take(MODELS).map(|(slot, _)| *slot);
         let models = models.collect();
+        let mut n = vec![0; run.keys.len()];
         for (slot, cuts) in told.cuts {
-            run.done(slot, cuts);
+            let uses = run.uses(slot, &mut n);
+            run.done(slot, cuts, &uses);
         }
         run.others(others.clone(), models);
         for slot in others {
@@ -300,16 +305,20 @@ impl<'a> Placing<'a> {
         printers.insert(printer);
         let stream = &self.streams.streams[printer as usize];
         self.methods.sequence += u64::from(stream.len());
-        self.done(printer, by_lines(stream, self.bounds));
+        let uses = self.uses(printer, &mut vec![0; self.keys.len()]);
+        self.done(printer, by_lines(stream, self.bounds), &uses);
         let left = job.iter().copied().filter(|&p| p != printer).collect();
         self.others(left, vec![printer]);
     }
 
     /// Places the calls of `left` by what is told, of those first that have most in common with it.
     fn others(&mut self, mut left: Vec<u32>, mut models: Vec<u32>) {
-        let mut n = vec![0; self.keys.len()];
-        let uses: FxHashMap<u32, Vec<(u32, u64)>> =
-            left.iter().map(|&p| (p, self.uses(p, &mut n))).collect();
+        let map = |share: &[u32]| -> Vec<Uses> {
+            let mut n = vec![0; self.keys.len()];
+            share.iter().map(|&p| self.uses(p, &mut n)).collect()
+        };
+        let uses: FxHashMap<u32, Uses> =
+            left.iter().copied().zip(self.shared(&left, map)).collect();
         while !left.is_empty() {
             let share = |p: &u32| self.share(&uses[p]);
             let Some(best) = left.iter().map(share).max().filter(|&best| best > 0) else {
@@ -318,22 +327,15 @@ impl<'a> Placing<'a> {
             let now: Vec<u32> = left.iter().copied().filter(|p| share(p) == best).collect();
             left.retain(|p| !now.contains(p));
             let this = &*self;
-            let mut placed: Vec<(Cuts, Methods)> = Vec::with_capacity(now.len());
-            let share = now.len().div_ceil(4 * this.jobs.max(1)).max(1);
             let map = |share: &[u32]| -> Vec<(Cuts, Methods)> {
                 let mut scratch = Scratch::default();
-                let place = |&p: &u32| this.placed(p, &models, &mut scratch);
+                let place = |p: &u32| this.placed(*p, &uses[p], &models, &mut scratch);
                 share.iter().map(place).collect()
             };
-            let sink = |some: Vec<_>| {
-                placed.extend(some);
-                Ok(())
-            };
-            // The sink does not fail.
-            let _ = pool::ordered(this.jobs, now.chunks(share), map, sink);
+            let placed = this.shared(&now, map);
             for (&process, (cuts, methods)) in now.iter().zip(placed) {
                 self.methods.add(methods);
-                self.done(process, cuts);
+                self.done(process, cuts, &uses[&process]);
                 if models.len() < MODELS {
                     models.push(process);
                 }
@@ -341,8 +343,21 @@ impl<'a> Placing<'a> {
         }
     }
 
+    /// What `map` makes of each of `processes`, in their order, on all cores.
+    fn shared<T: Send>(&self, processes: &[u32], map: impl Fn(&[u32]) -> Vec<T> + Sync) -> Vec<T> {
+        let mut all = Vec::with_capacity(processes.len());
+        let share = processes.len().div_ceil(4 * self.jobs.max(1)).max(1);
+        let sink = |some: Vec<T>| {
+            all.extend(some);
+            Ok(())
+        };
+        // The sink does not fail.
+        let _ = pool::ordered(self.jobs, processes.chunks(share), map, sink);
+        all
+    }
+
     /// How many calls a process makes by key; `n` is 0 for each key before and after.
-    fn uses(&self, process: u32, n: &mut [u64]) -> Vec<(u32, u64)> {
+    fn uses(&self, process: u32, n: &mut [u64]) -> Uses {
         let (mut used, mut without) = (Vec::new(), 0);
         for &what in &self.streams.streams[process as usize].calls {
             let key = self.keys.of[what as usize];
@@ -356,7 +371,7 @@ impl<'a> Placing<'a> {
             *n += 1;
         }
         let of_key = |key: u32| (key, std::mem::take(&mut n[key as usize]));
-        let mut uses: Vec<(u32, u64)> = used.into_iter().map(of_key).collect();
+        let mut uses: Uses = used.into_iter().map(of_key).collect();
         uses.push((NO_KEY, without));
         uses
     }
@@ -373,15 +388,27 @@ impl<'a> Placing<'a> {
         (told * 1000).div_ceil(all.max(1))
     }
 
-    fn done(&mut self, process: u32, cuts: Cuts) {
+    fn done(&mut self, process: u32, cuts: Cuts, uses: &[(u32, u64)]) {
         let stream = &self.streams.streams[process as usize];
-        self.thresholds.tell(stream, &cuts, &self.keys);
+        let new = uses.iter().map(|(key, _)| *key);
+        let new: Vec<u32> = new
+            .filter(|&key| key != NO_KEY && !self.thresholds.is_told(key))
+            .collect();
+        if !new.is_empty() {
+            self.thresholds.tell(stream, &cuts, &self.keys, &new);
+        }
         self.cuts[process as usize] = Some(cuts);
         self.known.push(process);
     }
 
     /// A process's cuts by what is told, its own order, and what `models` do.
-    fn placed(&self, process: u32, models: &[u32], scratch: &mut Scratch) -> (Cuts, Methods) {
+    fn placed(
+        &self,
+        process: u32,
+        uses: &[(u32, u64)],
+        models: &[u32],
+        scratch: &mut Scratch,
+    ) -> (Cuts, Methods) {
         let stream = &self.streams.streams[process as usize];
         let Anchored { runs, calls } = self.thresholds.walk(stream, &self.keys, scratch);
         let mut methods = Methods {
@@ -398,7 +425,7 @@ impl<'a> Placing<'a> {
             return (by_lines(stream, self.bounds), methods);
         };
         let all = u64::from(stream.len()) - calls;
-        let habits = LazyCell::new(|| self.habits(stream, models));
+        let habits = LazyCell::new(|| self.habits(uses, models));
         let mut cuts = Cuts::new();
         let mut position = 0;
         // Before the first call that is placed: by lines, but not after it.
@@ -522,18 +549,12 @@ impl<'a> Placing<'a> {
         gap.map_or(stream.len(), |&gap| stream.until(gap))
     }
 
-    fn habits(&self, stream: &Stream, models: &[u32]) -> Habits {
-        let mut is_used = vec![false; self.keys.len()];
-        for &what in &stream.calls {
-            if let Some(is_used) = is_used.get_mut(self.keys.of[what as usize] as usize) {
-                *is_used = true;
-            }
-        }
-        let comms: FxHashSet<u32> = (0_u32..)
-            .zip(is_used)
-            .filter(|&(key, is_used)| is_used && self.thresholds.is_told(key))
-            .map(|(key, _)| self.keys.comm[key as usize])
-            .collect();
+    /// What `models` do around their cuts, for a process that makes those calls.
+    fn habits(&self, uses: &[(u32, u64)], models: &[u32]) -> Habits {
+        let told = uses
+            .iter()
+            .filter(|(key, _)| *key != NO_KEY && self.thresholds.is_told(*key));
+        let comms: FxHashSet<u32> = told.map(|(key, _)| self.keys.comm[*key as usize]).collect();
         let mut habits = Habits::default();
         for &model in models {
             if let Some(cuts) = &self.cuts[model as usize] {

@@ -21,7 +21,7 @@ pub use together::{Had, together};
 use crate::formats::account::{Account, Class};
 use crate::grammar::coll::{self, Coll};
 use crate::grammar::header::{self, Header};
-use crate::grammar::hot;
+use crate::grammar::hot::{self, Back};
 use crate::grammar::message::Message;
 use crate::grammar::message::communicator::init::{Event, Init};
 use crate::grammar::trainer::{Found, Mark, Recogniser};
@@ -197,6 +197,8 @@ struct Scan<'a, V> {
     found: Vec<Found>,
     /// Headers met, by [`hot::slot`].
     slots: Box<[Known<'a>]>,
+    /// Ends of bodies met, each with its line's end, by [`hot::back_slot`].
+    backs: Box<[(&'a [u8], Back)]>,
     /// Where the bracket of the header before stood in its line.
     bracket: usize,
     /// The prefix met last in front of a host, and the stamp in it.
@@ -279,6 +281,7 @@ impl<'a, V: Visit> Scan<'a, V> {
                 places(bytes.len(), SLOTS)
             ]
             .into(),
+            backs: vec![Default::default(); places(bytes.len(), SLOTS)].into(),
             bracket: 0,
             prefix: (b"", b""),
             members: vec![(NO_MEMBER, 0); places(bytes.len(), MEMBERS)].into(),
@@ -339,6 +342,7 @@ impl<'a, V: Visit> Scan<'a, V> {
                 continue;
             }
             let short = if self.waiting.is_on(1) {
+                self.meet(start, hit);
                 None
             } else {
                 self.short(start, hit)
@@ -401,12 +405,12 @@ impl<'a, V: Visit> Scan<'a, V> {
         let message = &line[bracket + hot::BEHIND_BRACKET..];
         let name = hot::operation(message)?;
         let body = &message[name + coll::ANCHOR.len()..];
-        let (coll, end) = hot::body(&message[..name], body)?;
-        if body.get(end) != Some(&b'\n') {
-            return None;
-        }
-        let next = self.bytes.len() - body.len() + end + 1;
         let speaker = known.speaker;
+        let (front, at) = hot::front(body)?;
+        let rest = &body[at..];
+        let (back, end) = self.back(rest, speaker.place)?;
+        let coll = front.with(&message[..name], back);
+        let next = self.bytes.len() - rest.len() + end;
         if self.waiting.is_on(1) {
             let len = next - 1 - start;
             // The merge sees a stamp only where it is NCCL's own.
@@ -425,6 +429,31 @@ impl<'a, V: Visit> Scan<'a, V> {
         self.call(coll, speaker, time, start);
         self.out.account.line(Class::Call);
         Some(next)
+    }
+
+    /// What a line says from its communicator on, which begins `rest`, and where the next line
+    /// begins: mostly as on a line before it.
+    #[inline(always)]
+    fn back(&mut self, rest: &'a [u8], speaker: u32) -> Option<(Back, usize)> {
+        let slot = hot::back_slot(rest, speaker) & (self.backs.len() - 1);
+        let (text, back) = self.backs[slot];
+        let is_known = !text.is_empty()
+            && rest
+                .get(..text.len())
+                .is_some_and(|rest| hot::same(rest, text));
+        if is_known {
+            return Some((back, text.len()));
+        }
+        self.new_back(rest, slot)
+    }
+
+    #[inline(never)]
+    fn new_back(&mut self, rest: &'a [u8], slot: usize) -> Option<(Back, usize)> {
+        let (back, end) = hot::back(rest)?;
+        let next = end + 1;
+        let text = rest.get(..next).filter(|text| text.ends_with(b"\n"))?;
+        self.backs[slot] = (text, back);
+        Some((back, next))
     }
 
     /// Leaves a whole line that begins with its header to the merge.
@@ -546,6 +575,18 @@ impl<'a, V: Visit> Scan<'a, V> {
         self.call(coll, speaker, time, start);
         self.out.account.line(Class::Call);
         Some(next)
+    }
+
+    /// Remembers the header in front of the anchor at `hit`, if it is a clean one: the next line
+    /// of its speaker need not go the long way although a line waits.
+    fn meet(&mut self, start: usize, hit: usize) {
+        #[cfg(any(test, fuzzing))]
+        if self.long_only {
+            return;
+        }
+        if let Some(op) = coll::name_before(&self.bytes[start..hit], hit - start) {
+            self.speaker(start, start + op);
+        }
     }
 
     /// Who speaks in the text `start..op` if it is a plain header, and the stamp in it.
