@@ -5,6 +5,7 @@ use super::mismatch::{self, Details};
 use super::names::{self, Names};
 use super::replay::{Circle, Event, Replay, Step, Stuck};
 use super::unusual_lag;
+use super::whole_steps::{self, Uneven};
 use crate::stages::check::finding::{Finding, Severity, Sure};
 use crate::stages::check::streams::compare::{Compared, Ranked, Unpaired};
 use crate::stages::check::streams::{Caller, Streams, Way};
@@ -12,9 +13,6 @@ use crate::stages::check::wording::{counted, verb};
 use crate::stages::communicators::{Found, Gpu, gpu};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
-
-/// Calls that repeat sooner are of one layer, not of a step.
-const LEAST_STEP: usize = 4;
 
 /// So many calls before one are compared with those before another.
 const CONTEXT: usize = 16;
@@ -39,6 +37,8 @@ pub(crate) struct Met {
     failed: bool,
     /// Whether a communicator's slowest members stopped, by their lines.
     stopped: BTreeMap<usize, bool>,
+    /// Jobs of which two sides are whole steps apart.
+    uneven: Vec<Uneven>,
 }
 
 /// Who is to blame for a circle: the ranks, what they wait in, and what the others wait in.
@@ -148,10 +148,16 @@ pub(crate) fn meet(compared: &Compared, found: &Found, streams: &Streams, failed
     }
     .run();
     let stopped = unusual_lag::stopped(&calls, |stream| whose.get(&stream).copied(), &begun);
+    let place = |stream: u32| {
+        let own = whose.get(&stream).map(|&(at, program)| (Some(at), program));
+        own.or_else(|| Some((None, *of_between.get(&stream)?)))
+    };
+    let uneven = whole_steps::uneven(&calls, place, &begun);
     let number = |at: u32| communicators[at as usize].0;
     let stopped = stopped.iter().map(|(&at, &is)| (number(at), is));
     let mut met = Met {
         stopped: stopped.collect(),
+        uneven,
         communicators,
         members,
         from,
@@ -201,34 +207,11 @@ impl Met {
         })
     }
 
-    /// Whether the calls that one member made and another did not repeat those before, as whole
-    /// steps do; `None` where calls repeat too soon to tell.
-    pub(crate) fn repeats(
-        &self,
-        communicator: usize,
-        behind: &Ranked,
-        ahead: &Ranked,
-    ) -> Option<bool> {
-        let at = self
-            .communicators
-            .iter()
-            .position(|c| c.0 == communicator)?;
-        let event = u32::try_from(at).ok()?;
-        let place = self.communicators[at]
-            .1
-            .iter()
-            .position(|m| m.side == ahead.side)?;
-        let program = self.programs.get(self.members[at][place] as usize)?;
-        let marks = program.iter().filter(|step| step.event.0 == event);
-        let marks: Vec<u64> = marks.map(|step| step.mark).collect();
-        let more = usize::try_from(ahead.before.checked_sub(behind.before)?).ok()?;
-        let (before, extra) = marks.split_at_checked(marks.len().checked_sub(more)?)?;
-        let step = before.get(before.len().checked_sub(more)?..)?;
-        if step != extra {
-            return Some(false);
-        }
-        let again = |by: usize| extra.iter().zip(&extra[by..]).all(|(a, b)| a == b);
-        (!(1..LEAST_STEP.min(more + 1)).any(again)).then_some(true)
+    /// The two sides of a communicator's job, where they are whole steps apart.
+    pub(crate) fn uneven(&self, communicator: usize) -> Option<&Uneven> {
+        let is_it = |&at: &u32| self.communicators[at as usize].0 == communicator;
+        let mut all = self.uneven.iter();
+        all.find(|uneven| uneven.communicators.iter().any(is_it))
     }
 
     /// How many messages of a pair were sent and received before the last collective that both

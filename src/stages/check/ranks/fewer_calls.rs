@@ -8,6 +8,7 @@
 use super::mismatch::spot;
 use super::names::{self, Names};
 use super::stopped::{Stop, Stops};
+use super::whole_steps::Uneven;
 use crate::stages::check::finding::{About, Finding, Severity, Sure};
 use crate::stages::check::streams::compare::{Apart, Ranked, Unpaired};
 use crate::stages::check::streams::reread::Detail;
@@ -81,12 +82,7 @@ pub(crate) fn behind(
     let stop = |&job: &u32| {
         let own = laggards.keys().filter(|&&p| stops.job(p) == job);
         let own: Vec<u32> = own.copied().collect();
-        // One alone is ahead only where no other waits and is waited for.
-        let mut others = standings.iter().filter(|(p, _)| stops.job(**p) == job);
-        let alone = !others.any(|(_, s)| s.ahead && !s.behind.is_empty());
-        let ahead = ahead.iter().filter(|&&p| alone && stops.job(p) == job);
-        let ahead: Vec<u32> = ahead.copied().collect();
-        Some((job, stops.stop(job, (&own, &ahead), apart)?))
+        Some((job, stops.stop(job, &own, apart)?))
     };
     let stopped: BTreeMap<u32, Stop> = jobs.iter().filter_map(stop).collect();
     let going_on: BTreeSet<u32> = jobs
@@ -121,11 +117,7 @@ pub(crate) fn behind(
         stops,
         waiting,
         laggards: laggards.len(),
-        is_steps: stops.steps(
-            &laggards.keys().copied().collect::<Vec<_>>(),
-            &ahead,
-            apart.iter().copied(),
-        ) > 1,
+        uneven: stops.uneven(apart.iter().copied()),
     };
     // Where few are ahead of many, those called too much.
     match told.ahead(&ahead, &laggards, apart) {
@@ -190,8 +182,8 @@ struct Told<'a> {
     waiting: usize,
     /// Ranks that wait for nobody.
     laggards: usize,
-    /// One ran whole steps more or less than the others.
-    is_steps: bool,
+    /// Two sides that are whole steps apart.
+    uneven: Option<&'a Uneven>,
 }
 
 impl Told<'_> {
@@ -258,9 +250,9 @@ impl Told<'_> {
                  communicators",
             ),
         };
-        let says = match self.is_steps {
+        let says = match self.uneven.is_some() {
             true => format!(
-                "{says}; its missing calls repeat the step before: it ran fewer steps than the \
+                "{says}; its missing calls repeat earlier steps: it ran fewer steps than the \
                  others (uneven data)"
             ),
             false => says,
@@ -305,20 +297,16 @@ impl Told<'_> {
         apart: &[&Apart],
     ) -> Option<Finding> {
         let process = |member: &Ranked| self.names.found.sides[member.side].process;
-        let group = apart.iter().find(|group| {
-            let those = group.members.iter();
-            those.clone().any(|m| ahead.contains(&process(m)))
-        })?;
-        if !(self.end.failed || self.is_steps) || laggards.len() <= ahead.len() {
+        let has_ahead = |group: &&&Apart| group.members.iter().any(|m| ahead.contains(&process(m)));
+        // The largest of them, and the first of equal ones.
+        let group = apart
+            .iter()
+            .rev()
+            .filter(has_ahead)
+            .max_by_key(|group| group.members.len())?;
+        if !(self.end.failed || self.uneven.is_some()) || laggards.len() <= ahead.len() {
             return None;
         }
-        let steps = match self.is_steps {
-            true => {
-                "; these calls repeat the step before: it ran more steps than the others (uneven \
-                 data)"
-            }
-            false => "",
-        };
         let least = group.members.iter().map(|m| m.before).min()?;
         let (few, many): (Vec<Ranked>, Vec<Ranked>) =
             group.members.iter().partition(|m| m.before > least);
@@ -326,6 +314,13 @@ impl Told<'_> {
         if few.len() >= many.len() {
             return None;
         }
+        let steps = match self.uneven.is_some() {
+            true => format!(
+                "; these calls repeat earlier steps: {} more steps than the others (uneven data)",
+                verb(few.len(), "it ran", "they ran")
+            ),
+            false => String::new(),
+        };
         let last = self.last.get(&process(first));
         let made = last.map_or_else(String::new, |(_, _, call)| {
             format!("; its last call is {}", names::call(call))
@@ -373,10 +368,16 @@ impl Told<'_> {
             );
             (Severity::Error, Sure::Medium, why)
         } else if stop == Some(&Stop::Steps) {
-            let why = format!(
+            let mut why = format!(
                 "{alone}; all others are at the same call, whole steps ahead; but no line reports \
                  a failure"
             );
+            if self
+                .uneven
+                .is_some_and(|uneven| uneven.sides.0 == uneven.sides.1)
+            {
+                why += "; both sides have the same number of ranks, so the others may have run too many";
+            }
             (Severity::Error, Sure::Medium, why)
         } else if self.names.found.sides[member.side].state == State::Destroyed {
             let why = format!("{alone}, and it ended the communicator");

@@ -2,9 +2,10 @@
 //!
 //! A host that waits for its GPU is at the end of a step, as far ahead as it may be. In a job that hangs
 //! all hosts but one have come there, and some may be a step behind the one that stopped, so that who
-//! made the fewest calls says little. In a job that was killed ranks are anywhere; one whose host is
-//! slow looks the same only for as long as it does in every step. So the one must have been silent for
-//! longer, and further behind, than ever before.
+//! made the fewest calls says little. In a job that was killed ranks are anywhere, and the last one on
+//! its way to the end of its step still makes calls. So the others must have gone on without the one, and
+//! it must have been silent for longer than ever before in the middle of a step. How long it waited
+//! at the end of one says nothing.
 
 use super::fewer_calls::LastCalls;
 use super::mismatch::spot;
@@ -18,19 +19,7 @@ use std::collections::BTreeMap;
 const MOST: usize = 5;
 
 /// So many calls of each rank must be known for what is usual.
-const ENOUGH: u64 = 16;
-
-/// A process's calls at the end of the log.
-#[derive(Debug, Default)]
-struct Own {
-    made: u64,
-    /// When it made its last call, and what that call is.
-    last: (u64, u64),
-    /// Up to that call: the most calls of all between two of its own, and by how many calls others
-    /// were ahead of it, all together.
-    gap: u64,
-    behind: i64,
-}
+const ENOUGH: u64 = 32;
 
 /// The process of each job that alone stopped; `process_of` is the process of a stream, `job_of` the
 /// job of a process. Only the lines of one input have an order.
@@ -61,46 +50,45 @@ pub(crate) fn alone(
 
 /// The same of one job, whose calls name their process as their stream.
 fn of_job(calls: &[Last]) -> Option<u32> {
-    let mut all: FxHashMap<u32, Own> = FxHashMap::default();
-    let n = calls.iter().map(|call| call.stream);
-    let ranks = {
-        let mut those: Vec<u32> = n.collect();
-        those.sort_unstable();
-        those.dedup();
-        those.len() as i64
-    };
-    let behind = |now: u64, made: u64| now as i64 - ranks * made as i64;
-    let mut now = 0;
+    // How many calls each process made, and what its last is.
+    let mut all: FxHashMap<u32, (u64, u64)> = FxHashMap::default();
     for call in calls {
         let own = all.entry(call.stream).or_default();
-        own.behind = own.behind.max(behind(now, own.made));
-        own.gap = own.gap.max(now - own.last.0);
-        own.made += 1;
-        now += 1;
-        own.last = (now, call.mark);
+        *own = (own.0 + 1, call.mark);
     }
     let mut ends: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
-    for (&process, own) in &all {
-        ends.entry(own.last.1).or_default().push(process);
+    for (&process, (_, mark)) in &all {
+        ends.entry(*mark).or_default().push(process);
     }
-    let (mut one, mut others) = (None, 0);
-    for those in ends.values() {
+    let (mut one, mut others) = (None, None);
+    for (&mark, those) in &ends {
         match those[..] {
             [process] if one.is_none() => one = Some(process),
-            _ if others == 0 => others = those.len(),
+            _ if others.is_none() => others = Some((mark, those.len())),
             _ => return None,
         }
     }
-    let process = one.filter(|_| others >= MOST)?;
-    let own = &all[&process];
-    // The others went on without it: they did not only end the call that it is late for.
-    let silence = now - own.last.0;
-    if silence < 2 * others as u64 {
+    let (process, (end, others)) = one.zip(others)?;
+    if others < MOST || all.values().any(|(made, _)| *made < ENOUGH) {
         return None;
     }
-    let is_long = silence > own.gap;
-    let is_far = behind(now, own.made) > own.behind;
-    (all.values().all(|own| own.made >= ENOUGH) && is_long && is_far).then_some(process)
+    let (silence, longest) = silences(calls, process, end)?;
+    // The others did not only end the call that it is late for.
+    (silence >= 2 * others && silence > longest).then_some(process)
+}
+
+/// How many calls of others came after the last one of a process, and the most of them between two of its
+/// own in the middle of a step, which ends with the call `end`.
+fn silences(calls: &[Last], process: u32, end: u64) -> Option<(usize, usize)> {
+    let own = || {
+        let all = calls.iter().enumerate();
+        all.filter(|(_, call)| call.stream == process)
+    };
+    let pairs = own().zip(own().skip(1));
+    let inside = pairs.filter(|((_, call), _)| call.mark != end);
+    let longest = inside.map(|((at, _), (next, _))| next - at - 1).max();
+    let (last, _) = own().next_back()?;
+    Some((calls.len() - last - 1, longest.unwrap_or(0)))
 }
 
 /// The finding on the process that alone stopped.
@@ -136,7 +124,9 @@ pub(crate) fn finding(process: u32, last: &LastCalls<'_>, names: Names<'_>) -> O
             step: None,
         },
         sure: Sure::Medium,
-        why: "no line reports a failure, but it was never so long silent, and never so far behind, before".to_owned(),
+        why: "no line reports a failure, but the others went on without it, and it was never so long silent in \
+              the middle of a step before"
+            .to_owned(),
         advice: "look at this process first: its own output, its host (dmesg), a stack if it is still there \
                  (py-spy dump)"
             .to_owned(),

@@ -13,6 +13,7 @@ pub(super) mod stopped;
 pub(super) mod unnamed_communicators;
 mod unpaired_messages;
 mod unusual_lag;
+mod whole_steps;
 mod wrong_peer;
 
 use super::evidence;

@@ -6,12 +6,14 @@
 //! - a line reports a failure: PyTorch's watchdog, a WARN, an exception, a launcher; or
 //! - one rank holds up all others, and is further behind and silent for longer than any was before
 //!   ([`super::unusual_lag`]); or
+//! - some ranks are whole steps apart from the others, and were not before ([`super::whole_steps`]); or
 //! - the order of lines is not known (a file for each rank), and one rank alone is far behind
 //!   others that are all at the same call.
 //!
 //! Where the log is of a job that runs, its end is no evidence at all.
 
 use super::deadlock::Met;
+use super::whole_steps::Uneven;
 use crate::stages::check::log::job_spans::Silence;
 use crate::stages::check::streams::compare::{Apart, Ranked};
 use crate::stages::communicators::{Found, State};
@@ -31,7 +33,7 @@ pub(crate) enum Stop {
     Failed,
     /// One rank is behind all others, further and for longer than any was before.
     Silent,
-    /// One rank ran whole steps more or less than all others, which are at the same call.
+    /// Some ranks ran whole steps more or less than the others, and all are at the end of a step.
     Steps,
     /// Who is behind ended its communicators in order.
     Ended,
@@ -73,12 +75,7 @@ impl Stops<'_> {
 
     /// What shows that a job stopped, where `laggards` of its processes are behind some others and
     /// ahead of none, and `apart` are the communicators on which any are.
-    pub(crate) fn stop(
-        &self,
-        job: u32,
-        (laggards, ahead): (&[u32], &[u32]),
-        apart: &[&Apart],
-    ) -> Option<Stop> {
+    pub(crate) fn stop(&self, job: u32, laggards: &[u32], apart: &[&Apart]) -> Option<Stop> {
         if self.is_failed(job) {
             return Some(Stop::Failed);
         }
@@ -89,12 +86,9 @@ impl Stops<'_> {
             .iter()
             .filter(|a| self.job_of(a.communicator) == Some(job))
             .copied();
-        // One rank ahead by a step is how some jobs run, and ranks may always be whole steps apart:
-        // only where none was before does it tell of data.
-        let usual = |apart: &Apart| self.lags.is_stopped(apart.communicator) == Some(false);
-        if laggards.len() == 1
-            && !apart.clone().any(usual)
-            && self.steps(laggards, ahead, apart.clone()) >= MOST
+        if self
+            .uneven(apart.clone())
+            .is_some_and(|sides| sides.is_stop)
         {
             return Some(Stop::Steps);
         }
@@ -116,40 +110,9 @@ impl Stops<'_> {
         })
     }
 
-    /// How many others one rank made whole steps more than, or less, all of them at the same call: so
-    /// a job ends whose data is uneven.
-    pub(crate) fn steps<'a>(
-        &self,
-        laggards: &[u32],
-        ahead: &[u32],
-        apart: impl Iterator<Item = &'a Apart>,
-    ) -> usize {
-        let one = match (laggards, ahead) {
-            ([one], _) | (_, [one]) => *one,
-            _ => return 0,
-        };
-        let process = |member: &Ranked| self.found.sides[member.side].process;
-        let (mut is_told, mut many) = (false, 0);
-        for apart in apart {
-            let (it, others): (Vec<Ranked>, Vec<Ranked>) =
-                apart.members.iter().partition(|m| process(m) == one);
-            let ([it], Some(other)) = (&it[..], others.first()) else {
-                return 0;
-            };
-            let (less, more) = match it.before < other.before {
-                true => (it, other),
-                false => (other, it),
-            };
-            let is_even = others.iter().all(|m| m.before == other.before);
-            match self.lags.repeats(apart.communicator, less, more) {
-                _ if !is_even => return 0,
-                Some(false) => return 0,
-                Some(true) => is_told = true,
-                None => {}
-            }
-            many = many.max(others.len());
-        }
-        if is_told { many } else { 0 }
+    /// The two sides of a job whose data is uneven.
+    pub(crate) fn uneven<'a>(&self, mut apart: impl Iterator<Item = &'a Apart>) -> Option<&Uneven> {
+        apart.find_map(|apart| self.lags.uneven(apart.communicator))
     }
 
     /// One is behind all others, and on its communicators further and for longer than any was before.
