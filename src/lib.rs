@@ -32,6 +32,7 @@
 //! ```console
 //! $ nccl-comms nccl.log --steps 45..49 > calls.csv
 //! $ nccl-comms nccl.log --unique --op AllGather,ReduceScatter --rank 0
+//! $ nccl-comms nccl.log --tuning > calls.csv
 //! ```
 //!
 //! **nccl-hist** ([`stages::hist`]), **nccl-ops** ([`stages::ops`]) and **nccl-agg**
@@ -150,7 +151,7 @@
 //! | how the ranks of a made job split a model | `synth/job/strategies.rs` |
 //! | a way of packing | `source/packed.rs` |
 //! | an input format | a file in [`formats`] that gives [`output::table::Row`]s, and its mark in [`formats::recognise`] |
-//! | a column | [`output::table`], where it goes last |
+//! | a column | its line in `output/table/columns.rs`, where it goes last; a kind of field in `kinds.rs` |
 //! | a grouping | [`count::groups::By`] and its flag in [`program::cli`] |
 //! | something that [`stages::diff`] compares | its file there, and [`stages::diff::row::Aspect`] |
 //! | a WARN body | `stages/check/warn/known/table.rs` |

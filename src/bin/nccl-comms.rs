@@ -2,6 +2,7 @@
 
 use anyhow::bail;
 use clap::Parser;
+use nccl_pipe::output::table::{COLUMNS, MEANINGS};
 use nccl_pipe::program::cli;
 use nccl_pipe::program::cli::{Address, ChainFormatArgs, Format, InputArgs, Run, Size, StepArgs};
 use nccl_pipe::program::exit;
@@ -10,28 +11,9 @@ use nccl_pipe::stages::comms::{self, Filter, Form, Options};
 use std::process::ExitCode;
 
 /// The call table: one row for every NCCL call in a log
-///
-/// Reads NCCL debug logs (NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL) or call tables. Each input
-/// is recognised by its content.
-///
-/// Writes step, time, host, pid, tid, dev (the CUDA device that was current, not a rank), rank,
-/// nranks, comm (an address in its process), comm_id, seq (0, 1, 2 ... by process and
-/// communicator; Send and Recv are counted separately, by peer), op_count (not a sequence number),
-/// op, count, datatype, redop, root (the peer of Send and Recv), bytes (count times element size),
-/// stream, calls, src, dur_ns, clock and quality. An empty field means that the value is unknown.
-///
-/// rank and comm_id come from the log's INIT lines. With --unique equal calls are one row: calls
-/// is their number, dur_ns is the sum of their durations (empty if one has none), and time, tid,
-/// seq, op_count and stream are empty. step is also empty unless --steps is given. Calls that
-/// differ in src, clock or quality are never one row.
-///
-/// If no call passes a filter, a warning reports what the input has instead. The table is then
-/// empty and the exit code is 0.
-///
-/// A log from a pipe is first copied to a temporary file (see TMPDIR), since a call's step is
-/// known only after its step line.
 #[derive(Debug, Parser)]
-#[command(name = "nccl-comms", version, max_term_width = 100, after_long_help = AFTER)]
+#[command(name = "nccl-comms", version, max_term_width = 100)]
+#[command(long_about = about(), after_long_help = AFTER)]
 struct Cli {
     #[command(flatten)]
     input: InputArgs,
@@ -40,6 +22,9 @@ struct Cli {
     /// Write one row for each distinct call, with the number of calls
     #[arg(long)]
     unique: bool,
+    /// Fill algo, proto and nchannels from the log's TUNING lines
+    #[arg(long)]
+    tuning: bool,
     /// Only these operations: AllReduce,Send (upper or lower case)
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     op: Vec<String>,
@@ -62,6 +47,40 @@ struct Cli {
     format: ChainFormatArgs,
 }
 
+/// What `--help` begins with; the columns are those of the table's declaration.
+fn about() -> String {
+    let columns = COLUMNS.iter().zip(MEANINGS);
+    let lines: Vec<String> = columns
+        .map(|(name, is)| format!("  {name:<9}  {is}"))
+        .collect();
+    format!("{BEFORE}\n\n{}\n\n{BEHIND}", lines.join("\n"))
+}
+
+const BEFORE: &str = "\
+The call table: one row for every NCCL call in a log
+
+Reads NCCL debug logs (NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL) or call tables. Each input is \
+recognised by its content.
+
+Writes these columns. An empty field means that the value is unknown.";
+
+const BEHIND: &str = "\
+A log has no durations: NCCL prints a call when it is enqueued. With --tuning, algo, proto and \
+nchannels come from the log's TUNING lines (NCCL_DEBUG_SUBSYS=INIT,COLL,TUNING), which only rank 0 \
+of a communicator prints; where it is unknown which call a line belongs to, they are empty. \
+nccl-tuning --help describes how lines find their calls.
+
+With --unique equal calls are one row: calls is their number, dur_ns is the sum of their durations \
+(empty if one has none), and time, tid, seq, op_count, stream and start_ns are empty. step is also \
+empty unless --steps is given. Calls that differ in src, clock, quality, algo, proto or nchannels \
+are never one row.
+
+If no call passes a filter, a warning reports what the input has instead. The table is then empty \
+and the exit code is 0.
+
+A log from a pipe is first copied to a temporary file (see TMPDIR), since a call's step is known \
+only after its step line.";
+
 const AFTER: &str = "\
 Examples:
   nccl-comms nccl.log > calls.csv
@@ -79,9 +98,12 @@ fn main() -> ExitCode {
         let form = match cli.format.get() {
             Format::Csv => Form::Csv,
             Format::Jsonl => Form::Jsonl,
-            Format::Table => Form::Table,
+            Format::Table => Form::Table { tuning: cli.tuning },
             Format::Awk if cli.unique => {
                 bail!("the AWK chain's lines have no field for a number of calls: use nccl-agg")
+            }
+            Format::Awk if cli.tuning => {
+                bail!("the AWK chain's lines have no field for what --tuning fills")
             }
             Format::Awk => Form::Chain,
         };
@@ -99,7 +121,12 @@ fn main() -> ExitCode {
         {
             bail!("--min-bytes {min} is more than --max-bytes {max}: no call can match");
         }
-        let options = Options { filter, form };
+        let tuning = cli.tuning;
+        let options = Options {
+            filter,
+            form,
+            tuning,
+        };
         let mut run = Run::new("nccl-comms", &cli.input, &cli.steps, cli::AWK_WINDOW)?;
         let Run {
             origins,

@@ -12,7 +12,7 @@ use crate::formats::log::walk::{Had, Visit};
 use crate::formats::{self, Format, log, rows};
 use crate::members::comm_id::CommId;
 use crate::members::{Interner, Member, Merged};
-use crate::output::table::Row;
+use crate::output::table::{Row, Timing};
 use crate::pool;
 use crate::report::{Report, counted};
 use crate::source::{self, Input, Origin, Texts};
@@ -63,20 +63,47 @@ pub struct Who {
     pub recorded: Recorded,
 }
 
-/// What recorded calls, as the call table says: times of one clock are not another's.
+/// What recorded calls, as the call table says, and how they were served: times of one clock are
+/// not another's.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Recorded {
     /// What they come from.
     pub src: Box<[u8]>,
-    /// Which clock their durations are on.
+    /// Which clock their times are on.
     pub clock: Box<[u8]>,
-    /// What limits their durations.
+    /// What limits their times.
     pub quality: Box<[u8]>,
+    /// NCCL's algorithm.
+    pub algo: Box<[u8]>,
+    /// NCCL's protocol.
+    pub proto: Box<[u8]>,
+    /// NCCL's channels.
+    pub nchannels: Option<u32>,
 }
 
 impl Recorded {
-    fn is(&self, other: [&[u8]; 3]) -> bool {
-        [&*self.src, &*self.clock, &*self.quality] == other
+    fn new(src: &[u8], timing: &Timing<'_>) -> Recorded {
+        Recorded {
+            src: src.into(),
+            clock: timing.clock.into(),
+            quality: timing.quality.into(),
+            algo: timing.algo.into(),
+            proto: timing.proto.into(),
+            nchannels: timing.nchannels,
+        }
+    }
+
+    /// The timing of calls that took `dur_ns` together.
+    pub fn timing(&self, dur_ns: Option<u64>) -> Timing<'_> {
+        Timing {
+            dur_ns,
+            clock: &self.clock,
+            quality: &self.quality,
+            start_ns: None,
+            algo: &self.algo,
+            proto: &self.proto,
+            nchannels: self.nchannels,
+        }
     }
 }
 
@@ -143,6 +170,20 @@ pub fn count(
     }
     progress.finish();
     report.placed(all.methods);
+    Ok(all.finish())
+}
+
+/// Counts the calls that `rows` gives, each a row of the call table.
+///
+/// # Errors
+/// Those of `rows`.
+pub fn of_rows(
+    options: &Options,
+    tally: &tally::Options,
+    rows: impl FnOnce(&mut (dyn FnMut(&Row<'_>) -> Result<()> + Send)) -> Result<()>,
+) -> Result<Calls> {
+    let mut all = Collector::new(options, tally, 0);
+    rows(&mut |row| all.row(row))?;
     Ok(all.finish())
 }
 
@@ -481,24 +522,25 @@ impl<'o> Collector<'o> {
 
     /// The number of who made a row's calls.
     fn member(&mut self, row: &Row<'_>) -> u32 {
-        let recorded: [&[u8]; 3] = match self.tally_options.exact {
-            true => [row.src, row.clock, row.quality],
-            false => [b""; 3],
+        // What calls share that are counted as one.
+        let (src, timing) = match self.tally_options.exact {
+            true => (row.src, row.timing.map(|timing| timing.shared())),
+            false => (&b""[..], None),
         };
         // Looked up without making a key: most rows are by someone known.
         let mut hasher = FxHasher::default();
         (row.host, row.pid, row.dev, row.comm, row.comm_id, row.rank).hash(&mut hasher);
-        recorded.hash(&mut hasher);
+        (src, timing).hash(&mut hasher);
         let known = self.rows_by.entry(hasher.finish()).or_insert(u32::MAX);
         if let Some(who) = self.who.items().get(*known as usize)
             && *who.host == *row.host
             && (who.pid, who.dev, who.comm) == (row.pid, row.dev, row.comm)
             && (who.comm_id, who.rank) == (row.comm_id, row.rank)
-            && who.recorded.is(recorded)
+            && *who.recorded.src == *src
+            && who.recorded.timing(None) == timing.unwrap_or_default()
         {
             return *known;
         }
-        let [src, clock, quality] = recorded.map(Into::into);
         *known = self.who.intern(Who {
             host: row.host.into(),
             pid: row.pid,
@@ -506,11 +548,7 @@ impl<'o> Collector<'o> {
             comm: row.comm,
             comm_id: row.comm_id,
             rank: row.rank,
-            recorded: Recorded {
-                src,
-                clock,
-                quality,
-            },
+            recorded: Recorded::new(src, &timing.unwrap_or_default()),
         });
         *known
     }
@@ -538,7 +576,7 @@ impl<'o> Collector<'o> {
         let step = row.step.filter(|_| self.tally_options.steps);
         let value = self.rows.entry((step, key)).or_default();
         value.add(row.calls, bytes);
-        if let (true, Some(dur_ns)) = (self.tally_options.exact, row.dur_ns) {
+        if let (true, Some(dur_ns)) = (self.tally_options.exact, row.times().dur_ns) {
             let one = Duration {
                 calls: row.calls,
                 sum: Some(dur_ns),

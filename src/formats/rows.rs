@@ -4,15 +4,14 @@
 use super::Format;
 use crate::error::{Error, Result};
 use crate::formats::account::{Account, Class};
-use crate::grammar::token::{dec_i64, dec_u64, hex_u64};
-use crate::grammar::values::{Datatype, RedOp};
-use crate::members::comm_id::CommId;
+use crate::grammar::token::dec_u64;
+use crate::grammar::values::Datatype;
 use crate::members::twice::Twice;
-use crate::output::table::Row;
+use crate::output::table::{
+    COLUMNS, Column, JsonRow, Lacks, NO_ROW, Readable, Row, Source, TEXTS, Timing,
+};
 use crate::source::{Chunk, Input, Place};
 use memchr::memchr;
-use serde::Deserialize;
-use std::borrow::Cow;
 
 /// Gives each row of `input` to `sink`, in order.
 ///
@@ -96,15 +95,18 @@ struct Table<'t, S> {
     sink: &'t mut S,
 }
 
-/// What a line of a table lacks.
-type Lacks = &'static str;
+/// A row, and what is to be its timing.
+type Read<'r> = Result<(Row<'r>, Timing<'r>), Lacks>;
 
 impl<S: FnMut(&Row<'_>) -> Result<()>> Table<'_, S> {
     /// Counts one row, which stands on `lines` lines and is `text`, and passes it on.
-    fn row(&mut self, row: Result<Row<'_>, Lacks>, text: &[u8], lines: u64) -> Result<()> {
+    fn row(&mut self, row: Read<'_>, text: &[u8], lines: u64) -> Result<()> {
         let account = &mut self.account;
         match row {
-            Ok(row) => {
+            Ok((mut row, timing)) => {
+                if timing != Timing::default() {
+                    row.timing = Some(&timing);
+                }
                 account.calls = account.calls.saturating_add(row.calls);
                 (0..lines).for_each(|_| account.line(Class::Call));
                 if let Some(datatype) = row.datatype.filter(|d| d.size().is_none()) {
@@ -168,10 +170,11 @@ fn line_rows(
                         json = parsed;
                         json.row()
                     }
-                    Err(_) => Err("a JSON object with op, count and datatype"),
+                    Err(_) => Err(NO_ROW),
                 }
             } else {
-                chain_line(text).ok_or("op count datatype bytes")
+                let row = chain_line(text).ok_or("op count datatype bytes");
+                row.map(|row| (row, Timing::default()))
             };
             table.row(row, line, 1)?;
         }
@@ -335,52 +338,39 @@ fn quoted(text: &[u8], record: &mut csv::ByteRecord) {
     let _ = reader.read_byte_record(record);
 }
 
-/// Where each known column stands.
+/// Where each known column is.
 struct Columns {
-    at: [Option<usize>; crate::output::table::COLUMNS.len()],
+    at: [Option<usize>; COLUMNS.len()],
     /// The last column is a text: blanks at the end of a row are its own.
     ends_in_text: bool,
     /// How many columns there are, known or not.
     width: usize,
 }
 
-/// The columns that hold whatever was printed.
-const TEXTS: [&str; 5] = ["time", "host", "src", "clock", "quality"];
-
 impl Columns {
     fn find(header: &csv::ByteRecord, name: &str) -> Result<Columns> {
-        let at = crate::output::table::COLUMNS.map(|column| {
-            header
-                .iter()
-                .position(|h| h.trim_ascii() == column.as_bytes())
-        });
-        let last = header.iter().next_back().unwrap_or_default();
-        let is_last = |name: &&str| last.trim_ascii() == name.as_bytes();
+        let names = || header.iter().map(<[u8]>::trim_ascii);
+        let last = names().next_back().unwrap_or_default();
+        let mut columns = COLUMNS.iter().zip(TEXTS);
         let columns = Columns {
-            at,
-            ends_in_text: TEXTS.iter().any(is_last),
+            at: COLUMNS.map(|column| names().position(|name| name == column.as_bytes())),
+            ends_in_text: columns.any(|(name, is_text)| is_text && name.as_bytes() == last),
             width: header.len(),
         };
-        for needed in ["op", "count", "datatype"] {
-            if columns.of(needed).is_none() {
+        for needed in [Column::op, Column::count, Column::datatype] {
+            if columns.at[needed as usize].is_none() {
                 return Err(Error::Content(format!(
-                    "{name}: column \"{needed}\" is missing; it comes from nccl-comms"
+                    "{name}: column \"{}\" is missing; it comes from nccl-comms",
+                    COLUMNS[needed as usize]
                 )));
             }
         }
         Ok(columns)
     }
 
-    fn of(&self, name: &str) -> Option<usize> {
-        let index = crate::output::table::COLUMNS
-            .iter()
-            .position(|c| *c == name)?;
-        self.at[index]
-    }
-
     /// The row of a line without quotes, cut at its commas; `None` for one with more fields than
     /// are looked at here.
-    fn plain<'r>(&self, line: &'r [u8]) -> Option<Result<Row<'r>, Lacks>> {
+    fn plain<'r>(&self, line: &'r [u8]) -> Option<Read<'r>> {
         const FIELDS: usize = 32;
         let mut fields: [&[u8]; FIELDS] = [b""; FIELDS];
         let mut n = 0;
@@ -413,39 +403,31 @@ impl Columns {
         Some(self.row(|at| fields.get(at).copied()))
     }
 
-    fn row<'r>(&self, get: impl Fn(usize) -> Option<&'r [u8]>) -> Result<Row<'r>, Lacks> {
-        // In the order of `table::COLUMNS`.
-        let field = |i: usize| self.at[i].and_then(&get).unwrap_or(b"");
-        let row = Row {
-            step: number(field(0), "a step number")?,
-            time: field(1),
-            host: field(2),
-            pid: number(field(3), "a pid")?,
-            tid: number(field(4), "a tid")?,
-            dev: small(field(5), "a device")?,
-            rank: small(field(6), "a rank")?,
-            nranks: small(field(7), "nranks")?,
-            comm: pointer(field(8), "a pointer in comm")?,
-            comm_id: comm_id(field(9))?,
-            seq: number(field(10), "a seq")?,
-            op_count: number(field(11), "an op_count")?,
-            op: field(12),
-            count: number(field(13), "a count")?.ok_or("a count")?,
-            datatype: datatype(field(14))?,
-            redop: redop(field(15))?,
-            root: root(field(16))?,
-            stream: pointer(field(18), "a pointer in stream")?,
-            calls: number(field(19), "a number of calls")?.unwrap_or(1),
-            src: field(20),
-            dur_ns: number(field(21), "a dur_ns")?,
-            clock: field(22),
-            quality: field(23),
-        };
-        if row.op.is_empty() {
-            Err("an operation")
-        } else {
-            Ok(row)
-        }
+    fn row<'r>(&self, get: impl Fn(usize) -> Option<&'r [u8]>) -> Read<'r> {
+        let (columns, get) = (self, &get);
+        Row::read(Fields { columns, get })
+    }
+}
+
+/// The fields of a record.
+struct Fields<'f, G> {
+    columns: &'f Columns,
+    get: &'f G,
+}
+
+impl<G> Clone for Fields<'_, G> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<G> Copy for Fields<'_, G> {}
+
+impl<'r, G: Fn(usize) -> Option<&'r [u8]>> Source<'r> for Fields<'_, G> {
+    #[inline(always)]
+    fn field<T: Readable<'r, K>, K>(self, column: Column) -> Option<T> {
+        let at = self.columns.at[column as usize];
+        T::of_text(at.and_then(self.get).unwrap_or(b""))
     }
 }
 
@@ -458,166 +440,18 @@ fn commas(word: u64) -> u64 {
     !(((other & LOW) + LOW) | other | LOW)
 }
 
-type Field<T> = Result<Option<T>, Lacks>;
-
-#[inline(always)]
-fn number(text: &[u8], what: &'static str) -> Field<u64> {
-    if text.len() > 19 {
-        return long_number(text).map(Some).ok_or(what);
-    }
-    // 19 digits fit.
-    let (mut value, mut wrong) = (0, false);
-    for &b in text {
-        let digit = b.wrapping_sub(b'0');
-        wrong |= digit > 9;
-        value = u64::from(digit).wrapping_add(10_u64.wrapping_mul(value));
-    }
-    if wrong {
-        return Err(what);
-    }
-    Ok((!text.is_empty()).then_some(value))
-}
-
-#[cold]
-fn long_number(text: &[u8]) -> Option<u64> {
-    match dec_u64(text) {
-        Ok((b"", n)) => Some(n),
-        _ => None,
-    }
-}
-
-fn small(text: &[u8], what: &'static str) -> Field<u32> {
-    number(text, what)?
-        .map(|n| u32::try_from(n).map_err(|_| what))
-        .transpose()
-}
-
-fn pointer(text: &[u8], what: &'static str) -> Field<u64> {
-    match text {
-        b"" => Ok(None),
-        _ => match text.strip_prefix(b"0x").map(hex_u64) {
-            Some(Ok((b"", p))) => Ok(Some(p)),
-            _ => Err(what),
-        },
-    }
-}
-
-fn comm_id(text: &[u8]) -> Field<CommId> {
-    match text {
-        b"" => Ok(None),
-        _ => CommId::parse(text).map(Some).ok_or("a hexadecimal comm_id"),
-    }
-}
-
-fn root(text: &[u8]) -> Field<i64> {
-    match text {
-        b"" => Ok(None),
-        _ => match dec_i64(text) {
-            Ok((b"", n)) => Ok(Some(n)),
-            _ => Err("a root"),
-        },
-    }
-}
-
-fn datatype(text: &[u8]) -> Field<Datatype> {
-    match text {
-        b"" => Ok(None),
-        _ => Datatype::from_name(text).map(Some).ok_or("a datatype"),
-    }
-}
-
-fn redop(text: &[u8]) -> Field<RedOp> {
-    match text {
-        b"" => Ok(None),
-        _ => RedOp::from_name(text).map(Some).ok_or("a redop"),
-    }
-}
-
-/// A line of JSON. Unknown keys are ignored, known ones may be missing or null.
-#[derive(Deserialize)]
-struct JsonRow<'a> {
-    step: Option<u64>,
-    #[serde(borrow)]
-    time: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    host: Option<Cow<'a, str>>,
-    pid: Option<u64>,
-    tid: Option<u64>,
-    dev: Option<u32>,
-    rank: Option<u32>,
-    nranks: Option<u32>,
-    #[serde(borrow)]
-    comm: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    comm_id: Option<Cow<'a, str>>,
-    seq: Option<u64>,
-    op_count: Option<u64>,
-    #[serde(borrow)]
-    op: Cow<'a, str>,
-    count: u64,
-    #[serde(borrow)]
-    datatype: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    redop: Option<Cow<'a, str>>,
-    root: Option<i64>,
-    #[serde(borrow)]
-    stream: Option<Cow<'a, str>>,
-    calls: Option<u64>,
-    #[serde(borrow)]
-    src: Option<Cow<'a, str>>,
-    dur_ns: Option<u64>,
-    #[serde(borrow)]
-    clock: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    quality: Option<Cow<'a, str>>,
-}
-
-impl JsonRow<'_> {
-    fn row(&self) -> Result<Row<'_>, Lacks> {
-        fn text<'t>(field: &'t Option<Cow<'_, str>>) -> &'t [u8] {
-            field.as_deref().unwrap_or("").as_bytes()
-        }
-        if self.op.is_empty() {
-            return Err("an operation");
-        }
-        Ok(Row {
-            step: self.step,
-            time: text(&self.time),
-            host: text(&self.host),
-            pid: self.pid,
-            tid: self.tid,
-            dev: self.dev,
-            rank: self.rank,
-            nranks: self.nranks,
-            comm: pointer(text(&self.comm), "a pointer in comm")?,
-            comm_id: comm_id(text(&self.comm_id))?,
-            seq: self.seq,
-            op_count: self.op_count,
-            op: self.op.as_bytes(),
-            count: self.count,
-            datatype: datatype(text(&self.datatype))?,
-            redop: redop(text(&self.redop))?,
-            root: self.root,
-            stream: pointer(text(&self.stream), "a pointer in stream")?,
-            calls: self.calls.unwrap_or(1),
-            src: text(&self.src),
-            dur_ns: self.dur_ns,
-            clock: text(&self.clock),
-            quality: text(&self.quality),
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output::table::csv_header;
+    use crate::output::table::samples::Samples;
     use proptest::prelude::*;
 
     proptest! {
         #[test]
         fn a_line_cut_at_its_commas_is_what_the_csv_crate_reads(
             fields in proptest::collection::vec("[ -~&&[^,\"]]{0,6}", 1..30),
-            at in proptest::collection::vec(proptest::option::of(0..40_usize), 24),
+            at in proptest::collection::vec(proptest::option::of(0..40_usize), COLUMNS.len()),
         ) {
             let line = fields.join(",");
             let at = at.try_into().unwrap();
@@ -634,16 +468,6 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_number_is_what_the_grammar_reads(text in "[0-9]{0,21}|[ -~]{0,4}|[0-9]{1,19}[a:/-]") {
-            let expected = match dec_u64(text.as_bytes()) {
-                _ if text.is_empty() => Ok(None),
-                Ok((b"", n)) => Ok(Some(n)),
-                _ => Err("x"),
-            };
-            prop_assert_eq!(number(text.as_bytes(), "x"), expected);
-        }
-
-        #[test]
         fn commas_are_found_among_any_bytes(bytes in any::<[u8; 8]>(), at in 0..9_usize) {
             let mut bytes = bytes;
             if let Some(b) = bytes.get_mut(at) {
@@ -651,6 +475,61 @@ mod tests {
             }
             let expected = bytes.map(|b| if b == b',' { 0x80 } else { 0 });
             prop_assert_eq!(commas(u64::from_le_bytes(bytes)).to_le_bytes(), expected);
+        }
+    }
+
+    /// What is read of a table, as CSV again.
+    fn reread(table: &[u8], format: Format) -> (Vec<u8>, Account) {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        std::io::Write::write_all(&mut file, table).unwrap();
+        let origin = crate::source::Origin::Path(file.path().to_owned());
+        let input = Input::open(&origin, crate::source::Options::default()).unwrap();
+        let mut text = Vec::new();
+        let each = |row: &Row<'_>| {
+            row.csv(&mut text);
+            Ok(())
+        };
+        let account = read(&input, format, false, |_| {}, each).unwrap();
+        (text, account)
+    }
+
+    proptest! {
+        /// Every column's value, whatever it is: as CSV with the columns in any order, as JSON.
+        #[test]
+        fn rows_are_read_as_they_were_written(
+            numbers in proptest::collection::vec(any::<u64>(), 1..40),
+            texts in proptest::collection::vec("\\PC{0,6}|[ ,\"\r\n\t\\\\]{0,4}", 1..9),
+            odd in proptest::collection::vec(any::<u8>(), 0..6),
+            last in 0..COLUMNS.len(),
+        ) {
+            let mut texts: Vec<Vec<u8>> = texts.into_iter().map(String::into_bytes).collect();
+            let rows = |texts: &[Vec<u8>], write: fn(&Row<'_>, &mut Vec<u8>)| {
+                let mut samples = Samples { numbers: &numbers, texts, at: 0 };
+                let mut text = Vec::new();
+                for _ in 0..3 {
+                    let (mut row, timing) = Row::sample(&mut samples);
+                    row.timing = Some(&timing);
+                    write(&row, &mut text);
+                }
+                text
+            };
+            let (csv, json) = (rows(&texts, |row, out| row.csv(out)), rows(&texts, |row, out| row.jsonl(out)));
+            let (again, account) = reread(&json, Format::Jsonl);
+            prop_assert_eq!((again, account.damaged), (csv, 0));
+            // JSON has no bytes that are no text.
+            texts.push(odd);
+            let csv = rows(&texts, |row, out| row.csv(out));
+            let table = [csv_header().as_bytes(), &csv].concat();
+            let (again, account) = reread(&table, Format::Csv);
+            prop_assert_eq!((&again, account.damaged), (&csv, 0));
+            let mut turned = csv::Writer::from_writer(Vec::new());
+            for record in csv::ReaderBuilder::new().has_headers(false).from_reader(&table[..]).byte_records() {
+                let mut fields: Vec<Vec<u8>> = record.unwrap().iter().map(<[u8]>::to_vec).collect();
+                fields.rotate_right(last);
+                turned.write_record(&fields).unwrap();
+            }
+            let (again, account) = reread(&turned.into_inner().unwrap(), Format::Csv);
+            prop_assert_eq!((again, account.damaged), (csv, 0));
         }
     }
 

@@ -309,44 +309,67 @@ fn each_column_of_each_table_is_named_in_its_programs_help_and_page() {
 
 #[test]
 fn unique_rows_keep_what_recorded_them_and_add_up_durations() {
-    let table = "op,count,datatype,host,calls,src,dur_ns,clock,quality\n\
-                 Send,5,int8,a,1,profiler,100,gpu,exact\n\
-                 Send,5,int8,a,3,profiler,50,gpu,exact\n\
-                 Send,5,int8,a,1,profiler,7,cpu,exact\n\
-                 Send,5,int8,a,1,inspector,7,gpu,exact\n\
-                 Send,5,int8,a,1,profiler,7,gpu,rough\n\
-                 Recv,5,int8,a,1,profiler,7,gpu,exact\n\
-                 Recv,5,int8,a,1,profiler,,gpu,exact\n\
-                 Recv,9,int8,a,1,profiler,18446744073709551615,gpu,exact\n\
-                 Recv,9,int8,a,1,profiler,1,gpu,exact\n";
+    let table = "op,count,datatype,host,calls,src,dur_ns,clock,quality,start_ns,algo,proto,nchannels\n\
+                 Send,5,int8,a,1,profiler,100,gpu,exact,1,RING,LL,2\n\
+                 Send,5,int8,a,3,profiler,50,gpu,exact,200,RING,LL,2\n\
+                 Send,5,int8,a,1,profiler,7,cpu,exact,,RING,LL,2\n\
+                 Send,5,int8,a,1,inspector,7,gpu,exact,,RING,LL,2\n\
+                 Send,5,int8,a,1,profiler,7,gpu,rough,,RING,LL,2\n\
+                 Send,5,int8,a,1,profiler,7,gpu,exact,,TREE,LL,2\n\
+                 Send,5,int8,a,1,profiler,7,gpu,exact,,RING,LL128,2\n\
+                 Send,5,int8,a,1,profiler,7,gpu,exact,,RING,LL,\n\
+                 Recv,5,int8,a,1,profiler,7,gpu,exact,,,,\n\
+                 Recv,5,int8,a,1,profiler,,gpu,exact,,,,\n\
+                 Recv,9,int8,a,1,profiler,18446744073709551615,gpu,exact,,,,\n\
+                 Recv,9,int8,a,1,profiler,1,gpu,exact,,,,\n";
     let unique = |input: Vec<u8>| feed("nccl-comms", &["--unique"], input).ends(0);
     let out = unique(table.into());
     let csv = Csv::of(&out);
-    let got = csv.pick(&["op", "count", "calls", "src", "dur_ns", "clock", "quality"]);
-    let expect = [
-        "Recv 5 2 profiler  gpu exact",
-        "Recv 9 2 profiler  gpu exact",
-        "Send 5 1 inspector 7 gpu exact",
-        "Send 5 1 profiler 7 cpu exact",
-        "Send 5 1 profiler 7 gpu rough",
-        "Send 5 4 profiler 150 gpu exact",
+    let columns = [
+        "op",
+        "count",
+        "calls",
+        "src",
+        "dur_ns",
+        "clock",
+        "quality",
+        "algo",
+        "proto",
+        "nchannels",
     ];
-    assert_eq!(got, expect);
+    let expect = [
+        "Recv 5 2 profiler  gpu exact   ",
+        "Recv 9 2 profiler  gpu exact   ",
+        "Send 5 1 inspector 7 gpu exact RING LL 2",
+        "Send 5 1 profiler 7 cpu exact RING LL 2",
+        "Send 5 1 profiler 7 gpu exact RING LL ",
+        "Send 5 1 profiler 7 gpu exact RING LL128 2",
+        "Send 5 1 profiler 7 gpu exact TREE LL 2",
+        "Send 5 1 profiler 7 gpu rough RING LL 2",
+        "Send 5 4 profiler 150 gpu exact RING LL 2",
+    ];
+    assert_eq!(csv.pick(&columns), expect);
+    assert!(csv.column("start_ns").iter().all(String::is_empty));
+    // Each row as it is passes every column, in either form.
+    let work = Work::new();
+    work.file("a.csv", table);
+    let same = "nccl-comms a.csv --format jsonl | nccl-comms | nccl-comms --unique";
+    assert_eq!(sh(work.dir(), same).ends(0).stdout, out.stdout);
+    let all = Csv::of(&run_in(work.dir(), "nccl-comms", &["a.csv"]).ends(0));
+    assert_eq!(all.column("start_ns")[..3], ["1", "200", ""]);
     // Unique rows are unique.
     assert_eq!(unique(out.stdout.clone()).stdout, out.stdout);
     // A log's calls are a log's, also beside a table.
-    let work = Work::new();
-    work.file("a.csv", table);
     work.file("b.log", job(2, 1, 1));
     let both = run_in(work.dir(), "nccl-comms", &["--unique", "a.csv", "b.log"]).ends(0);
     let src = Csv::of(&both).column("src");
     let of = |name: &str| src.iter().filter(|s| *s == name).count();
-    assert_eq!((of("log"), of("profiler"), of("inspector")), (16, 5, 1));
+    assert_eq!((of("log"), of("profiler"), of("inspector")), (16, 8, 1));
     // What recorded them groups no calls of the other programs.
     let hist = Csv::of(&feed("nccl-hist", &["--by", "host"], table).ends(0));
     assert_eq!(
         hist.pick(&["host", "op", "calls"]),
-        ["a Recv 4", "a Send 7"]
+        ["a Recv 4", "a Send 10"]
     );
 }
 

@@ -3,9 +3,11 @@
 //!
 //! A ```console block has commands (`$ ...`), each with what it prints on stdout and stderr below
 //! it. A page's commands run one after the other in a folder of the page's own, where `testdata`
-//! is the package's and `nccl.log` the sample log. `BLESS=1` writes what they print now.
+//! is the package's and `nccl.log` the sample log. `BLESS=1` writes what they print now, and the
+//! columns of the call table where a page marks the place (`<!-- columns: ... -->`).
 
 use crate::support::{ALL, Work, files, run, sh};
+use nccl_pipe::output::table::{COLUMNS, MEANINGS};
 use regex::Regex;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -46,7 +48,41 @@ fn is_mix(shown: &[&str], out: &[&str], err: &[&str]) -> bool {
         || of_err.is_some_and(|(_, err)| is_mix(rest, out, err))
 }
 
-/// The page with what its commands print now.
+/// Where what [`columns`] writes ends.
+const END: &str = "<!-- end of columns -->";
+
+/// The columns of the call table as they are declared: what each is, or only their names.
+fn columns(what: &str) -> String {
+    let mut text = String::new();
+    if what == "table -->" {
+        text += "| column | meaning |\n|---|---|\n";
+        for (name, meaning) in COLUMNS.iter().zip(MEANINGS) {
+            writeln!(text, "| `{name}` | {} |", meaning.replace('<', "\\<")).unwrap();
+        }
+    } else {
+        text += "\n";
+        let mut width = 0;
+        for name in COLUMNS {
+            let end = if name == COLUMNS[COLUMNS.len() - 1] {
+                "."
+            } else {
+                ","
+            };
+            let word = format!("`{name}`{end}");
+            let before = match width {
+                0 => "",
+                _ if width + word.len() >= 120 => "\n",
+                _ => " ",
+            };
+            width = if before == " " { width + 1 } else { 0 } + word.len();
+            text += &(before.to_owned() + &word);
+        }
+        text += "\n\n";
+    }
+    text
+}
+
+/// The page with what its commands print now, and the columns as they are declared now.
 fn rerun(page: &str) -> String {
     let work = Work::new();
     let testdata = root().join("testdata");
@@ -57,6 +93,10 @@ fn rerun(page: &str) -> String {
     let mut lines = page.lines().peekable();
     while let Some(line) = lines.next() {
         writeln!(new, "{line}").unwrap();
+        if let Some(what) = line.strip_prefix("<!-- columns: ") {
+            while lines.next_if(|line| *line != END).is_some() {}
+            new += &columns(what);
+        }
         if line != "```console" {
             continue;
         }

@@ -3,20 +3,23 @@
 //! Chunks are walked on all cores, their calls numbered in order, and their rows made as text on
 //! all cores again, a block at a time: [`Work`] hands out both.
 
-use super::Run;
+use super::filter::{Filter, Watch};
 use super::records::{Records, Seqs};
 use super::text::{Speaker, Text};
 use super::work::{Task, Work};
+use super::{LogPlan, Run, Sink};
 use crate::count::calls;
+use crate::count::calls::Options as Read;
 use crate::error::{Error, Result};
 use crate::formats::log;
-use crate::formats::log::placement::{Again, Placement};
+use crate::formats::log::placement::Again;
 use crate::formats::log::timeline::{Timeline, Window};
 use crate::formats::log::walk::{self, Scanned};
 use crate::members::{Merged, Renumbered};
+use crate::output::table::{Row, Timing};
 use crate::pool;
-use crate::source::{Chunk, Input};
-use std::io::Write;
+use crate::source::Chunk;
+use crate::stages::tuning::served::{Columns, Served};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -43,23 +46,75 @@ type Block = (Arc<Numbered>, Range<usize>);
 
 enum Done {
     Walked(Box<Result<(Chunk, Scanned<Records>)>>),
-    Made(Vec<u8>),
+    Made(Result<Vec<u8>>),
+}
+
+/// Which rows of a log are wanted, and what they have beside their calls.
+struct Wanted<'r> {
+    read: &'r Read,
+    filter: &'r Filter,
+    watch: &'r Watch,
+    timeline: &'r Timeline,
+    /// By choice.
+    timings: &'r [Timing<'r>],
+}
+
+impl Wanted<'_> {
+    /// Gives the rows of a block to `take`.
+    #[inline]
+    fn rows(
+        &self,
+        part: &Numbered,
+        range: Range<usize>,
+        mut take: impl FnMut(&Row<'_>, &Speaker) -> Result<()>,
+    ) -> Result<()> {
+        let Numbered {
+            chunk,
+            records,
+            speakers,
+        } = part;
+        let in_window = |step: Option<u64>| {
+            let inside = |w: &Window| step.is_some_and(|s| w.contains(s));
+            self.read.window.as_ref().is_none_or(inside)
+        };
+        let (mut passed, mut others) = (false, self.watch.part());
+        for (member, row) in records.rows(range, chunk.bytes(), self.timeline, self.timings) {
+            let speaker = &speakers[member];
+            let row = speaker.says(row);
+            if !in_window(row.step) {
+                continue;
+            }
+            if self.filter.passes(&row) {
+                passed = true;
+                take(&row, speaker)?;
+            } else if let (false, Some(others)) = (passed, &mut others) {
+                others.add(&row, self.filter);
+            }
+        }
+        self.watch.add(others, passed);
+        Ok(())
+    }
 }
 
 impl Run<'_> {
     /// A log's rows.
-    pub(super) fn log(
-        &mut self,
-        input: &Input,
-        (timeline, placement): (&Timeline, &Placement),
-        aliases: &[u32],
-        out: &mut (dyn Write + Send),
-    ) -> Result<()> {
+    pub(super) fn log(&mut self, log: LogPlan, sink: &mut Sink<'_>) -> Result<()> {
+        let LogPlan {
+            input,
+            survey,
+            aliases,
+            served,
+        } = log;
         self.merged.next_input();
-        let (options, read, watch) = (self.options, self.read, &self.watch);
-        let in_window = |step: Option<u64>| {
-            let inside = |w: &Window| step.is_some_and(|s| w.contains(s));
-            read.window.as_ref().is_none_or(inside)
+        let (options, read) = (self.options, self.read);
+        let choices = served.as_ref().map(Served::columns).unwrap_or_default();
+        let timings: Vec<Timing<'_>> = choices.iter().map(Columns::timing).collect();
+        let wanted = Wanted {
+            read,
+            filter: &options.filter,
+            watch: &self.watch,
+            timeline: &survey.timeline,
+            timings: &timings,
         };
         // Texts that were written, whose memory is used again.
         let spare = Mutex::new(Vec::<Vec<u8>>::new());
@@ -75,30 +130,14 @@ impl Run<'_> {
             }))),
             Task::Make((part, range)) => {
                 let mut text = Text::new(options.form, spare().pop().unwrap_or_default());
-                let Numbered {
-                    chunk,
-                    records,
-                    speakers,
-                } = &*part;
-                let (mut passed, mut others) = (false, watch.part());
-                for (member, row) in records.rows(range, chunk.bytes(), timeline) {
-                    let speaker = &speakers[member];
-                    let row = speaker.says(row);
-                    if !in_window(row.step) {
-                        continue;
-                    }
-                    if options.filter.passes(&row) {
-                        passed = true;
-                        text.row(&row, speaker);
-                    } else if let (false, Some(others)) = (passed, &mut others) {
-                        others.add(&row, &options.filter);
-                    }
-                }
-                watch.add(others, passed);
+                let made = wanted.rows(&part, range, |row, speaker| {
+                    text.row(row, speaker);
+                    Ok(())
+                });
                 if let Some(part) = Arc::into_inner(part) {
                     lists().push(part.records.into_list());
                 }
-                Done::Made(text.out)
+                Done::Made(made.map(|()| text.out))
             }
         };
         let chunks = input.chunks(CHUNK, walk::place)?;
@@ -109,25 +148,32 @@ impl Run<'_> {
         let mut numbering = Numbering {
             merged: &mut self.merged,
             surveyed: &self.surveyed,
-            aliases,
+            aliases: &aliases,
             seqs: &mut self.seqs,
             speakers: Vec::new(),
-            gaps: placement.again(),
+            gaps: survey.placement.again(),
+            served,
         };
         pool::in_turn(jobs, &work, make, |done| {
-            let result = match done {
-                Done::Walked(walked) => walked.map(|(chunk, scanned)| {
+            let result = match (done, &mut *sink) {
+                (Done::Walked(walked), sink) => walked.and_then(|(chunk, scanned)| {
                     let part = Arc::new(numbering.number(&mut log, chunk, scanned));
-                    let rows = part.records.len();
-                    let block = |from| (Arc::clone(&part), from..rows.min(from + BLOCK));
-                    work.walked((0..rows).step_by(BLOCK).map(block));
+                    let mut rows = 0..part.records.len();
+                    if let Sink::Rows(take) = sink {
+                        wanted.rows(&part, std::mem::take(&mut rows), |row, _| take(row))?;
+                    }
+                    let end = rows.end;
+                    let block = |from| (Arc::clone(&part), from..end.min(from + BLOCK));
+                    work.walked(rows.step_by(BLOCK).map(block));
+                    Ok(())
                 }),
-                Done::Made(mut text) => {
+                (Done::Made(text), Sink::Text(out)) => text.and_then(|mut text| {
                     let written = out.write_all(&text).map_err(Error::Output);
                     text.clear();
                     spare().push(text);
                     written
-                }
+                }),
+                (Done::Made(_), Sink::Rows(_)) => Ok(()),
             };
             if result.is_err() {
                 work.stop();
@@ -147,6 +193,8 @@ struct Numbering<'r> {
     speakers: Vec<Option<Arc<Speaker>>>,
     /// The gaps that calls were made in.
     gaps: Again<'r>,
+    /// How calls were served, if that is wanted.
+    served: Option<Served>,
 }
 
 impl Numbering<'_> {
@@ -156,6 +204,9 @@ impl Numbering<'_> {
         let (gap, mut records) = (part.gap, part.visit);
         records.put_in(&joined, &to, self.merged, self.seqs);
         records.place(gap, self.merged, &mut self.gaps);
+        if let Some(served) = &mut self.served {
+            records.serve(self.merged, served);
+        }
         let speakers = records.members().iter().map(|&m| self.speaker(m)).collect();
         Numbered {
             chunk,

@@ -1,54 +1,58 @@
 //! The call table on a terminal: the columns that are looked at most.
 
-use crate::output::table::Row;
+use crate::output::table::{COLUMNS, Column, Row};
 
 /// The columns to look at, and how wide.
-const LOOK: [(&str, usize); 12] = [
-    ("step", 6),
-    ("host", 18),
-    ("pid", 8),
-    ("rank", 5),
-    ("nranks", 6),
-    ("comm", 15),
-    ("seq", 7),
-    ("op", 14),
-    ("count", 12),
-    ("datatype", 9),
-    ("bytes", 13),
-    ("calls", 6),
+const LOOK: [(Column, usize); 12] = [
+    (Column::step, 6),
+    (Column::host, 18),
+    (Column::pid, 8),
+    (Column::rank, 5),
+    (Column::nranks, 6),
+    (Column::comm, 15),
+    (Column::seq, 7),
+    (Column::op, 14),
+    (Column::count, 12),
+    (Column::datatype, 9),
+    (Column::bytes, 13),
+    (Column::calls, 6),
 ];
 
-pub(super) fn header() -> Vec<u8> {
-    look(LOOK.map(|(name, _)| name.to_owned()))
+/// What `--tuning` adds.
+const TUNING: [(Column, usize); 3] = [
+    (Column::algo, 14),
+    (Column::proto, 7),
+    (Column::nchannels, 9),
+];
+
+fn looked(tuning: bool) -> impl Iterator<Item = (Column, usize)> {
+    let more = if tuning { &TUNING[..] } else { &[] };
+    LOOK.iter().chain(more).copied()
 }
 
-pub(super) fn row(row: &Row<'_>, out: &mut Vec<u8>) {
-    fn number(n: Option<impl ToString>) -> String {
-        n.map_or(String::new(), |n| n.to_string())
-    }
-    let text = |t: &[u8]| crate::report::printable(&String::from_utf8_lossy(t), false);
-    out.extend(look([
-        number(row.step),
-        text(row.host),
-        number(row.pid),
-        number(row.rank),
-        number(row.nranks),
-        row.comm.map_or(String::new(), |c| format!("0x{c:x}")),
-        number(row.seq),
-        text(row.op),
-        row.count.to_string(),
-        number(row.datatype),
-        number(row.bytes()),
-        row.calls.to_string(),
-    ]));
-}
-
-fn look(cells: [String; LOOK.len()]) -> Vec<u8> {
+pub(super) fn header(tuning: bool) -> Vec<u8> {
     let mut line = String::new();
-    for (cell, (_, width)) in cells.iter().zip(LOOK) {
-        line.push_str(&format!("{cell:>width$}  "));
+    for (column, width) in looked(tuning) {
+        add(COLUMNS[column as usize], width, &mut line);
     }
-    let mut line = line.trim_end().as_bytes().to_vec();
-    line.push(b'\n');
-    line
+    ended(&line)
+}
+
+pub(super) fn row(row: &Row<'_>, tuning: bool, out: &mut Vec<u8>) {
+    let (mut line, mut value) = (String::new(), Vec::new());
+    for (column, width) in looked(tuning) {
+        value.clear();
+        row.value(column, &mut value);
+        let text = crate::report::printable(&String::from_utf8_lossy(&value), false);
+        add(&text, width, &mut line);
+    }
+    out.extend(ended(&line));
+}
+
+fn add(cell: &str, width: usize, line: &mut String) {
+    line.push_str(&format!("{cell:>width$}  "));
+}
+
+fn ended(line: &str) -> Vec<u8> {
+    [line.trim_end().as_bytes(), b"\n"].concat()
 }

@@ -3,19 +3,24 @@
 //! A call's step is known only when its step line comes, later in the log. So a log is walked
 //! twice: once for its steps, once for its rows (`log`).
 
-use super::survey::{Survey, survey};
+use super::survey::{Survey, survey, survey_with};
+use super::tuning;
+use super::tuning::all::{All, Counts};
+use super::tuning::fold::Partial;
+use super::tuning::served::Served;
 use crate::count::calls;
 use crate::count::calls::{Options as Read, Progress, Who};
 use crate::count::tally;
 use crate::count::tally::{Key, NO_ROOT, NONE, Sizing, Value};
 use crate::error::{Error, Result};
+use crate::formats::log::Part;
 use crate::formats::log::placement::{Across, Methods};
 use crate::formats::log::propose;
 use crate::formats::log::timeline::{Present, Window};
 use crate::formats::{self, Format, rows};
 use crate::grammar::values::{Datatype, RedOp, has_redop, has_root};
 use crate::members::Merged;
-use crate::output::table::{Row, csv_header};
+use crate::output::table::{Row, Timing, csv_header};
 use crate::report::Report;
 use crate::source::{Input, Origin};
 use filter::Watch;
@@ -38,6 +43,8 @@ pub struct Options {
     pub filter: Filter,
     /// How they are written.
     pub form: Form,
+    /// Whether a log's TUNING lines fill `algo`, `proto` and `nchannels`.
+    pub tuning: bool,
 }
 
 /// How rows are written.
@@ -51,14 +58,17 @@ pub enum Form {
     /// The AWK chain's `op count datatype bytes`.
     Chain,
     /// Columns to look at.
-    Table,
+    Table {
+        /// With those of `--tuning`.
+        tuning: bool,
+    },
 }
 
 impl Form {
     fn header(self) -> Vec<u8> {
         match self {
             Form::Csv => csv_header().into_bytes(),
-            Form::Table => look::header(),
+            Form::Table { tuning } => look::header(tuning),
             Form::Jsonl | Form::Chain => Vec::new(),
         }
     }
@@ -68,13 +78,13 @@ impl Form {
             Form::Csv => row.csv(out),
             Form::Jsonl => row.jsonl(out),
             Form::Chain => row.chain(out),
-            Form::Table => look::row(row, out),
+            Form::Table { tuning } => look::row(row, tuning, out),
         }
     }
 }
 
-/// What `--unique` tells apart: every column but time, tid, seq, op_count, stream and dur_ns, and
-/// the step only where steps are asked for. Durations add up.
+/// What `--unique` tells apart: every column but time, tid, seq, op_count, stream, start_ns and
+/// dur_ns, and the step only where steps are asked for. Durations add up.
 fn unique_tally(steps: bool) -> tally::Options {
     tally::Options {
         sizing: Sizing::Count,
@@ -98,18 +108,31 @@ pub fn unique(
     progress: &dyn Progress,
     out: &mut (dyn Write + Send),
 ) -> Result<()> {
-    let calls = calls::count(
-        origins,
-        read,
-        &unique_tally(read.window.is_some()),
-        report,
-        progress,
-    )?;
+    let tally = unique_tally(read.window.is_some());
+    // How a call was served is known call by call.
+    let calls = match options.tuning {
+        true => calls::of_rows(read, &tally, |take| {
+            each(origins, read, options, report, progress, Sink::Rows(take))
+        })?,
+        false => calls::count(origins, read, &tally, report, progress)?,
+    };
     let cells = calls.cells.list();
-    let all = cells.iter().map(|((step, key), value)| {
+    // A log's calls have none, and there may be many.
+    let timing = |((step, key), value): &((Option<u64>, Key), Value)| {
         let who = &calls.who[key.member as usize];
-        (unique_row(&calls, *step, key, value), who)
-    });
+        let timing = who.recorded.timing(calls.duration(*step, key, value));
+        (timing != Timing::default()).then(|| Box::new(timing))
+    };
+    let timings: Vec<_> = cells.iter().map(timing).collect();
+    let all = cells
+        .iter()
+        .zip(&timings)
+        .map(|(((step, key), value), timing)| {
+            let who = &calls.who[key.member as usize];
+            let timing = timing.as_deref();
+            let row = unique_row(&calls, *step, key, value);
+            (Row { timing, ..row }, who)
+        });
     let passes = |(row, _): &(Row<'_>, &Who)| options.filter.passes(row);
     let (mut rows, others): (Vec<_>, Vec<_>) = all.partition(passes);
     if rows.is_empty() {
@@ -157,9 +180,6 @@ fn unique_row<'c>(calls: &'c calls::Calls, step: Option<u64>, key: &Key, value: 
         root: Some(key.root).filter(|&r| r != NO_ROOT && has_root(op)),
         calls: value.calls,
         src: &who.recorded.src,
-        dur_ns: calls.duration(step, key, value),
-        clock: &who.recorded.clock,
-        quality: &who.recorded.quality,
         ..Row::default()
     }
 }
@@ -176,6 +196,25 @@ pub fn rows(
     progress: &dyn Progress,
     out: &mut (dyn Write + Send),
 ) -> Result<()> {
+    each(origins, read, options, report, progress, Sink::Text(out))
+}
+
+/// Where rows go.
+enum Sink<'s> {
+    /// As text, made on all cores.
+    Text(&'s mut (dyn Write + Send)),
+    /// One by one.
+    Rows(&'s mut (dyn FnMut(&Row<'_>) -> Result<()> + Send)),
+}
+
+fn each(
+    origins: &[Origin],
+    read: &Read,
+    options: &Options,
+    report: &mut Report,
+    progress: &dyn Progress,
+    mut sink: Sink<'_>,
+) -> Result<()> {
     let mut run = Run {
         read,
         options,
@@ -185,6 +224,7 @@ pub fn rows(
         watch: Watch::default(),
         methods: Methods::default(),
         across: Across::of(origins.len()),
+        tuned: Tuned::default(),
     };
     // The window is checked over all inputs before the first row goes out.
     let mut present = Present::default();
@@ -198,29 +238,32 @@ pub fn rows(
         present.check(window).map_err(missing)?;
     }
     progress.finish();
-    out.write_all(&options.form.header())
-        .map_err(Error::Output)?;
+    if let Sink::Text(out) = &mut sink {
+        out.write_all(&options.form.header())
+            .map_err(Error::Output)?;
+    }
     run.merged = Merged::after(&run.surveyed);
     let placed = run.across.place(&run.surveyed, read.log.jobs);
     if let Some(placed) = &placed {
         run.methods.add(placed.methods);
         for plan in &mut plans {
-            if let Plan::Log(_, survey, _) = plan {
-                survey.settle(placed);
+            if let Plan::Log(log) = plan {
+                log.survey.settle(placed);
             }
         }
     }
     drop(placed);
     for plan in plans {
         match plan {
-            Plan::Log(input, survey, aliases) => {
-                run.log(&input, (&survey.timeline, &survey.placement), &aliases, out)?;
-            }
-            Plan::Table(input, format) => run.table(&input, format, report, out)?,
+            Plan::Log(log) => run.log(*log, &mut sink)?,
+            Plan::Table(input, format) => run.table(&input, format, report, &mut sink)?,
         }
     }
     if options.form != Form::Chain || run.read.window.is_some() {
         report.placed(run.methods);
+    }
+    if run.tuned.logs > 0 {
+        tuning::said(run.tuned.sum, run.tuned.calls, report);
     }
     run.watch.said(&options.filter, report);
     Ok(())
@@ -228,8 +271,26 @@ pub fn rows(
 
 /// What is known of an input before its rows are written.
 enum Plan {
-    Log(Input, Box<Survey>, Vec<u32>),
+    Log(Box<LogPlan>),
     Table(Input, Format),
+}
+
+/// What is known of a log before its rows are written.
+struct LogPlan {
+    input: Input,
+    survey: Survey,
+    aliases: Vec<u32>,
+    /// How its calls were served, if that is wanted.
+    served: Option<Served>,
+}
+
+/// What TUNING lines tell of the calls of all logs.
+#[derive(Debug, Default)]
+struct Tuned {
+    logs: u64,
+    sum: Counts,
+    /// Calls of ranks 0.
+    calls: u64,
 }
 
 struct Run<'o> {
@@ -246,6 +307,7 @@ struct Run<'o> {
     methods: Methods,
     /// What inputs tell of each other's steps.
     across: Across,
+    tuned: Tuned,
 }
 
 impl Run<'_> {
@@ -262,7 +324,23 @@ impl Run<'_> {
         }
         let input = input.rewindable()?;
         let known = (&mut self.surveyed, &mut self.across);
-        let survey = survey(&input, self.read, false, known, |b| progress.advance(b))?;
+        let progress = |bytes| progress.advance(bytes);
+        let (survey, all) = match self.options.tuning {
+            true => {
+                let mut all = All::in_order();
+                let take = |part: Part<'_, Partial>| all.add(part);
+                let new = Partial::in_order;
+                let survey = survey_with(&input, self.read, false, known, progress, new, take)?;
+                all.end(&self.surveyed);
+                (survey, Some(all))
+            }
+            false => (survey(&input, self.read, false, known, progress)?, None),
+        };
+        if let Some(all) = &all {
+            self.tuned.logs += 1;
+            self.tuned.sum.add(all.sum());
+            self.tuned.calls += all.calls;
+        }
         report.input(&input.name(), &survey.log.account);
         if survey.log.account.calls == 0 {
             calls::no_calls(&input.name(), survey.log.account.lines, report);
@@ -273,7 +351,12 @@ impl Run<'_> {
         }
         present.add(timeline);
         self.methods.add(survey.placement.methods);
-        Ok(Plan::Log(input, Box::new(survey), self.surveyed.aliases()))
+        Ok(Plan::Log(Box::new(LogPlan {
+            input,
+            survey,
+            aliases: self.surveyed.aliases(),
+            served: all.map(All::into_served),
+        })))
     }
 
     fn plan_table(&self, input: Input, format: Format, present: &mut Present) -> Result<Plan> {
@@ -302,7 +385,7 @@ impl Run<'_> {
         input: &Input,
         format: Format,
         report: &mut Report,
-        out: &mut (dyn Write + Send),
+        sink: &mut Sink<'_>,
     ) -> Result<()> {
         let mut text = Vec::new();
         let filter = &self.options.filter;
@@ -321,10 +404,15 @@ impl Run<'_> {
                 }
                 if filter.passes(row) {
                     passed = true;
-                    self.options.form.row(row, &mut text);
-                    if text.len() > 1 << 18 {
-                        out.write_all(&text).map_err(Error::Output)?;
-                        text.clear();
+                    match sink {
+                        Sink::Text(out) => {
+                            self.options.form.row(row, &mut text);
+                            if text.len() > 1 << 18 {
+                                out.write_all(&text).map_err(Error::Output)?;
+                                text.clear();
+                            }
+                        }
+                        Sink::Rows(take) => take(row)?,
                     }
                 } else if let (false, Some(others)) = (passed, &mut others) {
                     others.add(row, filter);
@@ -334,6 +422,9 @@ impl Run<'_> {
         )?;
         self.watch.add(others, passed);
         report.input(&input.name(), &account);
-        out.write_all(&text).map_err(Error::Output)
+        match sink {
+            Sink::Text(out) => out.write_all(&text).map_err(Error::Output),
+            Sink::Rows(_) => Ok(()),
+        }
     }
 }

@@ -8,7 +8,8 @@ use crate::formats::log::torn::Joined;
 use crate::formats::log::walk::{Call, Visit};
 use crate::grammar::values::{Datatype, Kind, RedOp, has_redop, has_root};
 use crate::members::{Merged, Renumbered};
-use crate::output::table::Row;
+use crate::output::table::{Row, Timing};
+use crate::stages::tuning::served::Served;
 use rustc_hash::FxHashMap;
 use std::ops::Range;
 
@@ -48,6 +49,8 @@ pub(super) struct Record {
     seq: u64,
     /// Index into `Records::sequences`.
     sequence: u32,
+    /// How it was served: its number in [`Served::columns`]; `u32::MAX` where that is not known.
+    choice: u32,
 }
 
 /// A chunk's calls, in line order.
@@ -132,6 +135,7 @@ impl Records {
             time,
             seq: 0,
             sequence: 0,
+            choice: u32::MAX,
         };
         (record, kind)
     }
@@ -251,6 +255,21 @@ impl Records {
         }
     }
 
+    /// Gives each call the choice that served it.
+    pub(super) fn serve(&mut self, merged: &Merged, served: &mut Served) {
+        let ops = 0..self.ops.len();
+        let ops: Vec<u32> = ops.map(|op| served.op(self.ops.name(op))).collect();
+        for record in &mut self.list {
+            let member = self.members[record.member as usize];
+            let member = merged.origins.members.get(member);
+            let process = merged.origins.places.get(member.place).process;
+            let thread = (process, record.tid);
+            let op = ops[record.op as usize];
+            let choice = served.next((thread, member.comm, op, record.count, record.datatype));
+            record.choice = choice.unwrap_or(u32::MAX);
+        }
+    }
+
     fn put_joined(&mut self, joined: &[Joined]) {
         let mut late = Vec::with_capacity(joined.len());
         for call in joined {
@@ -308,12 +327,13 @@ impl Records {
     }
 
     /// The rows of the calls `range`, with the chunk's number of who speaks: what the row says of
-    /// that is left to be filled in. `bytes` are the chunk's.
+    /// that is left to be filled in. `bytes` are the chunk's, `timings` those of the choices.
     pub(super) fn rows<'a>(
         &'a self,
         range: Range<usize>,
         bytes: &'a [u8],
         timeline: &'a Timeline,
+        timings: &'a [Timing<'a>],
     ) -> impl Iterator<Item = (usize, Row<'a>)> {
         let op = |op: u32| {
             let name = self.ops.name(op);
@@ -347,6 +367,7 @@ impl Records {
                 stream: Some(r.stream),
                 calls: 1,
                 src: LOG,
+                timing: timings.get(r.choice as usize),
                 ..Row::default()
             };
             (r.member as usize, row)

@@ -4,6 +4,7 @@
 use super::Form;
 use crate::count::calls::Who;
 use crate::output::table::{Part, Row};
+use std::ptr;
 
 /// Who speaks: a member, with the columns that are the same for all its calls.
 pub(super) struct Speaker {
@@ -85,11 +86,14 @@ impl<K: PartialEq + Copy> Memo<K> {
 /// the names of a block's chunk do not move.
 type What = (usize, u64, u32, u64, i64);
 
+/// What comes after that: the stream, and the timing by its address, which is the run's.
+type Rest = (u64, usize);
+
 /// The text of rows of one chunk.
 pub(super) struct Text {
     form: Form,
     what: Memo<What>,
-    rest: Memo<u64>,
+    rest: Memo<Rest>,
     /// The text so far.
     pub(super) out: Vec<u8>,
 }
@@ -131,7 +135,13 @@ impl Text {
         self.what
             .copy(what, mixed, out, |text| row.csv_part(Part::What, text));
         let stream = number(row.stream);
-        self.rest
-            .copy(stream, stream, out, |text| row.csv_part(Part::Rest, text));
+        let timing = row
+            .timing
+            .map_or(0, |timing| ptr::from_ref(timing) as usize);
+        let mixed = stream ^ (timing as u64) << 24;
+        self.rest.copy((stream, timing), mixed, out, |text| {
+            row.csv_part(Part::Rest, text);
+            row.csv_part(Part::Timing, text);
+        });
     }
 }

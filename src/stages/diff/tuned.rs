@@ -34,7 +34,7 @@ fn chosen(all: &All) -> BTreeMap<Of<'_>, BTreeMap<u64, Chosen>> {
         };
         let sizes = of.entry((op, key.nranks)).or_default();
         let chosen = sizes.entry(bytes).or_default();
-        let (algorithm, protocol) = words(all, key.how);
+        let (algorithm, protocol) = words(&all.names, key.how);
         let how = [algorithm, protocol].join(&b' ');
         chosen.how.insert(how.trim_ascii().to_vec());
         chosen.channels.extend(key.channels);

@@ -13,7 +13,7 @@ use crate::formats::log::placement::{
 use crate::formats::log::timeline::Timeline;
 use crate::formats::log::torn::Joined;
 use crate::formats::log::walk::{Call, Visit};
-use crate::formats::log::{self, Log};
+use crate::formats::log::{self, Log, Part};
 use crate::grammar::values::Datatype;
 use crate::members::{Merged, Renumbered};
 use crate::source::Input;
@@ -204,8 +204,24 @@ pub fn survey(
     input: &Input,
     options: &Options,
     lines: bool,
+    known: (&mut Merged, &mut Across),
+    progress: impl Fn(u64),
+) -> Result<Survey> {
+    survey_with(input, options, lines, known, progress, || (), |_| {})
+}
+
+/// The same, and what another stage keeps of the same walk goes to `sink`.
+///
+/// # Errors
+/// As [`log::read`].
+pub(super) fn survey_with<V: Visit + Send>(
+    input: &Input,
+    options: &Options,
+    lines: bool,
     (merged, across): (&mut Merged, &mut Across),
     progress: impl Fn(u64),
+    new: impl Fn() -> V + Sync,
+    mut sink: impl FnMut(Part<'_, V>),
 ) -> Result<Survey> {
     let mut moved = Vec::new();
     let mut sums: BTreeMap<usize, Sum> = BTreeMap::new();
@@ -230,15 +246,16 @@ pub fn survey(
         &options.log,
         merged,
         || {
-            if lines {
-                Recorder::with_lines()
-            } else {
-                Recorder::default()
-            }
+            let recorder = match lines {
+                true => Recorder::with_lines(),
+                false => Recorder::default(),
+            };
+            (recorder, new())
         },
         progress,
         |part| {
-            let (calls, part) = part.taken();
+            let ((calls, more), part) = part.taken();
+            sink(part.with(more));
             placer.add(calls, &part, &options.timeline, &mut take);
             Ok(())
         },

@@ -2,6 +2,7 @@
 
 use super::burst::{Burst, Fit, How, Line, Made, Match};
 use super::fold::{Late, Partial, TUNED, Thread, made};
+use super::served::Served;
 use crate::count::tally::Ops;
 use crate::formats::log::Part;
 use crate::formats::log::torn::Joined;
@@ -70,9 +71,31 @@ pub struct All {
     /// tuned.
     pub calls: u64,
     open: FxHashMap<Thread, Burst>,
+    /// Which call was served how, if that is wanted.
+    pub(super) served: Option<Served>,
 }
 
 impl All {
+    /// For parts of [`Partial::in_order`]: also keeps how each call was served.
+    pub(crate) fn in_order() -> All {
+        All {
+            served: Some(Served::default()),
+            ..All::default()
+        }
+    }
+
+    /// No more lines come, as after [`All::end`]: how each call was served.
+    pub(crate) fn into_served(self) -> Served {
+        self.served.unwrap_or_default().named(self.names)
+    }
+
+    /// How all lines and calls were joined.
+    pub fn sum(&self) -> Counts {
+        let mut sum = Counts::default();
+        self.found.values().for_each(|counts| sum.add(*counts));
+        sum
+    }
+
     /// Adds a chunk that follows what was added before.
     pub fn add(&mut self, part: Part<'_, Partial>) {
         let Part {
@@ -183,7 +206,7 @@ impl All {
         let burst = self.open.entry(thread).or_default();
         if burst.is_over() {
             let over = std::mem::take(burst);
-            self.close(&over, merged);
+            self.close(thread, &over, merged);
         }
         let burst = self.open.entry(thread).or_default();
         *burst.calls.entry(made).or_default() += 1;
@@ -194,7 +217,7 @@ impl All {
         let before = self.open.entry(thread).or_default();
         if before.is_over() && !burst.calls.is_empty() {
             let over = std::mem::replace(before, burst);
-            self.close(&over, merged);
+            self.close(thread, &over, merged);
             return;
         }
         for (made, n) in burst.calls {
@@ -207,14 +230,17 @@ impl All {
 
     /// No more lines come.
     pub fn end(&mut self, merged: &Merged) {
-        for (_, burst) in std::mem::take(&mut self.open) {
-            self.close(&burst, merged);
+        for (thread, burst) in std::mem::take(&mut self.open) {
+            self.close(thread, &burst, merged);
         }
     }
 
-    fn close(&mut self, burst: &Burst, merged: &Merged) {
+    fn close(&mut self, thread: Thread, burst: &Burst, merged: &Merged) {
         let names = &self.names;
         let matches: Vec<Match> = burst.matches(|op| kind(names.name(op))).collect();
+        if let Some(served) = &mut self.served {
+            served.burst(thread, burst, &matches, names, merged);
+        }
         for found in matches {
             self.take(&found, 1, merged);
         }
@@ -223,12 +249,7 @@ impl All {
     /// Counts a line for the calls it serves: those by a rank 0 if ranks are known, for no other
     /// prints it.
     fn take(&mut self, found: &Match, times: u64, merged: &Merged) {
-        let by = |first: Option<bool>| {
-            let fit = found.fit.iter();
-            fit.filter(move |fit| is_first(merged, fit.made.member) == first)
-        };
-        let sure = by(Some(true)).next().is_some();
-        let fit: Vec<_> = if sure { by(Some(true)) } else { by(None) }.collect();
+        let fit = printed_by(found, merged);
         // What all of them share.
         let same = |of: fn(&Made) -> Option<u32>| {
             let first = of(&fit.first()?.made);
@@ -278,6 +299,16 @@ impl All {
             });
         }
     }
+}
+
+/// The calls of a match that may be its line's: those by a rank 0 if ranks are known.
+pub(super) fn printed_by<'m>(found: &'m Match, merged: &Merged) -> Vec<&'m Fit> {
+    let by = |first: Option<bool>| {
+        let fit = found.fit.iter();
+        fit.filter(move |fit| is_first(merged, fit.made.member) == first)
+    };
+    let sure = by(Some(true)).next().is_some();
+    if sure { by(Some(true)) } else { by(None) }.collect()
 }
 
 /// Whether a member is rank 0 of more than one, if its rank is known.
@@ -350,6 +381,21 @@ mod tests {
         let lost = calls - left;
         assert!(lost < 4, "{lost}");
         assert_eq!((sum.joined, sum.alone), (whole.joined - lost, lost));
+    }
+
+    #[test]
+    fn what_is_kept_in_order_is_the_same() {
+        let (log, _) = torn(&made("2.30"));
+        for size in [log.len(), 3000, 500, 1] {
+            let (mut all, mut twin) = (All::in_order(), All::default());
+            let merged = walk(&log, size, Partial::in_order, |part| all.add(part));
+            all.end(&merged);
+            let merged = walk(&log, size, Partial::default, |part| twin.add(part));
+            twin.end(&merged);
+            assert_eq!((all.sum(), all.calls), (twin.sum(), twin.calls), "{size}");
+            let rows = |all: &All| table::grid(all, &Options::default());
+            assert_eq!(rows(&all), rows(&twin), "{size}");
+        }
     }
 
     #[test]

@@ -99,7 +99,7 @@ impl Burst {
         let put_together = if self.lines.keys().any(|line| !line.api) {
             self.put_together(&kind)
         } else {
-            Vec::new()
+            BTreeSet::new()
         };
         self.lines.iter().map(move |(&line, &lines)| {
             let named = |made: &Made| line.op.is_none_or(|op| op == made.op);
@@ -117,10 +117,10 @@ impl Burst {
                 .collect();
             if fit.is_empty() && !line.api {
                 let of = put_together.iter();
-                let of = of.filter(|(made, _, sum)| named(made) && *sum == line.bytes);
-                fit.extend(of.map(|&(made, each, _)| Fit {
-                    made,
-                    each,
+                let of = of.filter(|of| named(&of.made) && of.bytes == line.bytes);
+                fit.extend(of.map(|of| Fit {
+                    made: of.made,
+                    each: of.each,
                     times: 1,
                 }));
             }
@@ -129,8 +129,18 @@ impl Burst {
         })
     }
 
-    /// Calls that NCCL up to 2.23 may have put together: the smallest, how many, their bytes.
-    fn put_together(&self, kind: &impl Fn(u32) -> Kind) -> Vec<(Made, u64, u64)> {
+    /// The calls that a line of `bytes` serves where `fit` is what it fits.
+    pub(crate) fn served(&self, fit: &Fit, bytes: u64, kind: impl Fn(u32) -> Kind) -> Vec<Made> {
+        if fit.each == 1 {
+            return vec![fit.made];
+        }
+        let all = self.put_together(&kind).into_iter();
+        let of = |of: &Together| (of.made, of.each, of.bytes) == (fit.made, fit.each, bytes);
+        all.filter(of).flat_map(|of| of.all).collect()
+    }
+
+    /// Calls that NCCL up to 2.23 may have put together.
+    fn put_together(&self, kind: &impl Fn(u32) -> Kind) -> BTreeSet<Together> {
         // By member, operation and datatype; the smallest first.
         let mut classes: BTreeMap<(u32, u32, u32), Vec<Of>> = BTreeMap::new();
         for (&made, &n) in &self.calls {
@@ -156,8 +166,21 @@ impl Burst {
                 rest = more;
             }
         }
-        sums.into_iter().collect()
+        sums
     }
+}
+
+/// Several calls that one line may serve.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Together {
+    /// The smallest.
+    made: Made,
+    /// How many.
+    each: u64,
+    /// Their bytes.
+    bytes: u64,
+    /// All of them, each once.
+    all: Vec<Made>,
 }
 
 /// Equal calls, and the bytes of each.
@@ -169,14 +192,19 @@ struct Of {
 }
 
 /// Several calls together; one alone is none.
-fn sum(calls: &[Of]) -> Option<(Made, u64, u64)> {
+fn sum(calls: &[Of]) -> Option<Together> {
     let first = calls.first()?;
-    let (mut all, mut sum) = (0_u64, 0_u64);
+    let (mut each, mut bytes) = (0_u64, 0_u64);
     for of in calls {
-        all = all.checked_add(of.n)?;
-        sum = sum.checked_add(of.bytes.checked_mul(of.n)?)?;
+        each = each.checked_add(of.n)?;
+        bytes = bytes.checked_add(of.bytes.checked_mul(of.n)?)?;
     }
-    (all > 1).then_some((first.made, all, sum))
+    (each > 1).then(|| Together {
+        made: first.made,
+        each,
+        bytes,
+        all: calls.iter().map(|of| of.made).collect(),
+    })
 }
 
 /// The bytes a TUNING line prints for a call.

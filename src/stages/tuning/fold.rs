@@ -44,6 +44,8 @@ pub struct Partial {
     /// What comes behind the first slot that may get a call: where the merge puts one decides which
     /// burst it is in.
     pub(super) late: Vec<Late>,
+    /// All is late: which burst comes after which is wanted.
+    in_order: bool,
 }
 
 /// A line behind a slot.
@@ -67,6 +69,19 @@ pub(super) fn made(names: &mut Ops, member: u32, coll: &Coll<'_>) -> Option<Made
 }
 
 impl Partial {
+    /// For [`super::all::All::in_order`].
+    pub(crate) fn in_order() -> Partial {
+        Partial {
+            in_order: true,
+            ..Partial::default()
+        }
+    }
+
+    /// Whether what comes now is left to the merge.
+    fn is_late(&self) -> bool {
+        self.in_order || !self.late.is_empty()
+    }
+
     fn made(&mut self, thread: Thread, made: Made) {
         let stretch = self.threads.entry(thread).or_default();
         if stretch.open.is_over() {
@@ -93,10 +108,10 @@ impl Visit for Partial {
             *self.calls.entry(call.member).or_default() += 1;
         }
         let thread = (call.process, call.tid);
-        if self.late.is_empty() {
-            self.made(thread, made);
-        } else {
+        if self.is_late() {
             self.late.push(Late::Call(thread, made));
+        } else {
+            self.made(thread, made);
         }
     }
 
@@ -140,11 +155,11 @@ impl Visit for Partial {
             // Who printed it is not known, nor therefore which calls are its own.
             let (lines, fit) = (1, Vec::new());
             *self.matches.entry(Match { line, lines, fit }).or_default() += 1;
-        } else if self.late.is_empty() {
+        } else if self.is_late() {
+            self.late.push(Late::Line(thread, line));
+        } else {
             let stretch = self.threads.entry(thread).or_default();
             *stretch.open.lines.entry(line).or_default() += 1;
-        } else {
-            self.late.push(Late::Line(thread, line));
         }
     }
 }

@@ -2,11 +2,12 @@
 //! size.
 //!
 //! `burst` joins TUNING lines to calls, `fold` does so for a chunk, `all` for all of them;
-//! [`table`] makes ranges of sizes with the same choice.
+//! [`table`] makes ranges of sizes with the same choice, `served` tells it call by call.
 
 pub(crate) mod all;
 pub(crate) mod burst;
 pub(crate) mod fold;
+pub(crate) mod served;
 pub mod table;
 
 use crate::count::calls;
@@ -47,14 +48,12 @@ pub fn tuning(
     })?;
     progress.finish();
     all.end(&merged);
-    said(&all, report);
+    said(all.sum(), all.calls, report);
     Ok(all)
 }
 
-/// Says what the table lacks.
-fn said(all: &All, report: &Report) {
-    let mut sum = Counts::default();
-    all.found.values().for_each(|counts| sum.add(*counts));
+/// Reports what the TUNING lines do not tell of `calls` of ranks 0.
+pub(crate) fn said(sum: Counts, calls: u64, report: &Report) {
     if sum.lines == 0 {
         report.warn(
             "the log has no TUNING lines; NCCL prints them under NCCL_DEBUG=INFO \
@@ -75,11 +74,11 @@ fn said(all: &All, report: &Report) {
         sum.lines, sum.joined, sum.ambiguous, sum.alone
     ));
     let joined = sum.calls + sum.ambiguous;
-    if all.calls > joined {
+    if calls > joined {
         report.note(&format!(
             "{} of {} calls of ranks 0 have no TUNING line",
-            all.calls - joined,
-            all.calls
+            calls - joined,
+            calls
         ));
     }
 }

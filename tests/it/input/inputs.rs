@@ -599,7 +599,7 @@ fn the_lines_of_a_table_add_up_and_damage_has_its_line() {
         // A row on four lines; one behind the quote that is not closed.
         assert_eq!((account.damaged, account.calls), (2, 4), "{}", out.stderr);
         let out = out.says(&[
-            "t.csv:4:1: damaged: expected a count",
+            "t.csv:4:1: damaged: expected a valid count",
             "t.csv:10:1: damaged",
         ]);
         assert_eq!(Csv::of(&out).sum("calls"), 4);

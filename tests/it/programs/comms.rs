@@ -1,14 +1,12 @@
 //! The call table: its columns, what they mean, and the filters.
 
 use crate::support::{Csv, Work, feed, job, procs, run_in};
-
-const COLUMNS: &str = "step,time,host,pid,tid,dev,rank,nranks,comm,comm_id,seq,op_count,op,count,\
-                       datatype,redop,root,bytes,stream,calls,src,dur_ns,clock,quality";
+use nccl_pipe::output::table::COLUMNS;
 
 /// Rows of a log, some columns joined with blanks.
 fn rows(log: &str, args: &[&str], columns: &[&str]) -> Vec<String> {
     let table = Csv::of(&feed("nccl-comms", args, log).ends(0));
-    assert_eq!(table.columns.join(","), COLUMNS);
+    assert_eq!(table.columns, COLUMNS);
     let of = |row: &Vec<String>| {
         let fields: Vec<&str> = columns.iter().map(|c| table.get(row, c)).collect();
         fields.join(" ")
@@ -23,8 +21,8 @@ fn every_field_of_a_line_is_in_its_column() {
                 0x9 ";
     let out = feed("nccl-comms", &[], line).ends(0);
     let row = ",2026-03-03 12:11:38,8h200-2,77,81,3,,4,0x55d0,,0,26,Broadcast,10,bf16,,2,20,0x9,1,\
-               log,,,";
-    assert_eq!(out.text(), format!("{COLUMNS}\n{row}\n"));
+               log,,,,,,,";
+    assert_eq!(out.text(), format!("{}\n{row}\n", COLUMNS.join(",")));
     let out = feed("nccl-comms", &["--format", "jsonl"], line).ends(0);
     let json: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
     assert_eq!(json["host"], "8h200-2");

@@ -1,6 +1,7 @@
 //! nccl-tuning: algorithm and protocol by operation and size, joined to the calls.
 
-use crate::support::{Csv, Work, arg, data, feed, run, run_in};
+use crate::support::{Csv, Work, arg, data, feed, run, run_in, sh};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 const COLUMNS: [&str; 10] = [
@@ -347,5 +348,168 @@ fn a_made_jobs_tuning_comes_back_exactly() {
             "calls",
         ];
         assert_eq!(Csv::of(&out).pick(&columns), want, "{options}");
+        let gathered = options.contains("2.23");
+        assert_eq!(told(&work, "logs", gathered), want, "{options}");
     }
+}
+
+/// What `nccl-comms --tuning` tells of the calls of an input, as nccl-tuning's rows are: the bytes
+/// those of all ranks where they are `gathered`, as up to NCCL 2.23.
+fn told(work: &Work, input: &str, gathered: bool) -> Vec<String> {
+    let mut rows: BTreeMap<String, u64> = BTreeMap::new();
+    let out = run_in(work.dir(), "nccl-comms", &[input, "--tuning"]).calm();
+    let table = Csv::of(&out);
+    for row in table
+        .rows
+        .iter()
+        .filter(|row| !table.get(row, "algo").is_empty())
+    {
+        let text = |column| table.get(row, column);
+        let number = |column| text(column).parse::<u64>().unwrap();
+        let (op, n) = (text("op"), number("nranks"));
+        let each = ["AllGather", "ReduceScatter"].contains(&op);
+        let bytes = number("bytes") * if gathered && each { n } else { 1 };
+        let how = ["algo", "proto", "nchannels"].map(text).join(" ");
+        let of = format!("{op} {n} {bytes} {how}");
+        *rows.entry(of).or_default() += 1;
+    }
+    // Unique rows are the same calls.
+    let out = run_in(work.dir(), "nccl-comms", &[input, "--tuning", "--unique"]).calm();
+    let unique = run_in(work.dir(), "nccl-comms", &[input, "--unique"]).calm();
+    assert_eq!(Csv::of(&out).sum("calls"), table.rows.len() as u128);
+    assert_eq!(Csv::of(&out).sum("calls"), Csv::of(&unique).sum("calls"));
+    let rows = rows.into_iter();
+    let mut rows: Vec<String> = rows
+        .map(|(row, calls)| format!("{row} {calls} {calls}"))
+        .collect();
+    rows.sort();
+    rows
+}
+
+#[test]
+fn the_call_table_has_what_served_each_call_of_a_real_job() {
+    let rows = |name: &str, more: &[&str]| {
+        let log = captured(name);
+        let args = [&[&log[..], "--tuning", "--unique"], more].concat();
+        let out = run("nccl-comms", &args).ends(0);
+        Csv::of(&out.says(&["with their call + 0 ambiguous + 0 without a call"]))
+    };
+    let columns = [
+        "nranks",
+        "op",
+        "count",
+        "datatype",
+        "calls",
+        "algo",
+        "proto",
+        "nchannels",
+    ];
+    // Every call of a rank 0, and no other.
+    let mut first = rows("3d", &["--rank", "0", "--op", "AllReduce,Broadcast"]).pick(&columns);
+    first.dedup();
+    assert_eq!(
+        first,
+        [
+            "2 AllReduce 132736 bf16 40 RING LL 22",
+            "2 AllReduce 2048 bf16 40 RING LL 1",
+            "2 AllReduce 2097152 bf16 40 RING SIMPLE 24",
+            "2 AllReduce 2229632 bf16 40 RING SIMPLE 24",
+            "2 AllReduce 256 bf16 40 RING LL 1",
+            "2 AllReduce 263936 bf16 40 RING LL 24",
+            "2 AllReduce 394624 bf16 40 RING LL 23",
+            "2 Broadcast 1 fp32 40 RING LL 1",
+            "8 AllReduce 1 fp32 40 RING LL 1",
+            "8 AllReduce 1 fp32 41 RING LL 1",
+        ]
+    );
+    let others = rows("3d", &["--rank", "1,2,3,4,5,6,7"]);
+    assert!(others.column("algo").iter().all(String::is_empty));
+    assert_eq!(
+        rows("ddp-all", &["--rank", "0"]).pick(&columns),
+        [
+            "4 AllGather 1 int64 1 RING LL 1",
+            "4 AllReduce 1 fp32 40 RING LL 1",
+            "4 AllReduce 1 fp32 41 RING LL 1",
+            "4 AllReduce 1052160 bf16 39 RING LL 24",
+            "4 AllReduce 1052928 bf16 39 RING LL 24",
+            "4 AllReduce 1053440 bf16 39 RING LL 24",
+            "4 AllReduce 2097152 bf16 39 RING LL128 24",
+            "4 AllReduce 2097664 bf16 39 RING LL128 24",
+            "4 AllReduce 7353344 bf16 1 RING SIMPLE 24",
+            "4 Broadcast 136 int64 1 RING LL 1",
+            "4 Broadcast 5 int32 1 RING LL 1",
+            "4 Broadcast 51 int32 1 RING LL 1",
+            "4 Broadcast 7353344 bf16 1 RING SIMPLE 24",
+        ]
+    );
+}
+
+#[test]
+fn what_served_a_call_is_told_only_where_it_is_certain() {
+    let told = |log: &str| {
+        let out = feed("nccl-comms", &["--tuning"], log).ends(0);
+        let columns = ["op", "count", "algo", "proto", "nchannels"];
+        let out = Csv::of(&out);
+        let row = |row: &Vec<String>| columns.map(|c| out.get(row, c).to_owned()).join(" ");
+        out.rows.iter().map(row).collect::<Vec<_>>()
+    };
+    let call = |tid, count| coll(tid, "AllReduce", count, 0xa0, 8);
+    let log = [
+        // Two equal calls and one line; then two lines; then lines of two kinds.
+        call(1, 256) + &call(1, 256) + &tuning("AllReduce", 1024, "RING proto LL"),
+        call(1, 256) + &call(1, 256) + &tuning("AllReduce", 1024, "RING proto LL").repeat(2),
+        call(1, 256) + &call(1, 256) + &tuning("AllReduce", 1024, "RING proto LL"),
+        tuning("AllReduce", 1024, "TREE proto LL"),
+        // One by one, of threads that take turns.
+        call(1, 256) + &call(2, 256) + &tuning("AllReduce", 1024, "TREE proto SIMPLE"),
+        call(1, 512) + &tuning("AllReduce", 2048, "PAT proto LL128"),
+        // A name that is not known, and what has no channels.
+        call(1, 256) + &tuning("AllReduce", 1024, "NEW proto LL"),
+        call(1, 128) + &says(1, "512 Bytes -> Algo 1 proto 0 time 8.616000"),
+        call(1, 64)
+            + &says(
+                1,
+                "AllReduce [Copy Engine]: 256 Bytes -> cudaMemcpyBatchAsync",
+            ),
+        // Up to 2.23 one line for the three.
+        call(1, 16) + &call(1, 16) + &call(1, 32),
+        says(1, "256 Bytes -> Algo 0 proto 2 time 8.616000"),
+        coll(1, "Send", 16, 0xa0, 8),
+    ]
+    .concat();
+    assert_eq!(
+        told(&log),
+        [
+            "AllReduce 256   ",
+            "AllReduce 256   ",
+            "AllReduce 256 RING LL 4",
+            "AllReduce 256 RING LL 4",
+            "AllReduce 256   ",
+            "AllReduce 256   ",
+            "AllReduce 256 TREE SIMPLE 4",
+            "AllReduce 256   ",
+            "AllReduce 512 PAT LL128 4",
+            "AllReduce 256  LL 4",
+            "AllReduce 128 RING LL ",
+            "AllReduce 64 COPY_ENGINE  ",
+            "AllReduce 16 TREE SIMPLE ",
+            "AllReduce 16 TREE SIMPLE ",
+            "AllReduce 32 TREE SIMPLE ",
+            "Send 16   ",
+        ]
+    );
+    // It goes through a pipe as any column does; a log without the lines is told how to get them.
+    let work = Work::new();
+    work.file("a.log", log);
+    let piped = sh(
+        work.dir(),
+        "nccl-comms -q a.log --tuning | nccl-comms -q --unique",
+    )
+    .ends(0);
+    let whole = sh(work.dir(), "nccl-comms -q a.log --tuning --unique").ends(0);
+    assert_eq!(piped.text(), whole.text());
+    feed("nccl-comms", &["--tuning"], coll(1, "AllReduce", 1, 1, 2))
+        .ends(0)
+        .says(&["the log has no TUNING lines", "INIT,COLL,TUNING"]);
+    feed("nccl-comms", &["--tuning", "--format", "awk"], "").ends(2);
 }

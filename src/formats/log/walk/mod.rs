@@ -101,6 +101,38 @@ impl Visit for () {
     fn slot(&mut self) {}
 }
 
+/// Two stages that walk together.
+impl<A: Visit, B: Visit> Visit for (A, B) {
+    const MESSAGES: bool = A::MESSAGES || B::MESSAGES;
+    const FOREIGN: bool = A::FOREIGN || B::FOREIGN;
+
+    fn message(&mut self, said: &Said<'_>) {
+        self.0.message(said);
+        self.1.message(said);
+    }
+
+    fn foreign(&mut self, line: &[u8], number: u64) {
+        self.0.foreign(line, number);
+        self.1.foreign(line, number);
+    }
+
+    #[inline(always)]
+    fn call(&mut self, call: &Call<'_>) {
+        self.0.call(call);
+        self.1.call(call);
+    }
+
+    fn mark(&mut self) {
+        self.0.mark();
+        self.1.mark();
+    }
+
+    fn slot(&mut self) {
+        self.0.slot();
+        self.1.slot();
+    }
+}
+
 /// A step line, or another line that ends a stretch of the log.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MarkAt {
