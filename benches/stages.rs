@@ -12,14 +12,14 @@ use nccl_pipe::count::calls;
 use nccl_pipe::count::calls::Calls;
 use nccl_pipe::count::groups::By;
 use nccl_pipe::count::tally;
-use nccl_pipe::formats::log;
 use nccl_pipe::formats::log::placement::Across;
 use nccl_pipe::formats::log::timeline;
+use nccl_pipe::formats::{Tells, door, log};
 use nccl_pipe::grammar::trainer::Recogniser;
 use nccl_pipe::members::Merged;
 use nccl_pipe::output::render::{Cell, Grid};
 use nccl_pipe::report::Report;
-use nccl_pipe::source::{self, Input, Origin};
+use nccl_pipe::source::{self, Origin};
 use nccl_pipe::stages::{agg, comms, hist, ops, survey};
 use std::io::Write;
 use tempfile::NamedTempFile;
@@ -207,13 +207,18 @@ fn back(c: &mut Criterion, bench: &Bench) {
     let file = file(&csv);
     let origins = [Origin::Path(file.path().to_owned())];
     let plain = hist::Options::default();
-    let grid = || hist::sheet(&count(&origins, 1, &plain.tally()), &plain, false).grid();
-    assert_eq!(sum(&grid(), "calls"), u128::from(bench.made.truth.calls));
+    let grid = |jobs| hist::sheet(&count(&origins, jobs, &plain.tally()), &plain, false).grid();
     let mut group = c.benchmark_group("nccl-hist calls.csv");
     group
         .sample_size(10)
         .throughput(Throughput::Bytes(csv.len() as u64));
-    group.bench_function("1", |b| b.iter(grid));
+    for jobs in jobs() {
+        assert_eq!(
+            sum(&grid(jobs), "calls"),
+            u128::from(bench.made.truth.calls)
+        );
+        group.bench_function(jobs.to_string(), |b| b.iter(|| grid(jobs)));
+    }
     group.finish();
 }
 
@@ -221,10 +226,11 @@ fn back(c: &mut Criterion, bench: &Bench) {
 fn surveys(c: &mut Criterion) {
     let bench = Bench::new();
     let survey = |jobs| {
-        let input = Input::open(&bench.origins()[0], source::Options::default()).expect("the log");
+        let origins = bench.origins();
+        let input = door::open(&origins[0], source::Options::default(), Tells::STEP_LINES);
         let mut merged = Merged::default();
         survey::survey(
-            &input,
+            &mut input.expect("the log"),
             &options(jobs),
             false,
             (&mut merged, &mut Across::of(1)),

@@ -97,8 +97,14 @@
 //! name and new ones go last ([`output::table::COLUMNS`]). An empty field, in JSON null, means that the value
 //! is unknown; nothing is guessed. Texts are written unchanged, also a cell that begins with `=`. A
 //! reader needs only `op`, `count` and `datatype`.
-//! [`formats`] recognises an input by its first bytes, never by its name: a log, a call table in
-//! either form, or the `op count datatype bytes` lines of the AWK chain.
+//!
+//! # Inputs
+//!
+//! Every input goes through [`formats::door`]: it is opened, recognised once by its first bytes,
+//! never by its name, and refused in one sentence where it does not tell what the stage needs
+//! ([`formats::Tells`]). A log is walked as below; whatever is a record a line goes through
+//! [`formats::lines`], which shares chunks out to all cores and keeps an account of every line. A
+//! format is a file with a [`formats::Format`]; no stage knows which there are.
 //!
 //! # How a log is read
 //!
@@ -150,7 +156,8 @@
 //! | a fault of a made job | [`synth::fault`]; what its ranks then do, `synth/ahead` |
 //! | how the ranks of a made job split a model | `synth/job/strategies.rs` |
 //! | a way of packing | `source/packed.rs` |
-//! | an input format | a file in [`formats`] that gives [`output::table::Row`]s, and its mark in [`formats::recognise`] |
+//! | an input format | a file in [`formats`] with its [`formats::Format`] (and, for a record a line, its [`formats::lines::Lines`]), and a line in the list of `formats/mod.rs` |
+//! | what a stage needs of an input | the [`formats::Tells`] that it hands to [`formats::door::each`] |
 //! | a column | its line in `output/table/columns.rs`, where it goes last; a kind of field in `kinds.rs` |
 //! | a grouping | [`count::groups::By`] and its flag in [`program::cli`] |
 //! | something that [`stages::diff`] compares | its file there, and [`stages::diff::row::Aspect`] |

@@ -2,22 +2,24 @@
 //! named. What nccl-ops, nccl-hist and nccl-agg finish into rows.
 
 use crate::count::cells::{Cells, Gathering};
+use crate::count::rowed::{Duration, Rowed};
 use crate::count::tally;
-use crate::count::tally::{Counted, Key, Ops, Partial, Tally, Value};
-use crate::error::{Error, Result};
+use crate::count::tally::{Key, Ops, Partial, Tally, Value};
+use crate::error::Result;
+use crate::formats::door::{self, Known, Opening, Outcome, no_calls};
+use crate::formats::lines::Rows;
 use crate::formats::log::placement::Methods;
 use crate::formats::log::propose;
 use crate::formats::log::timeline::{self, Present, Timeline, Times, Window};
-use crate::formats::log::walk::{Had, Visit};
-use crate::formats::{self, Format, log, rows};
+use crate::formats::log::walk::{Call, Had, Visit};
+use crate::formats::{Tells, log};
 use crate::members::comm_id::CommId;
-use crate::members::{Interner, Member, Merged};
+use crate::members::{Member, Merged};
 use crate::output::table::{Row, Timing};
 use crate::pool;
 use crate::report::{Report, counted};
-use crate::source::{self, Input, Origin, Texts};
-use rustc_hash::{FxHashMap, FxHasher};
-use std::hash::{Hash, Hasher};
+use crate::source::{self, Origin, Texts};
+use rustc_hash::FxHashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub use crate::report::progress::Progress;
@@ -36,6 +38,16 @@ pub struct Options {
 }
 
 impl Options {
+    /// How inputs are opened that must tell what a stage `needs`.
+    pub fn opening(&self, needs: Tells) -> Opening<'_> {
+        Opening {
+            source: self.source,
+            log: &self.log,
+            needs,
+            again: false,
+        }
+    }
+
     /// True for a gap whose calls count.
     fn wants(&self, timeline: &Timeline, gap: usize) -> bool {
         let step = || timeline.step_of(gap).map(|s| s.step);
@@ -82,7 +94,7 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    fn new(src: &[u8], timing: &Timing<'_>) -> Recorded {
+    pub(super) fn new(src: &[u8], timing: &Timing<'_>) -> Recorded {
         Recorded {
             src: src.into(),
             clock: timing.clock.into(),
@@ -109,22 +121,6 @@ impl Recorded {
 
 /// The column `src` of a log's calls.
 pub const LOG: &[u8] = b"log";
-
-/// How long equal calls took.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Duration {
-    /// How many of them have a duration.
-    calls: u64,
-    /// Nanoseconds together; `None` beyond 64 bits.
-    sum: Option<u64>,
-}
-
-impl Duration {
-    fn add(&mut self, other: Duration) {
-        self.calls = self.calls.saturating_add(other.calls);
-        self.sum = self.sum.zip(other.sum).and_then(|(a, b)| a.checked_add(b));
-    }
-}
 
 /// Calls of all inputs, counted.
 #[derive(Debug, Default)]
@@ -173,100 +169,84 @@ pub fn count(
     Ok(all.finish())
 }
 
-/// Counts the calls that `rows` gives, each a row of the call table.
-///
-/// # Errors
-/// Those of `rows`.
-pub fn of_rows(
-    options: &Options,
-    tally: &tally::Options,
-    rows: impl FnOnce(&mut (dyn FnMut(&Row<'_>) -> Result<()> + Send)) -> Result<()>,
-) -> Result<Calls> {
-    let mut all = Collector::new(options, tally, 0);
-    rows(&mut |row| all.row(row))?;
-    Ok(all.finish())
+/// Counts rows that another stage makes.
+pub struct Counting<'o> {
+    all: Collector<'o>,
+    rows: Rowed<'o>,
 }
 
-/// Opens each input in turn and hands it to `take`. One of several that cannot be opened or
-/// read is said and passed over.
-///
-/// # Errors
-/// The only input's, or the first where none could be read; output and strict errors at once.
-pub fn each(
-    origins: &[Origin],
-    source: source::Options,
-    report: &mut Report,
-    mut take: impl FnMut(Input, &mut Report) -> Result<()>,
-) -> Result<()> {
-    let mut outcome = Outcome::of(origins);
-    for origin in origins {
-        let result = opened(origin, source, report).and_then(|input| take(input, report));
-        outcome.add(origin, result, report)?;
-    }
-    outcome.end(report)
-}
-
-/// Opens an input, and says in what its bytes are not its text.
-fn opened(origin: &Origin, source: source::Options, report: &Report) -> Result<Input> {
-    let input = Input::open(origin, source)?;
-    if input.is_utf16() {
-        report.note(&format!(
-            "{}: the text is UTF-16; it is read as UTF-8",
-            input.name()
-        ));
-    }
-    Ok(input)
-}
-
-/// What became of the inputs so far.
-struct Outcome {
-    several: bool,
-    read: u64,
-    first: Option<Error>,
-}
-
-impl Outcome {
-    fn of(origins: &[Origin]) -> Outcome {
-        Outcome {
-            several: origins.len() > 1,
-            read: 0,
-            first: None,
+impl<'o> Counting<'o> {
+    /// Nothing counted yet.
+    pub fn new(options: &'o Options, tally: &'o tally::Options) -> Counting<'o> {
+        Counting {
+            all: Collector::new(options, tally, 0),
+            rows: Rowed::new(tally, None),
         }
     }
 
-    /// Takes in the next input's result. One of several that could not be read is said; what is
-    /// no text is passed over where nobody named it.
-    fn add(&mut self, origin: &Origin, result: Result<()>, report: &mut Report) -> Result<()> {
-        match result {
-            Ok(()) => self.read += 1,
-            Err(Error::NoText { name, what }) if origin.is_listed() => report.pass(&name, what),
-            Err(e @ (Error::Output(_) | Error::Damaged(_) | Error::Usage(_))) => return Err(e),
-            Err(e) => {
-                if self.several {
-                    report.error(&e.to_string());
-                }
-                self.first.get_or_insert(e);
-            }
-        }
-        Ok(())
+    /// How rows are told apart.
+    pub fn tally(&self) -> &'o tally::Options {
+        self.all.tally_options
     }
 
-    fn end(self, report: &Report) -> Result<()> {
-        if self.read > 0 {
-            return Ok(());
-        }
-        let none = |what: String| Err(Error::Content(what));
-        match (self.first, report.passed()) {
-            (Some(_), _) if self.several => none("none of the inputs could be read".to_owned()),
-            (Some(e), _) => Err(e),
-            (None, Some(passed)) => none(format!("none of the files is a log: {passed}")),
-            (None, None) => Ok(()),
-        }
+    /// The next row.
+    pub fn row(&mut self, row: &Row<'_>) {
+        self.rows.row(row);
+    }
+
+    /// Adds rows that were counted apart.
+    pub(crate) fn merge(&mut self, part: Rowed<'_>) {
+        self.all.rows.merge(part, &mut self.all.tally.ops);
+    }
+
+    /// All rows are counted.
+    pub fn finish(mut self) -> Calls {
+        self.all.rows.merge(self.rows, &mut self.all.tally.ops);
+        self.all.finish()
     }
 }
 
 /// Small files that a worker walks in one go: handing one over costs as much as walking some.
 const BATCH: usize = 32;
+
+/// What a part of any input adds.
+struct Part<'o> {
+    /// Of a log.
+    calls: Partial<'o>,
+    /// Of a table.
+    rows: Rowed<'o>,
+}
+
+impl<'o> Part<'o> {
+    fn new(options: &'o tally::Options, window: Option<Window>) -> Part<'o> {
+        Part {
+            calls: Partial::new(options),
+            rows: Rowed::new(options, window),
+        }
+    }
+}
+
+impl Visit for Part<'_> {
+    #[inline(always)]
+    fn call(&mut self, call: &Call<'_>) {
+        self.calls.call(call);
+    }
+
+    fn mark(&mut self) {
+        self.calls.mark();
+    }
+
+    fn slot(&mut self) {
+        self.calls.slot();
+    }
+}
+
+impl Rows for Part<'_> {
+    #[inline]
+    fn row(&mut self, row: &Row<'_>) {
+        self.rows.row(row);
+    }
+}
 
 struct Collector<'o> {
     options: &'o Options,
@@ -275,13 +255,8 @@ struct Collector<'o> {
     merged: Merged,
     /// By merged member.
     logged: Gathering,
-    /// By `who`.
-    rows: FxHashMap<(Option<u64>, Key), Value>,
-    /// By `who`.
-    durations: FxHashMap<(Option<u64>, Key), Duration>,
-    who: Interner<Who>,
-    /// Who made a row's calls, by the hash of who that is.
-    rows_by: FxHashMap<u64, u32>,
+    /// The calls of tables.
+    rows: Rowed<'o>,
     present: Present,
     /// How calls were placed.
     methods: Methods,
@@ -295,10 +270,7 @@ impl<'o> Collector<'o> {
             tally_options: tally,
             merged: Merged::default(),
             logged: Gathering::default(),
-            rows: FxHashMap::default(),
-            durations: FxHashMap::default(),
-            who: Interner::default(),
-            rows_by: FxHashMap::default(),
+            rows: Rowed::new(tally, options.window),
             present: Present::default(),
             methods: Methods::default(),
         }
@@ -314,8 +286,9 @@ impl<'o> Collector<'o> {
     ) -> Result<()> {
         let options = self.options;
         let walker = Walker {
-            log: &options.log,
+            options,
             tally: self.tally_options,
+            several: origins.len() > 1,
             apart: AtomicUsize::new(0),
         };
         let mut outcome = Outcome::of(origins);
@@ -378,37 +351,52 @@ impl<'o> Collector<'o> {
                 let result = walked.map(|log| self.add(&name, &log, report));
                 outcome.add(origin, result, report)
             }),
-            Ahead::Not => origins.iter().try_for_each(|origin| {
-                let opened = opened(origin, self.options.source, report);
-                let result = opened.and_then(|input| self.input(&input, report, progress));
+            Ahead::Other(mut opened) => origins.iter().try_for_each(|origin| {
+                let in_turn = || door::open(origin, self.options.source, Tells::CALLS);
+                let opened = opened.take().map_or_else(in_turn, |opened| *opened);
+                let result = opened.and_then(|mut input| {
+                    input.note(report);
+                    self.input(&mut input, report, progress)
+                });
                 outcome.add(origin, result, report)
             }),
         }
     }
 
-    fn input(&mut self, input: &Input, report: &mut Report, p: &dyn Progress) -> Result<()> {
-        match formats::recognise(&input.head()?) {
-            Format::Log => self.log(input, report, p),
-            format => self.table(input, format, report, p),
+    fn input(
+        &mut self,
+        input: &mut Known<Part<'o>>,
+        report: &mut Report,
+        progress: &dyn Progress,
+    ) -> Result<()> {
+        let is_log = input.tells(Tells::LINES);
+        if is_log {
+            self.tally.clear();
         }
-    }
-
-    fn log(&mut self, input: &Input, report: &mut Report, progress: &dyn Progress) -> Result<()> {
-        self.tally.clear();
-        let (tally, options) = (&mut self.tally, self.tally_options);
-        let steps = &self.options.timeline;
-        let log = log::read(
-            input,
+        let (tally, rows) = (&mut self.tally, &mut self.rows);
+        let (steps, options, window) = (
+            &self.options.timeline,
+            self.tally_options,
+            self.options.window,
+        );
+        let log = input.read(
             &self.options.log,
             &mut self.merged,
-            || Partial::new(options),
+            || Part::new(options, window),
             |bytes| progress.advance(bytes),
             |part| {
-                tally.merge(part, steps);
+                let (own, part) = part.taken();
+                match is_log {
+                    true => tally.merge(part.with(own.calls), steps),
+                    false => rows.merge(own.rows, &mut tally.ops),
+                }
                 Ok(())
             },
         )?;
-        self.add(&input.name(), &log, report);
+        match is_log {
+            true => self.add(&input.name(), &log, report),
+            false => report.input(&input.name(), &log.account),
+        }
         Ok(())
     }
 
@@ -471,6 +459,7 @@ impl<'o> Collector<'o> {
             self.methods.add(methods);
             self.counted(&timeline);
         }
+        self.present.merge(&self.rows.present);
     }
 
     /// Adds what the tally has counted.
@@ -487,106 +476,6 @@ impl<'o> Collector<'o> {
         }
     }
 
-    fn table(
-        &mut self,
-        input: &Input,
-        format: Format,
-        report: &mut Report,
-        progress: &dyn Progress,
-    ) -> Result<()> {
-        let strict = self.options.log.strict;
-        let steps = self.tally_options.steps;
-        let mut twice = std::mem::take(&mut self.merged.twice);
-        let account = rows::read_known(
-            input,
-            format,
-            strict,
-            &mut twice,
-            |b| progress.advance(b),
-            |row| {
-                if let (true, Some(step)) = (steps, row.step) {
-                    self.present.step(step, 1);
-                }
-                if let Some(window) = &self.options.window
-                    && !row.step.is_some_and(|s| window.contains(s))
-                {
-                    return Ok(());
-                }
-                self.row(row)
-            },
-        );
-        self.merged.twice = twice;
-        report.input(&input.name(), &account?);
-        Ok(())
-    }
-
-    /// The number of who made a row's calls.
-    fn member(&mut self, row: &Row<'_>) -> u32 {
-        // What calls share that are counted as one.
-        let (src, timing) = match self.tally_options.exact {
-            true => (row.src, row.timing.map(|timing| timing.shared())),
-            false => (&b""[..], None),
-        };
-        // Looked up without making a key: most rows are by someone known.
-        let mut hasher = FxHasher::default();
-        (row.host, row.pid, row.dev, row.comm, row.comm_id, row.rank).hash(&mut hasher);
-        (src, timing).hash(&mut hasher);
-        let known = self.rows_by.entry(hasher.finish()).or_insert(u32::MAX);
-        if let Some(who) = self.who.items().get(*known as usize)
-            && *who.host == *row.host
-            && (who.pid, who.dev, who.comm) == (row.pid, row.dev, row.comm)
-            && (who.comm_id, who.rank) == (row.comm_id, row.rank)
-            && *who.recorded.src == *src
-            && who.recorded.timing(None) == timing.unwrap_or_default()
-        {
-            return *known;
-        }
-        *known = self.who.intern(Who {
-            host: row.host.into(),
-            pid: row.pid,
-            dev: row.dev,
-            comm: row.comm,
-            comm_id: row.comm_id,
-            rank: row.rank,
-            recorded: Recorded::new(src, &timing.unwrap_or_default()),
-        });
-        *known
-    }
-
-    fn row(&mut self, row: &Row<'_>) -> Result<()> {
-        let (op, kind) = self.tally.ops.intern(row.op);
-        let basis = self.tally_options.basis;
-        let bytes = row.bytes().and_then(|api| basis.of(kind, api, row.nranks));
-        let who = if self.tally_options.members {
-            self.member(row)
-        } else {
-            0
-        };
-        let datatype = row.datatype.map_or(tally::NO_TYPE, |d| d.0.into());
-        let key = self.tally_options.key_of(&Counted {
-            op,
-            member: who,
-            datatype,
-            count: row.count,
-            nranks: row.nranks,
-            redop: row.redop.map_or(tally::NONE, |r| r.0),
-            root: row.root.unwrap_or(tally::NO_ROOT),
-            bytes,
-        });
-        let step = row.step.filter(|_| self.tally_options.steps);
-        let value = self.rows.entry((step, key)).or_default();
-        value.add(row.calls, bytes);
-        if let (true, Some(dur_ns)) = (self.tally_options.exact, row.times().dur_ns) {
-            let one = Duration {
-                calls: row.calls,
-                sum: Some(dur_ns),
-            };
-            let all = self.durations.entry((step, key));
-            all.and_modify(|all| all.add(one)).or_insert(one);
-        }
-        Ok(())
-    }
-
     fn finish(mut self) -> Calls {
         let mut to = Vec::new();
         if self.tally_options.members {
@@ -596,25 +485,29 @@ impl<'o> Collector<'o> {
                 if self.tally_options.exact {
                     who.recorded.src = LOG.into();
                 }
-                to.push(self.who.intern(who));
+                to.push(self.rows.who.intern(who));
             }
         }
         // Whoever was met in whatever order: rows come by host, process and communicator.
-        let (who, ranks) = sorted(self.who.items());
+        let (who, ranks) = sorted(self.rows.who.items());
         let rank = |member: u32| ranks.get(member as usize).copied().unwrap_or(0);
         let mut cells = self.logged;
         cells.change(|key| {
             let member = to.get(key.member as usize).copied().unwrap_or(0);
             key.member = rank(member);
         });
-        for ((step, mut key), value) in self.rows {
+        for ((step, mut key), value) in self.rows.cells {
             key.member = rank(key.member);
             cells.push(step, key, value);
         }
-        let durations = self.durations.into_iter().map(|((step, mut key), all)| {
-            key.member = rank(key.member);
-            ((step, key), all)
-        });
+        let durations = self
+            .rows
+            .durations
+            .into_iter()
+            .map(|((step, mut key), all)| {
+                key.member = rank(key.member);
+                ((step, key), all)
+            });
         Calls {
             ops: self.tally.ops,
             who,
@@ -642,14 +535,16 @@ enum Ahead<'o> {
     Together(Box<log::Ahead<Partial<'o>>>, Vec<Had>),
     /// Small logs, each walked by itself.
     Each(Vec<log::Ahead<Partial<'o>>>),
-    /// Anything else.
-    Not,
+    /// Anything else, if it could be opened before it is its turn.
+    Other(Option<Box<Result<Known<Part<'o>>>>>),
 }
 
 /// Walks small logs before it is their turn.
 struct Walker<'o> {
-    log: &'o log::Options,
+    options: &'o Options,
     tally: &'o tally::Options,
+    /// There is more than one input.
+    several: bool,
     /// How many times to come logs are not walked as one: where one is torn, so may be others,
     /// and what was walked for nothing would cost more than is won.
     apart: AtomicUsize,
@@ -662,12 +557,23 @@ impl<'o> Walker<'o> {
     fn ahead<'i>(&self, origins: &'i [Origin]) -> Vec<(&'i [Origin], Ahead<'o>)> {
         let mut all = Vec::new();
         // What is empty is nothing to walk, and in a folder nothing to be said of.
-        let is_log = |head: &[u8]| !head.is_empty() && formats::recognise(head) == Format::Log;
+        let is_log = |head: &[u8]| !head.is_empty() && door::is_log(head);
         source::texts(origins, is_log, |origins, texts| {
-            let ahead = texts.map_or(Ahead::Not, |texts| self.walk(&texts));
+            let ahead = match (texts, origins) {
+                (Some(texts), _) => self.walk(&texts),
+                (None, [origin]) => Ahead::Other(self.open(origin)),
+                (None, _) => Ahead::Other(None),
+            };
             all.push((origins, ahead));
         });
         all
+    }
+
+    fn open(&self, origin: &Origin) -> Option<Box<Result<Known<Part<'o>>>>> {
+        let (tally, window) = (self.tally, self.options.window);
+        let opening = self.options.opening(Tells::CALLS);
+        let new = || Part::new(tally, window);
+        opening.ahead(origin, self.several, new).map(Box::new)
     }
 
     fn walk(&self, texts: &Texts<'_>) -> Ahead<'o> {
@@ -677,12 +583,14 @@ impl<'o> Walker<'o> {
             .apart
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
         if texts.at().len() > 1 && apart.is_err() {
-            match log::together(texts, self.log, self.tally.steps, new()) {
+            match log::together(texts, &self.options.log, self.tally.steps, new()) {
                 Some((log, had)) => return Ahead::Together(Box::new(log), had),
                 None => self.apart.store(APART, Ordering::Relaxed),
             }
         }
-        let walked = texts.each().map(|text| log::ahead(text, self.log, new));
+        let walked = texts
+            .each()
+            .map(|text| log::ahead(text, &self.options.log, new));
         Ahead::Each(walked.collect())
     }
 }
@@ -710,57 +618,6 @@ pub fn who_as(merged: &Merged, all: &Merged, aliases: &[u32], member: &Member) -
         comm_id: identity.and_then(|i| i.comm_id),
         rank: identity.map(|i| i.rank),
         recorded: Recorded::default(),
-    }
-}
-
-/// Walks an input that must be a log, and says what became of its lines; `why` is what a call
-/// table lacks.
-///
-/// # Errors
-/// It is no log, and those of [`log::read`].
-pub fn only_log<V: Visit + Send>(
-    input: &Input,
-    options: &log::Options,
-    merged: &mut Merged,
-    (why, report): (&str, &mut Report),
-    new: impl Fn() -> V + Sync,
-    progress: impl Fn(u64),
-    sink: impl FnMut(log::Part<'_, V>) -> Result<()>,
-) -> Result<log::Log> {
-    let name = input.name();
-    demand_log(input, why)?;
-    let log = log::read(input, options, merged, new, progress, sink)?;
-    report.input(&name, &log.account);
-    if log.account.lines == 0 {
-        no_calls(&name, 0, report);
-    }
-    Ok(log)
-}
-
-/// Sees to it that an input is a log; `why` is what a call table lacks.
-///
-/// # Errors
-/// It is a table, or it cannot be read.
-pub fn demand_log(input: &Input, why: &str) -> Result<()> {
-    match formats::recognise(&input.head()?) {
-        Format::Log => Ok(()),
-        _ => Err(Error::Content(format!(
-            "{}: expected a log: {why}; use the log that the table was made from",
-            input.name()
-        ))),
-    }
-}
-
-/// Says what an input without calls lacks.
-pub fn no_calls(name: &str, lines: u64, report: &mut Report) {
-    if lines == 0 {
-        report.error(&format!("{name}: the input is empty"));
-    } else {
-        report.warn(&format!(
-            "{name}: found no NCCL calls in {}; NCCL prints them under NCCL_DEBUG=INFO \
-             NCCL_DEBUG_SUBSYS=INIT,COLL",
-            counted(lines, "line")
-        ));
     }
 }
 
@@ -910,9 +767,13 @@ mod tests {
         report: &mut Report,
     ) -> Result<Calls> {
         let mut all = Collector::new(options, tally, origins.len());
-        each(origins, options.source, report, |input, report| {
-            all.input(&input, report, &Nobody)
-        })?;
+        let mut outcome = Outcome::of(origins);
+        for origin in origins {
+            let result = door::open(origin, options.source, Tells::CALLS);
+            let result = result.and_then(|mut input| all.input(&mut input, report, &Nobody));
+            outcome.add(origin, result, report)?;
+        }
+        outcome.end(report)?;
         all.rest();
         Ok(all.finish())
     }

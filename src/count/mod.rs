@@ -3,5 +3,6 @@
 pub mod calls;
 pub mod cells;
 pub mod groups;
+pub(crate) mod rowed;
 pub mod spread;
 pub mod tally;

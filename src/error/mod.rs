@@ -26,6 +26,14 @@ pub enum Error {
         /// What it is.
         what: &'static str,
     },
+    /// An input that is recognised, and that no program can read.
+    #[error("{name} is {what}: it cannot be read yet")]
+    Unread {
+        /// The input's name.
+        name: String,
+        /// What it is.
+        what: &'static str,
+    },
     /// The output could not be written.
     #[error("cannot write the output: {0}")]
     Output(io::Error),

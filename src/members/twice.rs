@@ -144,6 +144,67 @@ struct Rows {
     counts: bool,
 }
 
+impl Rows {
+    fn is_later(&self, step: Option<u64>) -> bool {
+        step.is_some() && step > self.step
+    }
+}
+
+/// By what the rows of a part of a call table are known again: the first one is a call that its log
+/// has first too, and the first of each step is one that a copy has first.
+#[derive(Debug, Clone, Default)]
+pub struct RowPrints {
+    any: bool,
+    step: Option<u64>,
+    first: Option<Count>,
+    counts: bool,
+    places: Vec<RowPlace>,
+    /// It was begun before the table's first call was known.
+    is_ahead: bool,
+}
+
+/// The first row of a part, or one of a higher step than all before it there.
+#[derive(Debug, Clone)]
+struct RowPlace {
+    step: Option<u64>,
+    /// Who made its call, and the call.
+    call: Option<(u64, Print)>,
+}
+
+impl RowPrints {
+    /// Of a part that is read ahead of its turn: nothing is known but the table's `first` call, if
+    /// that is known yet.
+    pub fn ahead(first: Option<Count>) -> RowPrints {
+        RowPrints {
+            first,
+            is_ahead: first.is_none(),
+            ..RowPrints::default()
+        }
+    }
+
+    /// The next row.
+    #[inline]
+    pub fn row(&mut self, row: &Row<'_>) {
+        self.counts |= self.first.is_some_and(|first| {
+            row.comm == Some(first.comm) && row.op_count > Some(first.op_count)
+        });
+        let is_later = row.step.is_some() && row.step > self.step;
+        if !self.any || is_later {
+            self.first_row(row);
+        }
+    }
+
+    fn first_row(&mut self, row: &Row<'_>) {
+        (self.any, self.step) = (true, row.step);
+        let call = row.pid.zip(print_of_row(row)).map(|(pid, print)| {
+            self.first.get_or_insert(print.count);
+            (hash((row.host, pid)), print)
+        });
+        let step = row.step;
+        self.places.push(RowPlace { step, call });
+    }
+}
+
 #[derive(Debug, Clone, Copy)]
 struct First {
     process: u32,
@@ -266,22 +327,37 @@ impl Twice {
         self.lead = self.lead.or(prints.call);
     }
 
-    /// A row of a call table: the first one is a call that its log has first too, and the first
-    /// of each step is one that a copy has first.
-    #[inline]
-    pub fn row(&mut self, row: &Row<'_>) {
-        let rows = &mut self.rows;
-        rows.counts |= rows.first.is_some_and(|first| {
-            row.comm == Some(first.comm) && row.op_count > Some(first.op_count)
-        });
-        let is_later = row.step.is_some() && row.step > self.rows.step;
-        if !self.rows.any || is_later {
-            self.first_row(row);
+    /// What is known of a table's rows, for a part whose turn it is.
+    pub fn so_far(&self) -> RowPrints {
+        RowPrints {
+            any: self.rows.any,
+            step: self.rows.step,
+            ..RowPrints::ahead(self.first_call())
         }
     }
 
-    fn first_row(&mut self, row: &Row<'_>) {
-        let print = print_of_row(row);
+    /// The call of the first row of a table that has one.
+    pub fn first_call(&self) -> Option<Count> {
+        self.rows.first
+    }
+
+    /// True where a part that was read ahead of its turn must be read again, since it did not know
+    /// the table's first call.
+    pub fn is_doubtful(&self, part: &RowPrints) -> bool {
+        part.is_ahead && (self.rows.first.is_some() || part.first.is_some())
+    }
+
+    /// Adds a part of a call table.
+    pub fn rows(&mut self, part: RowPrints) {
+        self.rows.counts |= part.counts;
+        for place in part.places {
+            if !self.rows.any || self.rows.is_later(place.step) {
+                self.first_row(place);
+            }
+        }
+    }
+
+    fn first_row(&mut self, row: RowPlace) {
         let Some(table) = self.inputs.last_mut() else {
             return;
         };
@@ -289,11 +365,10 @@ impl Twice {
         let table = self.inputs.len() - 1;
         let is_first = !std::mem::replace(&mut self.rows.any, true);
         self.rows.step = row.step;
-        let (Some(pid), Some(print)) = (row.pid, print) else {
+        let Some((who, Print { hash: print, count })) = row.call else {
             return;
         };
-        self.rows.first.get_or_insert(print.count);
-        let (who, print) = (hash((row.host, pid)), print.hash);
+        self.rows.first.get_or_insert(count);
         if is_first && let Some(shared) = self.place(table, hash((Kind::Call, who, print))) {
             shared.calls += 1;
         }

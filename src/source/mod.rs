@@ -111,8 +111,8 @@ enum Data {
     Once(Mutex<Option<Box<dyn Read + Send>>>, Vec<u8>, bool),
 }
 
-/// Bytes looked at to recognise a packed or binary input and its format.
-const HEAD: usize = 64 * 1024;
+/// Bytes looked at to recognise a packed input and its format.
+pub const HEAD: usize = 64 * 1024;
 
 impl Input {
     /// Opens `origin`. Errors name it and say what was expected instead.
@@ -135,18 +135,7 @@ impl Input {
             Data::Once(_, _, is_utf16) => *is_utf16,
             Data::Map(_) | Data::Blocks(_) => false,
         };
-        let head = input.head()?;
-        let empty = (origin.is_listed() && head.is_empty()).then_some("empty");
-        match empty.or_else(|| binary(&head)) {
-            Some(what) => Err(Error::NoText {
-                name: input.name(),
-                what,
-            }),
-            None => {
-                drop(head);
-                Ok(input)
-            }
-        }
+        Ok(input)
     }
 
     fn open_file(
@@ -440,66 +429,9 @@ fn fill(reader: &mut (impl Read + ?Sized), buffer: &mut [u8]) -> io::Result<usiz
     Ok(n)
 }
 
-/// What kind of binary file begins with `head`, or `None` for what may be a log. A NUL alone
-/// proves nothing: a truncated shared log has holes.
-fn binary(head: &[u8]) -> Option<&'static str> {
-    let known: [(&[u8], &str); 12] = [
-        (b"\x7fELF", "an ELF program or library"),
-        (b"SQLite format 3\0", "an SQLite database"),
-        (b"PK\x03\x04", "a zip archive"),
-        (b"BZh", "a bzip2 file"),
-        (b"\xfd7zXZ\0", "an xz file"),
-        (b"\x89PNG", "a picture"),
-        (b"PAR1", "a Parquet file"),
-        (b"\x93NUMPY", "a NumPy array"),
-        (b"\x80\x02", "a Python pickle"),
-        (b"\x80\x03", "a Python pickle"),
-        (b"\x80\x04", "a Python pickle"),
-        (b"\x80\x05", "a Python pickle"),
-    ];
-    if let Some((_, what)) = known.iter().find(|(magic, _)| head.starts_with(magic)) {
-        return Some(what);
-    }
-    // Asked first: the first line of most logs answers it.
-    if memchr::memmem::find(head, b"NCCL").is_some() {
-        return None;
-    }
-    let is_strange = |b: &&u8| **b < 0x20 && !b"\t\n\r\x0c\x1b\x08".contains(b);
-    let mut strange = head.iter().filter(is_strange).count();
-    // Numbers and packed bytes; text in another encoding has no NUL.
-    if head.contains(&0) {
-        let invalid = head.utf8_chunks().map(|part| part.invalid().len());
-        strange += invalid.sum::<usize>();
-    }
-    (strange > head.len() / 10).then_some("a binary file")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn binary_is_told_from_a_log_with_holes() {
-        assert!(binary(b"\x7fELF\x02\x01").is_some());
-        assert!(binary(&[0; 4096]).is_some());
-        assert!(
-            binary(b"\x80\x04\x95\x0c\0\0\0torch.Tensor and what else is text in it").is_some()
-        );
-        let floats: Vec<u8> = (0..4000_u16)
-            .flat_map(|i| (f32::from(i) / 7.0).to_le_bytes())
-            .collect();
-        assert!(binary(&floats).is_some());
-        let mut packed = vec![0_u8; 4096];
-        (0..4096_u32)
-            .for_each(|i| packed[i as usize] = (i.wrapping_mul(2_654_435_761) >> 24) as u8);
-        assert!(binary(&packed).is_some());
-        assert!(binary(&[&b"loss "[..], &[0xca, 0xfd, 0xbe, 0xdd].repeat(100)].concat()).is_none());
-        let mut holes = vec![0; 1000];
-        holes.extend_from_slice(b"h:1:2 [0] NCCL INFO x\n");
-        assert!(binary(&holes).is_none());
-        assert!(binary("步骤 1 loss 2\r\n".as_bytes()).is_none());
-        assert!(binary(b"").is_none());
-    }
 
     /// All bytes of a pass, by chunks or as a stream.
     fn pass(input: &Input, by_chunks: bool) -> Result<Vec<u8>> {

@@ -2,7 +2,7 @@
 //! worker that walks them, into memory that it uses again.
 
 use super::chunks::SMALLEST;
-use super::{Origin, binary, blocks, fill, first, is_coded};
+use super::{Origin, blocks, fill, first, is_coded};
 use std::cell::RefCell;
 use std::fs::{self, File, Metadata};
 use std::io::Read;
@@ -125,8 +125,7 @@ fn read(
     let is_whole = n < room.len() && n <= SMALLEST;
     let text = &room[..n];
     let head = first(text);
-    let is_plain = !is_coded(head) && binary(head).is_none();
-    let is_text = is_whole && is_plain && !blocks::is_blocks(text) && fits(head);
+    let is_text = is_whole && !is_coded(head) && !blocks::is_blocks(text) && fits(head);
     is_text.then_some(used..used + n)
 }
 
@@ -196,7 +195,7 @@ mod tests {
             |_, texts| assert!(texts.is_none()),
         );
         let large = vec![b'x'; SMALLEST + 1];
-        for other in [&b"\x1f\x8b\x08\x00"[..], b"\x7fELF\x02\x01", &large] {
+        for other in [&b"\x1f\x8b\x08\x00"[..], &large] {
             fs::write(&path, other).unwrap();
             assert!(bytes(&path).is_none());
         }

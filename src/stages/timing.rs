@@ -1,13 +1,12 @@
 //! nccl-timing: step time and TFLOP/s per GPU as the trainer prints them.
 
-use super::steps::NO_STEP_LINES;
 use crate::count::calls;
 use crate::count::calls::{Options, Progress};
 use crate::count::spread::Spread;
 use crate::error::Result;
-use crate::formats::log;
 use crate::formats::log::propose;
 use crate::formats::log::timeline::{self, Present, Step};
+use crate::formats::{Tells, door};
 use crate::members::Merged;
 use crate::output::render::{Cell, Grid};
 use crate::report::Report;
@@ -27,38 +26,40 @@ pub fn steps(
     let mut merged = Merged::default();
     let mut present = Present::default();
     let mut steps = Vec::new();
-    calls::each(origins, options.source, report, |input, report| {
-        calls::demand_log(&input, NO_STEP_LINES)?;
-        let log = log::read(
-            &input,
-            &options.log,
-            &mut merged,
-            || (),
-            |bytes| progress.advance(bytes),
-            |_| Ok(()),
-        )?;
-        report.input(&input.name(), &log.account);
-        if log.account.lines == 0 {
-            calls::no_calls(&input.name(), 0, report);
-        }
-        // The values of a line are its own step's, also where the line lags behind the calls.
-        let as_printed = timeline::Options {
-            as_printed: true,
-            ..options.timeline.clone()
-        };
-        let timeline = log.timeline(&as_printed);
-        calls::stamps(&input.name(), &timeline, report);
-        if timeline.interval() > 1 {
-            report.note(&format!(
-                "{}: a step line appears every {} steps; each line is one value",
-                input.name(),
-                timeline.interval()
-            ));
-        }
-        present.add(&timeline);
-        steps.extend(timeline.steps);
-        Ok(())
-    })?;
+    let opening = options.opening(Tells::STEP_LINES);
+    door::each(
+        origins,
+        opening,
+        report,
+        || (),
+        |mut input, report| {
+            let log = input.told(
+                &options.log,
+                &mut merged,
+                report,
+                || (),
+                |bytes| progress.advance(bytes),
+                |_| Ok(()),
+            )?;
+            // The values of a line are its own step's, also where the line lags behind the calls.
+            let as_printed = timeline::Options {
+                as_printed: true,
+                ..options.timeline.clone()
+            };
+            let timeline = log.timeline(&as_printed);
+            calls::stamps(&input.name(), &timeline, report);
+            if timeline.interval() > 1 {
+                report.note(&format!(
+                    "{}: a step line appears every {} steps; each line is one value",
+                    input.name(),
+                    timeline.interval()
+                ));
+            }
+            present.add(&timeline);
+            steps.extend(timeline.steps);
+            Ok(())
+        },
+    )?;
     progress.finish();
     present
         .demand(options.window.as_ref())

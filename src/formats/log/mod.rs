@@ -13,12 +13,27 @@ use crate::formats::log::attempts::{Attempts, Begin};
 use crate::formats::log::timeline::{ByPosition, Timeline};
 use crate::formats::log::torn::{Joined, Joiner};
 use crate::formats::log::walk::{Had, MarkAt, Piece, Scanned, Visit};
+use crate::formats::{Format, Is, Tells};
 use crate::grammar::trainer::{Mark, Recogniser};
 use crate::members::twice::{Again, Count, End};
 use crate::members::{Merged, Renumbered};
 use crate::pool;
-use crate::source::{Broken, Chunk, Input, Texts};
+use crate::source::{Broken, Chunk, Chunks, Input, Texts};
 use std::iter;
+
+/// The format: any text that is no other. A log may be damaged, or wrapped in whatever collected it.
+pub(super) const FORMAT: Format = Format {
+    name: "log",
+    what: "an NCCL log",
+    tells: Tells::CALLS
+        .and(Tells::STEPS)
+        .and(Tells::STEP_LINES)
+        .and(Tells::MEMBERS)
+        .and(Tells::MESSAGES)
+        .and(Tells::ALGORITHMS)
+        .and(Tells::LINES),
+    probe: |_| Is::Perhaps,
+};
 
 /// How a log is read.
 #[derive(Debug)]
@@ -91,6 +106,14 @@ impl<'a, V> Part<'a, V> {
 }
 
 impl Log {
+    /// An input that is no log, by its account.
+    pub(super) fn of_records(account: Account) -> Log {
+        Log {
+            account,
+            ..Log::default()
+        }
+    }
+
     /// The log's steps.
     pub fn timeline(&self, options: &timeline::Options) -> Timeline {
         let mut timeline = timeline::resolve(&self.marks, &self.begins, options);
@@ -200,19 +223,76 @@ pub fn read<V: Visit + Send>(
     progress: impl Fn(u64),
     sink: impl FnMut(Part<'_, V>) -> Result<()>,
 ) -> Result<Log> {
-    let walk = |chunk: Result<Chunk>| -> Result<Walked<V>> {
-        let chunk = chunk?;
-        chunk.expect();
-        let mut scanned = scan(&chunk, options, new())?;
-        scanned.account.dropped += chunk.dropped;
-        scanned.account.is_open &= chunk.dropped == 0;
-        Ok((scanned, chunk.bytes().len() as u64 + chunk.dropped))
+    let begun = Begun {
+        walked: Vec::new(),
+        chunks: input.chunks(usize::MAX, walk::place)?,
     };
-    let chunks = input.chunks(usize::MAX, walk::place)?;
+    read_on(input, begun, options, merged, new, progress, sink)
+}
+
+/// A log whose first chunks may be walked already.
+pub(super) struct Begun<V> {
+    walked: Vec<Result<Walked<V>>>,
+    chunks: Chunks,
+}
+
+/// Chunks of a file that is unpacked that are walked before it is its turn.
+const AHEAD: usize = 4;
+
+/// Walks the first chunks of a log, if they are few: a large one is shared out when it is its turn.
+///
+/// # Errors
+/// The input cannot be read.
+pub(super) fn begin<V: Visit>(
+    input: &Input,
+    options: &Options,
+    new: impl Fn() -> V,
+) -> Result<Begun<V>> {
+    let mut chunks = input.chunks(usize::MAX, walk::place)?;
+    let ahead = match chunks.about() {
+        Some(0 | 1) | None => AHEAD,
+        Some(_) => 0,
+    };
+    let walked = chunks.by_ref().take(ahead);
+    let walked = walked
+        .map(|chunk| walk_chunk(chunk, options, &new))
+        .collect();
+    Ok(Begun { walked, chunks })
+}
+
+fn walk_chunk<V: Visit>(
+    chunk: Result<Chunk>,
+    options: &Options,
+    new: impl Fn() -> V,
+) -> Result<Walked<V>> {
+    let chunk = chunk?;
+    chunk.expect();
+    let mut scanned = scan(&chunk, options, new())?;
+    scanned.account.dropped += chunk.dropped;
+    scanned.account.is_open &= chunk.dropped == 0;
+    Ok((scanned, chunk.bytes().len() as u64 + chunk.dropped))
+}
+
+/// Goes on with a log that was begun; see [`read`].
+///
+/// # Errors
+/// As [`read`].
+pub(super) fn read_on<V: Visit + Send>(
+    input: &Input,
+    begun: Begun<V>,
+    options: &Options,
+    merged: &mut Merged,
+    new: impl Fn() -> V + Sync,
+    progress: impl Fn(u64),
+    sink: impl FnMut(Part<'_, V>) -> Result<()>,
+) -> Result<Log> {
+    let Begun { walked, chunks } = begun;
+    let walk = |chunk: Result<Chunk>| walk_chunk(chunk, options, &new);
     let jobs = chunks.about().map_or(options.jobs, |n| options.jobs.min(n));
     let (name, strict) = (input.name(), options.strict);
     merged.twice.begin(iter::once((name.clone(), u64::MAX)));
     let mut log = gather(&name, strict, merged, progress, sink, |take| {
+        walked.into_iter().try_for_each(&mut *take)?;
         pool::ordered(jobs, chunks, walk, take)
     })?;
     log.account.again = merged

@@ -5,12 +5,12 @@ use super::log::missing_steps::Cuts;
 use super::log::overwritten::Remains;
 use super::streams::{self, Streams};
 use super::warn::warnings::{self, Warnings};
-use crate::count::calls;
 use crate::count::calls::{Options, Progress};
 use crate::error::{Error, Result};
 use crate::formats::account::Account;
 use crate::formats::log::timeline::Timeline;
 use crate::formats::log::walk::{Call, MarkAt, Said, Visit};
+use crate::formats::{Tells, door};
 use crate::grammar::message::Message;
 use crate::grammar::message::c10d::C10d;
 use crate::grammar::trainer::Mark;
@@ -219,31 +219,31 @@ pub(crate) fn walk(
     let (mut accounts, mut processes) = (Vec::new(), Vec::new());
     let mut kept = Vec::new();
     let (mut warnings, mut lines) = (Warnings::default(), Lines::default());
-    calls::each(origins, options.source, report, |input, report| {
+    let new = || Partial {
+        communicators: communicators::Partial::new(&tally),
+        net: net::fold::Partial::default(),
+        streams: streams::Partial::default(),
+        sums: survey::Partial::default(),
+        warnings: warnings::Partial::default(),
+        lines: Lines::default(),
+        remains: Remains::default(),
+    };
+    let opening = options.opening(Tells::LINES);
+    door::each(origins, opening.again(), report, new, |input, report| {
         // An input is counted whether it can be read to its end or not.
         let number = u32::try_from(inputs.len()).unwrap_or(u32::MAX);
-        let input = input.rewindable()?;
+        let mut input = input.rewindable()?;
         if number > 0 {
             all.next_input();
         }
         gathered.begin_input(input.name());
         let (mut sums, mut speakers) = (Sums::default(), BTreeSet::new());
         let mut remains = Remains::default();
-        let why = "a call table does not show what is wrong with a job";
-        let log = calls::only_log(
-            &input,
+        let log = input.told(
             &options.log,
             &mut merged,
-            (why, report),
-            || Partial {
-                communicators: communicators::Partial::new(&tally),
-                net: net::fold::Partial::default(),
-                streams: streams::Partial::default(),
-                sums: survey::Partial::default(),
-                warnings: warnings::Partial::default(),
-                lines: Lines::default(),
-                remains: Remains::default(),
-            },
+            report,
+            new,
             |bytes| progress.advance(bytes),
             |part| {
                 let (visit, part) = part.taken();
@@ -278,7 +278,7 @@ pub(crate) fn walk(
         });
         accounts.push(log.account);
         processes.push(speakers);
-        kept.push(input.at_rest());
+        kept.push(input.into_input().at_rest());
         Ok(())
     })?;
     progress.finish();

@@ -46,7 +46,7 @@ type Block = (Arc<Numbered>, Range<usize>);
 
 enum Done {
     Walked(Box<Result<(Chunk, Scanned<Records>)>>),
-    Made(Result<Vec<u8>>),
+    Made(Vec<u8>),
 }
 
 /// Which rows of a log are wanted, and what they have beside their calls.
@@ -62,12 +62,7 @@ struct Wanted<'r> {
 impl Wanted<'_> {
     /// Gives the rows of a block to `take`.
     #[inline]
-    fn rows(
-        &self,
-        part: &Numbered,
-        range: Range<usize>,
-        mut take: impl FnMut(&Row<'_>, &Speaker) -> Result<()>,
-    ) -> Result<()> {
+    fn rows(&self, part: &Numbered, range: Range<usize>, mut take: impl FnMut(&Row<'_>, &Speaker)) {
         let Numbered {
             chunk,
             records,
@@ -86,19 +81,18 @@ impl Wanted<'_> {
             }
             if self.filter.passes(&row) {
                 passed = true;
-                take(&row, speaker)?;
+                take(&row, speaker);
             } else if let (false, Some(others)) = (passed, &mut others) {
                 others.add(&row, self.filter);
             }
         }
         self.watch.add(others, passed);
-        Ok(())
     }
 }
 
 impl Run<'_> {
     /// A log's rows.
-    pub(super) fn log(&mut self, log: LogPlan, sink: &mut Sink<'_>) -> Result<()> {
+    pub(super) fn log(&mut self, log: LogPlan, sink: &mut Sink<'_, '_>) -> Result<()> {
         let LogPlan {
             input,
             survey,
@@ -130,14 +124,11 @@ impl Run<'_> {
             }))),
             Task::Make((part, range)) => {
                 let mut text = Text::new(options.form, spare().pop().unwrap_or_default());
-                let made = wanted.rows(&part, range, |row, speaker| {
-                    text.row(row, speaker);
-                    Ok(())
-                });
+                wanted.rows(&part, range, |row, speaker| text.row(row, speaker));
                 if let Some(part) = Arc::into_inner(part) {
                     lists().push(part.records.into_list());
                 }
-                Done::Made(made.map(|()| text.out))
+                Done::Made(text.out)
             }
         };
         let chunks = input.chunks(CHUNK, walk::place)?;
@@ -159,21 +150,21 @@ impl Run<'_> {
                 (Done::Walked(walked), sink) => walked.and_then(|(chunk, scanned)| {
                     let part = Arc::new(numbering.number(&mut log, chunk, scanned));
                     let mut rows = 0..part.records.len();
-                    if let Sink::Rows(take) = sink {
-                        wanted.rows(&part, std::mem::take(&mut rows), |row, _| take(row))?;
+                    if let Sink::Counted(counting) = sink {
+                        wanted.rows(&part, std::mem::take(&mut rows), |row, _| counting.row(row));
                     }
                     let end = rows.end;
                     let block = |from| (Arc::clone(&part), from..end.min(from + BLOCK));
                     work.walked(rows.step_by(BLOCK).map(block));
                     Ok(())
                 }),
-                (Done::Made(text), Sink::Text(out)) => text.and_then(|mut text| {
+                (Done::Made(mut text), Sink::Text(out)) => {
                     let written = out.write_all(&text).map_err(Error::Output);
                     text.clear();
                     spare().push(text);
                     written
-                }),
-                (Done::Made(_), Sink::Rows(_)) => Ok(()),
+                }
+                (Done::Made(_), Sink::Counted(_)) => Ok(()),
             };
             if result.is_err() {
                 work.stop();

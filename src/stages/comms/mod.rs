@@ -3,30 +3,33 @@
 //! A call's step is known only when its step line comes, later in the log. So a log is walked
 //! twice: once for its steps, once for its rows (`log`).
 
-use super::survey::{Survey, survey, survey_with};
+use super::survey::{Survey, recorder, survey_of};
 use super::tuning;
-use super::tuning::all::{All, Counts};
-use super::tuning::fold::Partial;
 use super::tuning::served::Served;
 use crate::count::calls;
-use crate::count::calls::{Options as Read, Progress, Who};
+use crate::count::calls::{Counting, Options as Read, Progress, Who};
+use crate::count::rowed::Rowed;
 use crate::count::tally;
 use crate::count::tally::{Key, NO_ROOT, NONE, Sizing, Value};
 use crate::error::{Error, Result};
-use crate::formats::log::Part;
-use crate::formats::log::placement::{Across, Methods};
+use crate::formats::Tells;
+use crate::formats::door::{self, Known};
+use crate::formats::lines::{self, Rows};
+use crate::formats::log::placement::{Across, Methods, Recorder};
 use crate::formats::log::propose;
 use crate::formats::log::timeline::{Present, Window};
-use crate::formats::{self, Format, rows};
 use crate::grammar::values::{Datatype, RedOp, has_redop, has_root};
 use crate::members::Merged;
+use crate::members::twice::Twice;
 use crate::output::table::{Row, Timing, csv_header};
 use crate::report::Report;
 use crate::source::{Input, Origin};
-use filter::Watch;
+use beside::{Beside, Tuned, Tuning};
+use filter::{Others, Watch};
 use records::Seqs;
 use std::io::Write;
 
+mod beside;
 mod filter;
 mod log;
 mod look;
@@ -111,9 +114,12 @@ pub fn unique(
     let tally = unique_tally(read.window.is_some());
     // How a call was served is known call by call.
     let calls = match options.tuning {
-        true => calls::of_rows(read, &tally, |take| {
-            each(origins, read, options, report, progress, Sink::Rows(take))
-        })?,
+        true => {
+            let mut counting = Counting::new(read, &tally);
+            let sink = Sink::Counted(&mut counting);
+            each::<Tuning>(origins, read, options, report, progress, sink)?;
+            counting.finish()
+        }
         false => calls::count(origins, read, &tally, report, progress)?,
     };
     let cells = calls.cells.list();
@@ -196,24 +202,28 @@ pub fn rows(
     progress: &dyn Progress,
     out: &mut (dyn Write + Send),
 ) -> Result<()> {
-    each(origins, read, options, report, progress, Sink::Text(out))
+    let sink = Sink::Text(out);
+    match options.tuning {
+        true => each::<Tuning>(origins, read, options, report, progress, sink),
+        false => each::<()>(origins, read, options, report, progress, sink),
+    }
 }
 
 /// Where rows go.
-enum Sink<'s> {
+enum Sink<'s, 'o> {
     /// As text, made on all cores.
     Text(&'s mut (dyn Write + Send)),
-    /// One by one.
-    Rows(&'s mut (dyn FnMut(&Row<'_>) -> Result<()> + Send)),
+    /// Counted by what tells them apart.
+    Counted(&'s mut Counting<'o>),
 }
 
-fn each(
+fn each<B: Beside>(
     origins: &[Origin],
     read: &Read,
     options: &Options,
     report: &mut Report,
     progress: &dyn Progress,
-    mut sink: Sink<'_>,
+    mut sink: Sink<'_, '_>,
 ) -> Result<()> {
     let mut run = Run {
         read,
@@ -229,8 +239,10 @@ fn each(
     // The window is checked over all inputs before the first row goes out.
     let mut present = Present::default();
     let mut plans = Vec::new();
-    calls::each(origins, read.source, report, |input, report| {
-        plans.push(run.plan(input, report, progress, &mut present)?);
+    let opening = read.opening(Tells::CALLS).again();
+    let new = || (recorder(false), B::kept());
+    door::each(origins, opening, report, new, |input, report| {
+        plans.push(run.plan::<B>(input, report, progress, &mut present)?);
         Ok(())
     })?;
     if let Some(window) = &read.window {
@@ -256,7 +268,7 @@ fn each(
     for plan in plans {
         match plan {
             Plan::Log(log) => run.log(*log, &mut sink)?,
-            Plan::Table(input, format) => run.table(&input, format, report, &mut sink)?,
+            Plan::Table(input) => run.table(&input, report, &mut sink)?,
         }
     }
     if options.form != Form::Chain || run.read.window.is_some() {
@@ -269,10 +281,13 @@ fn each(
     Ok(())
 }
 
+/// What is kept of a chunk in the first walk of a log.
+type First<B> = (Recorder, <B as Beside>::Kept);
+
 /// What is known of an input before its rows are written.
-enum Plan {
+enum Plan<V> {
     Log(Box<LogPlan>),
-    Table(Input, Format),
+    Table(Known<V>),
 }
 
 /// What is known of a log before its rows are written.
@@ -282,15 +297,6 @@ struct LogPlan {
     aliases: Vec<u32>,
     /// How its calls were served, if that is wanted.
     served: Option<Served>,
-}
-
-/// What TUNING lines tell of the calls of all logs.
-#[derive(Debug, Default)]
-struct Tuned {
-    logs: u64,
-    sum: Counts,
-    /// Calls of ranks 0.
-    calls: u64,
 }
 
 struct Run<'o> {
@@ -311,39 +317,34 @@ struct Run<'o> {
 }
 
 impl Run<'_> {
-    fn plan(
+    fn plan<B: Beside>(
         &mut self,
-        input: Input,
+        input: Known<First<B>>,
         report: &mut Report,
         progress: &dyn Progress,
         present: &mut Present,
-    ) -> Result<Plan> {
-        let format = formats::recognise(&input.head()?);
-        if format != Format::Log {
-            return self.plan_table(input, format, present);
+    ) -> Result<Plan<First<B>>> {
+        if !input.tells(Tells::STEP_LINES) {
+            return self.plan_table(input, present);
         }
-        let input = input.rewindable()?;
-        let known = (&mut self.surveyed, &mut self.across);
-        let progress = |bytes| progress.advance(bytes);
-        let (survey, all) = match self.options.tuning {
-            true => {
-                let mut all = All::in_order();
-                let take = |part: Part<'_, Partial>| all.add(part);
-                let new = Partial::in_order;
-                let survey = survey_with(&input, self.read, false, known, progress, new, take)?;
-                all.end(&self.surveyed);
-                (survey, Some(all))
-            }
-            false => (survey(&input, self.read, false, known, progress)?, None),
-        };
-        if let Some(all) = &all {
-            self.tuned.logs += 1;
-            self.tuned.sum.add(all.sum());
-            self.tuned.calls += all.calls;
-        }
+        let mut input = input.rewindable()?;
+        let mut beside = B::default();
+        let survey = survey_of(
+            &mut input,
+            self.read,
+            (&mut self.surveyed, &mut self.across),
+            |bytes| progress.advance(bytes),
+            || (recorder(false), B::kept()),
+            |part| {
+                let ((calls, kept), part) = part.taken();
+                beside.add(part.with(kept));
+                (calls, part)
+            },
+        )?;
+        let served = beside.end(&self.surveyed, &mut self.tuned);
         report.input(&input.name(), &survey.log.account);
         if survey.log.account.calls == 0 {
-            calls::no_calls(&input.name(), survey.log.account.lines, report);
+            door::no_calls(&input.name(), survey.log.account.lines, report);
         }
         let timeline = &survey.timeline;
         if self.read.window.is_some() {
@@ -352,79 +353,111 @@ impl Run<'_> {
         present.add(timeline);
         self.methods.add(survey.placement.methods);
         Ok(Plan::Log(Box::new(LogPlan {
-            input,
+            input: input.into_input(),
             survey,
             aliases: self.surveyed.aliases(),
-            served: all.map(All::into_served),
+            served,
         })))
     }
 
-    fn plan_table(&self, input: Input, format: Format, present: &mut Present) -> Result<Plan> {
+    fn plan_table<V>(&self, input: Known<V>, present: &mut Present) -> Result<Plan<V>> {
         if self.read.window.is_none() {
-            return Ok(Plan::Table(input, format));
+            return Ok(Plan::Table(input));
         }
         let input = input.rewindable()?;
-        rows::read(
-            &input,
-            format,
-            false,
+        let options = lines::Options {
+            jobs: self.read.log.jobs,
+            strict: false,
+        };
+        input.records(
+            options,
+            &mut Twice::default(),
+            Present::default,
             |_| {},
-            |row| {
-                if let Some(step) = row.step {
-                    present.step(step, 1);
-                }
+            |steps| {
+                present.merge(&steps);
                 Ok(())
             },
         )?;
-        Ok(Plan::Table(input, format))
+        Ok(Plan::Table(input))
     }
 
     /// A table's rows, filtered, in their order.
-    fn table(
+    fn table<V>(
         &mut self,
-        input: &Input,
-        format: Format,
+        input: &Known<V>,
         report: &mut Report,
-        sink: &mut Sink<'_>,
+        sink: &mut Sink<'_, '_>,
     ) -> Result<()> {
-        let mut text = Vec::new();
-        let filter = &self.options.filter;
-        let (mut passed, mut others) = (false, self.watch.part());
-        let strict = self.read.log.strict;
-        let account = rows::read_known(
-            input,
-            format,
-            strict,
+        let counted = match sink {
+            Sink::Text(_) => None,
+            Sink::Counted(counting) => Some(counting.tally()),
+        };
+        let new_part = || match counted {
+            None => Kept::Text(Vec::new()),
+            Some(tally) => Kept::Counted(Rowed::new(tally, None)),
+        };
+        let account = input.records(
+            (&self.read.log).into(),
             &mut self.surveyed.twice,
+            || TableRows {
+                options: self.options,
+                window: self.read.window.as_ref(),
+                kept: new_part(),
+                passed: false,
+                others: self.watch.part(),
+            },
             |_| {},
-            |row| {
-                let in_window = |w: &Window| row.step.is_some_and(|step| w.contains(step));
-                if !self.read.window.as_ref().is_none_or(in_window) {
-                    return Ok(());
-                }
-                if filter.passes(row) {
-                    passed = true;
-                    match sink {
-                        Sink::Text(out) => {
-                            self.options.form.row(row, &mut text);
-                            if text.len() > 1 << 18 {
-                                out.write_all(&text).map_err(Error::Output)?;
-                                text.clear();
-                            }
-                        }
-                        Sink::Rows(take) => take(row)?,
+            |rows| {
+                self.watch.add(rows.others, rows.passed);
+                match (rows.kept, &mut *sink) {
+                    (Kept::Text(text), Sink::Text(out)) => {
+                        out.write_all(&text).map_err(Error::Output)
                     }
-                } else if let (false, Some(others)) = (passed, &mut others) {
-                    others.add(row, filter);
+                    (Kept::Counted(part), Sink::Counted(counting)) => {
+                        counting.merge(part);
+                        Ok(())
+                    }
+                    _ => Ok(()),
                 }
-                Ok(())
             },
         )?;
-        self.watch.add(others, passed);
         report.input(&input.name(), &account);
-        match sink {
-            Sink::Text(out) => out.write_all(&text).map_err(Error::Output),
-            Sink::Rows(_) => Ok(()),
+        Ok(())
+    }
+}
+
+/// What is kept of the rows of a part of a table.
+enum Kept<'o> {
+    /// As they are written.
+    Text(Vec<u8>),
+    Counted(Rowed<'o>),
+}
+
+/// The rows of a part of a table that pass.
+struct TableRows<'o> {
+    options: &'o Options,
+    window: Option<&'o Window>,
+    kept: Kept<'o>,
+    passed: bool,
+    others: Option<Others>,
+}
+
+impl Rows for TableRows<'_> {
+    fn row(&mut self, row: &Row<'_>) {
+        let in_window = |w: &Window| row.step.is_some_and(|step| w.contains(step));
+        if !self.window.is_none_or(in_window) {
+            return;
+        }
+        let filter = &self.options.filter;
+        if filter.passes(row) {
+            self.passed = true;
+            match &mut self.kept {
+                Kept::Text(text) => self.options.form.row(row, text),
+                Kept::Counted(part) => part.row(row),
+            }
+        } else if let (false, Some(others)) = (self.passed, &mut self.others) {
+            others.add(row, filter);
         }
     }
 }

@@ -27,6 +27,7 @@ use crate::error::Result;
 use crate::formats::log::Part;
 use crate::formats::log::propose;
 use crate::formats::log::timeline::{self, Present, Timeline, Window};
+use crate::formats::{Tells, door};
 use crate::grammar::values::Basis;
 use crate::members::comm_id::CommId;
 use crate::members::{Identity, Member, Merged, Process};
@@ -118,30 +119,35 @@ pub fn read(
     let mut merged = Merged::default();
     let mut all = Gathered::new(&tally, origins.len(), read.log.jobs);
     let mut present = Present::default();
-    calls::each(origins, read.source, report, |input, report| {
-        all.begin_input(input.name());
-        let why = "a call table does not report the members of a communicator";
-        let log = calls::only_log(
-            &input,
-            &read.log,
-            &mut merged,
-            (why, report),
-            || Partial::new(&tally),
-            |bytes| progress.advance(bytes),
-            |part| {
-                all.add(part, &read.timeline);
-                Ok(())
-            },
-        )?;
-        let timeline = log.timeline(&read.timeline);
-        let window = read.window.as_ref();
-        if window.is_some() {
-            calls::said(&input.name(), &timeline, report);
-        }
-        present.add(&timeline);
-        all.end_input(&timeline, &merged, window);
-        Ok(())
-    })?;
+    let opening = read.opening(Tells::MEMBERS);
+    door::each(
+        origins,
+        opening,
+        report,
+        || Partial::new(&tally),
+        |mut input, report| {
+            all.begin_input(input.name());
+            let log = input.told(
+                &read.log,
+                &mut merged,
+                report,
+                || Partial::new(&tally),
+                |bytes| progress.advance(bytes),
+                |part| {
+                    all.add(part, &read.timeline);
+                    Ok(())
+                },
+            )?;
+            let timeline = log.timeline(&read.timeline);
+            let window = read.window.as_ref();
+            if window.is_some() {
+                calls::said(&input.name(), &timeline, report);
+            }
+            present.add(&timeline);
+            all.end_input(&timeline, &merged, window);
+            Ok(())
+        },
+    )?;
     if let Some(window) = &read.window {
         let missing = |text| propose::anew(text, &present, origins, read.source);
         present.check(window).map_err(missing)?;

@@ -6,20 +6,25 @@ use super::whole_steps::{counted, listed};
 use crate::count::calls;
 use crate::count::calls::{Options as Read, Progress};
 use crate::count::tally;
-use crate::count::tally::{Bag, Key, Tally, UNKNOWN};
+use crate::count::tally::{Bag, Key, Ops, Tally, UNKNOWN};
 use crate::error::Result;
+use crate::formats::Tells;
+use crate::formats::door::{self, Known};
+use crate::formats::lines::Rows;
+use crate::formats::log::Log;
 use crate::formats::log::placement::Methods;
 use crate::formats::log::propose;
 use crate::formats::log::timeline::{self, Present, Timeline, Window};
-use crate::formats::{self, Format, log, rows};
 use crate::members::{Merged, Process};
+use crate::output::table::Row;
 use crate::report::Report;
-use crate::source::{Input, Origin};
+use crate::source::Origin;
 use crate::stages::communicators::{self, Found, Sides};
 use crate::stages::hist;
 use crate::stages::net::all::First;
 use crate::stages::net::{self, Net};
 use crate::stages::tuning::all::All as Tuning;
+use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A run.
@@ -75,9 +80,14 @@ pub fn run(
         without_steps: 0,
         methods: Methods::default(),
     };
-    calls::each(origins, read.source, report, |input, report| {
-        gather.input(&input, report, progress)
-    })?;
+    let opening = read.opening(Tells::CALLS);
+    door::each(
+        origins,
+        opening,
+        report,
+        || Partial::new(&tally),
+        |mut input, report| gather.input(&mut input, report, progress),
+    )?;
     if let Some(window) = &window {
         let missing = |text| propose::anew(text, &gather.present, origins, read.source);
         gather.present.check(window).map_err(missing)?;
@@ -114,15 +124,25 @@ struct Gather<'o> {
     methods: Methods,
 }
 
-impl Gather<'_> {
-    fn input(&mut self, input: &Input, report: &mut Report, progress: &dyn Progress) -> Result<()> {
-        match formats::recognise(&input.head()?) {
-            Format::Log => self.log(input, report, progress),
-            format => self.table(input, format, report, progress),
+impl<'o> Gather<'o> {
+    fn input(
+        &mut self,
+        input: &mut Known<Partial<'o>>,
+        report: &mut Report,
+        progress: &dyn Progress,
+    ) -> Result<()> {
+        match input.tells(Tells::LINES) {
+            true => self.log(input, report, progress),
+            false => self.table(input, report, progress),
         }
     }
 
-    fn log(&mut self, input: &Input, report: &mut Report, progress: &dyn Progress) -> Result<()> {
+    fn log(
+        &mut self,
+        input: &mut Known<Partial<'o>>,
+        report: &mut Report,
+        progress: &dyn Progress,
+    ) -> Result<()> {
         if !self.inputs.is_empty() {
             self.net.next_input();
         }
@@ -133,8 +153,7 @@ impl Gather<'_> {
         let (tally, sides) = (&mut self.tally, &mut self.sides);
         let (net, tuning) = (&mut self.net, &mut self.tuning);
         let steps = &self.read.timeline;
-        let log = log::read(
-            input,
+        let log = input.log(
             &self.read.log,
             &mut self.merged,
             || Partial::new(options),
@@ -155,7 +174,7 @@ impl Gather<'_> {
         )?;
         report.input(&input.name(), &log.account);
         if log.account.lines == 0 {
-            calls::no_calls(&input.name(), 0, report);
+            door::no_calls(&input.name(), 0, report);
         }
         let timeline = log.timeline(&self.read.timeline);
         let methods = self.tally.place(&timeline, &self.merged, |_| true);
@@ -181,7 +200,7 @@ impl Gather<'_> {
     }
 
     /// What the step lines print.
-    fn values(&mut self, log: &log::Log, input: &Input, report: &Report) {
+    fn values(&mut self, log: &Log, input: &Known<Partial<'o>>, report: &Report) {
         // The values of a line are its own step's, also where the line lags behind the calls.
         let as_printed = timeline::Options {
             as_printed: true,
@@ -237,36 +256,28 @@ impl Gather<'_> {
     /// Counts the calls of a call table.
     fn table(
         &mut self,
-        input: &Input,
-        format: Format,
+        input: &Known<Partial<'o>>,
         report: &mut Report,
         progress: &dyn Progress,
     ) -> Result<()> {
-        let strict = self.read.log.strict;
         let mut stepped: BTreeMap<(u64, Call), tally::Value> = BTreeMap::new();
         let mut numbers: BTreeSet<u64> = BTreeSet::new();
         let (ops, counts, edges) = (&mut self.tally.ops, &mut self.counts, &self.edges);
-        let account = rows::read_known(
-            input,
-            format,
-            strict,
+        let account = input.records(
+            (&self.read.log).into(),
             &mut self.merged.twice,
+            || TableRows::new(edges),
             |bytes| progress.advance(bytes),
-            |row| {
-                let bytes = row.bytes();
-                let size = bytes.map_or(UNKNOWN, |b| u64::try_from(b).unwrap_or(UNKNOWN - 1));
-                let call = Call {
-                    member: NOBODY,
-                    op: ops.intern(row.op).0,
-                    datatype: row.datatype.map_or(tally::NO_TYPE, |d| d.0.into()),
-                    bucket: bucket(edges, size),
-                };
-                let mut value = tally::Value::default();
-                value.add(row.calls, bytes);
-                counts.whole(call, &value);
-                if let Some(step) = row.step {
-                    numbers.insert(step);
-                    stepped.entry((step, call)).or_default().merge(&value);
+            |rows| {
+                let of_op: Vec<u32> = rows.ops.names().map(|name| ops.intern(name).0).collect();
+                for ((step, call), value) in rows.calls {
+                    let op = of_op[call.op as usize];
+                    let call = Call { op, ..call };
+                    counts.whole(call, &value);
+                    if let Some(step) = step {
+                        numbers.insert(step);
+                        stepped.entry((step, call)).or_default().merge(&value);
+                    }
                 }
                 Ok(())
             },
@@ -312,6 +323,38 @@ impl Gather<'_> {
             start_counts: self.start_counts,
             without_steps: self.without_steps,
         }
+    }
+}
+
+/// The calls of a part of a call table.
+struct TableRows<'o> {
+    edges: &'o [u128],
+    ops: Ops,
+    calls: FxHashMap<(Option<u64>, Call), tally::Value>,
+}
+
+impl<'o> TableRows<'o> {
+    fn new(edges: &'o [u128]) -> TableRows<'o> {
+        TableRows {
+            edges,
+            ops: Ops::default(),
+            calls: FxHashMap::default(),
+        }
+    }
+}
+
+impl Rows for TableRows<'_> {
+    fn row(&mut self, row: &Row<'_>) {
+        let bytes = row.bytes();
+        let size = bytes.map_or(UNKNOWN, |b| u64::try_from(b).unwrap_or(UNKNOWN - 1));
+        let call = Call {
+            member: NOBODY,
+            op: self.ops.intern(row.op).0,
+            datatype: row.datatype.map_or(tally::NO_TYPE, |d| d.0.into()),
+            bucket: bucket(self.edges, size),
+        };
+        let value = self.calls.entry((row.step, call)).or_default();
+        value.add(row.calls, bytes);
     }
 }
 

@@ -24,9 +24,9 @@ pub(crate) mod owner;
 pub mod pairs;
 pub mod table;
 
-use crate::count::calls;
 use crate::count::calls::{Options, Progress};
 use crate::error::Result;
+use crate::formats::{Tells, door};
 use crate::grammar::message::setup::setting::HIDDEN;
 use crate::members::{Merged, Process};
 use crate::report::Report;
@@ -66,25 +66,31 @@ pub fn net(
     let mut merged = Merged::default();
     let mut all = All::default();
     let mut inputs = Vec::new();
-    calls::each(origins, options.source, report, |input, report| {
-        if !inputs.is_empty() {
-            all.next_input();
-        }
-        inputs.push(input.name());
-        calls::only_log(
-            &input,
-            &options.log,
-            &mut merged,
-            ("a call table does not contain NCCL's other lines", report),
-            Partial::default,
-            |bytes| progress.advance(bytes),
-            |part| {
-                all.add(part);
-                Ok(())
-            },
-        )?;
-        Ok(())
-    })?;
+    let opening = options.opening(Tells::MESSAGES);
+    door::each(
+        origins,
+        opening,
+        report,
+        Partial::default,
+        |mut input, report| {
+            if !inputs.is_empty() {
+                all.next_input();
+            }
+            inputs.push(input.name());
+            input.told(
+                &options.log,
+                &mut merged,
+                report,
+                Partial::default,
+                |bytes| progress.advance(bytes),
+                |part| {
+                    all.add(part);
+                    Ok(())
+                },
+            )?;
+            Ok(())
+        },
+    )?;
     progress.finish();
     let aliases = merged.aliases();
     all.settle(&aliases);

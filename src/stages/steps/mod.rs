@@ -1,12 +1,13 @@
 //! nccl-steps: the lines of chosen steps, byte for byte, or one row a step.
 
-use super::survey::{Sum, Survey, survey};
+use super::survey::{Sum, Survey, recorder, survey};
 use crate::count::calls;
 use crate::count::calls::{Options, Progress};
 use crate::error::Result;
 use crate::formats::log::placement::{Across, Methods};
 use crate::formats::log::propose;
 use crate::formats::log::timeline::{Gap, Marker, Present, Timeline, Window};
+use crate::formats::{Tells, door};
 use crate::members::Merged;
 use crate::output::render::{Cell, Grid};
 use crate::report::Report;
@@ -24,9 +25,6 @@ struct Surveyed {
     timeline: Arc<Timeline>,
 }
 
-/// What a call table lacks, of which a program reads steps.
-pub(super) const NO_STEP_LINES: &str = "a call table has no step lines";
-
 /// `rows` where the steps' own rows are written, not their lines.
 fn all(
     origins: &[Origin],
@@ -39,16 +37,23 @@ fn all(
     let mut across = Across::of(origins.len());
     let mut methods = Methods::default();
     let mut logs = Vec::new();
-    calls::each(origins, options.source, report, |input, report| {
-        calls::demand_log(&input, NO_STEP_LINES)?;
-        let input = input.rewindable()?;
-        let survey = survey(&input, options, lines, (&mut merged, &mut across), |b| {
-            progress.advance(b);
-        })?;
+    let new = || recorder(lines);
+    let opening = options.opening(Tells::STEP_LINES);
+    door::each(origins, opening.again(), report, new, |input, report| {
+        let mut input = input.rewindable()?;
+        let survey = survey(
+            &mut input,
+            options,
+            lines,
+            (&mut merged, &mut across),
+            |b| {
+                progress.advance(b);
+            },
+        )?;
         let name = input.name();
         report.input(&name, &survey.log.account);
         if survey.log.account.lines == 0 {
-            calls::no_calls(&name, 0, report);
+            door::no_calls(&name, 0, report);
         }
         let timeline = Arc::clone(&survey.timeline);
         methods.add(survey.placement.methods);
@@ -57,7 +62,7 @@ fn all(
             calls::stamps(&name, &timeline, report);
         }
         logs.push(Surveyed {
-            input,
+            input: input.into_input(),
             survey,
             timeline,
         });

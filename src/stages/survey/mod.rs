@@ -7,16 +7,16 @@ pub(crate) mod skew;
 use crate::count::calls::Options;
 use crate::error::Result;
 use crate::formats::account::Account;
+use crate::formats::door::Known;
 use crate::formats::log::placement::{
     Across, Placed, Placement, Placer, Recorder, Streams, Taken, What,
 };
 use crate::formats::log::timeline::Timeline;
 use crate::formats::log::torn::Joined;
 use crate::formats::log::walk::{Call, Visit};
-use crate::formats::log::{self, Log, Part};
+use crate::formats::log::{Log, Part};
 use crate::grammar::values::Datatype;
 use crate::members::{Merged, Renumbered};
-use crate::source::Input;
 use rhythm::Odd;
 use skew::{Counts, Skew};
 use std::collections::BTreeMap;
@@ -195,33 +195,42 @@ impl Sums {
     }
 }
 
+/// What a survey keeps of a chunk.
+pub fn recorder(lines: bool) -> Recorder {
+    if lines {
+        Recorder::with_lines()
+    } else {
+        Recorder::default()
+    }
+}
+
 /// Walks `input` once. Where `lines` are wanted, keeps which of them are not in their call's gap. What
 /// it and the other inputs tell of each other goes to `across`.
 ///
 /// # Errors
-/// As [`log::read`].
+/// As [`Known::log`].
 pub fn survey(
-    input: &Input,
+    input: &mut Known<Recorder>,
     options: &Options,
     lines: bool,
     known: (&mut Merged, &mut Across),
     progress: impl Fn(u64),
 ) -> Result<Survey> {
-    survey_with(input, options, lines, known, progress, || (), |_| {})
+    let new = || recorder(lines);
+    survey_of(input, options, known, progress, new, |part| part.taken())
 }
 
-/// The same, and what another stage keeps of the same walk goes to `sink`.
+/// The same where more is kept of a chunk: `split` takes the rest.
 ///
 /// # Errors
-/// As [`log::read`].
-pub(super) fn survey_with<V: Visit + Send>(
-    input: &Input,
+/// As [`Known::log`].
+pub(super) fn survey_of<V: Visit + Send>(
+    input: &mut Known<V>,
     options: &Options,
-    lines: bool,
     (merged, across): (&mut Merged, &mut Across),
     progress: impl Fn(u64),
     new: impl Fn() -> V + Sync,
-    mut sink: impl FnMut(Part<'_, V>),
+    mut split: impl for<'p> FnMut(Part<'p, V>) -> (Recorder, Part<'p, ()>),
 ) -> Result<Survey> {
     let mut moved = Vec::new();
     let mut sums: BTreeMap<usize, Sum> = BTreeMap::new();
@@ -241,25 +250,11 @@ pub(super) fn survey_with<V: Visit + Send>(
         calls.moved(cuts, |at, line, gap| moved.push((at, line, gap)));
     };
     let mut placer = Placer::of(options.log.jobs);
-    let log = log::read(
-        input,
-        &options.log,
-        merged,
-        || {
-            let recorder = match lines {
-                true => Recorder::with_lines(),
-                false => Recorder::default(),
-            };
-            (recorder, new())
-        },
-        progress,
-        |part| {
-            let ((calls, more), part) = part.taken();
-            sink(part.with(more));
-            placer.add(calls, &part, &options.timeline, &mut take);
-            Ok(())
-        },
-    )?;
+    let log = input.log(&options.log, merged, new, progress, |part| {
+        let (calls, part) = split(part);
+        placer.add(calls, &part, &options.timeline, &mut take);
+        Ok(())
+    })?;
     let timeline = log.timeline(&options.timeline);
     let (mut placement, calls) = placer.end(&timeline, merged, &mut take);
     let Taken { held, methods, .. } = across.take(calls, &placement, &timeline);

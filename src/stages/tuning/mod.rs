@@ -10,9 +10,9 @@ pub(crate) mod fold;
 pub(crate) mod served;
 pub mod table;
 
-use crate::count::calls;
 use crate::count::calls::{Options, Progress};
 use crate::error::Result;
+use crate::formats::{Tells, door};
 use crate::members::Merged;
 use crate::report::Report;
 use crate::source::Origin;
@@ -31,21 +31,27 @@ pub fn tuning(
 ) -> Result<All> {
     let mut merged = Merged::default();
     let mut all = All::default();
-    calls::each(origins, options.source, report, |input, report| {
-        calls::only_log(
-            &input,
-            &options.log,
-            &mut merged,
-            ("a call table has no TUNING lines", report),
-            Partial::default,
-            |bytes| progress.advance(bytes),
-            |part| {
-                all.add(part);
-                Ok(())
-            },
-        )?;
-        Ok(())
-    })?;
+    let opening = options.opening(Tells::ALGORITHMS);
+    door::each(
+        origins,
+        opening,
+        report,
+        Partial::default,
+        |mut input, report| {
+            input.told(
+                &options.log,
+                &mut merged,
+                report,
+                Partial::default,
+                |bytes| progress.advance(bytes),
+                |part| {
+                    all.add(part);
+                    Ok(())
+                },
+            )?;
+            Ok(())
+        },
+    )?;
     progress.finish();
     all.end(&merged);
     said(all.sum(), all.calls, report);

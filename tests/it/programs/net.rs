@@ -333,7 +333,7 @@ fn what_no_line_says_is_unknown_and_how_to_learn_it_is_said() {
     feed("nccl-net", &["-q"], log).ends(0);
     feed("nccl-net", &[], "op,count,datatype\nSend,5,int8\n")
         .ends(2)
-        .says(&["nccl-net: error: stdin: expected a log"]);
+        .says(&["nccl-net: error: stdin is a call table: it has no other lines of NCCL"]);
     let out = feed("nccl-net", &[], "")
         .ends(1)
         .says(&["the input is empty"]);

@@ -18,7 +18,7 @@ pub(crate) mod units;
 use crate::error::{Error, Result};
 use crate::formats::log::timeline::Present;
 use crate::formats::log::walk;
-use crate::formats::{self, Format};
+use crate::formats::{Tells, door};
 use crate::grammar::{coll, header};
 use crate::report;
 use crate::source::{self, Input, Origin};
@@ -101,9 +101,6 @@ impl Proposal {
 
 /// The likeliest lines of a log, the best first.
 fn of_log(input: &Input) -> Result<Vec<Proposal>> {
-    if formats::recognise(&input.head()?) != Format::Log {
-        return Ok(Vec::new());
-    }
     let mut table = Table::default();
     let mut lines = 0;
     for chunk in input.chunks(usize::MAX, walk::place)? {
@@ -174,6 +171,7 @@ pub(crate) fn anew(
         let more = "nccl-steps --list shows lines of a pipe that may be step lines";
         return Error::Content(format!("{missing}; {more}"));
     }
-    let inputs = origins.iter().map(|origin| Input::open(origin, options));
+    let open = |origin| door::open::<()>(origin, options, Tells::STEP_LINES);
+    let inputs = origins.iter().map(|origin| Ok(open(origin)?.into_input()));
     instead(missing, present, inputs)
 }

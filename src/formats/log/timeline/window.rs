@@ -1,6 +1,8 @@
 //! Windows of steps, and the steps an input has to check one against.
 
 use super::Timeline;
+use crate::formats::lines::Rows;
+use crate::output::table::Row;
 use crate::report::ranges;
 use std::collections::BTreeMap;
 
@@ -63,6 +65,15 @@ pub struct Present {
     steps: BTreeMap<u64, u64>,
 }
 
+/// The steps of a part of a call table.
+impl Rows for Present {
+    fn row(&mut self, row: &Row<'_>) {
+        if let Some(step) = row.step {
+            self.step(step, 1);
+        }
+    }
+}
+
 impl Present {
     /// Notes a timeline's steps.
     pub fn add(&mut self, timeline: &Timeline) {
@@ -75,6 +86,12 @@ impl Present {
     pub fn step(&mut self, step: u64, steps: u64) {
         let known = self.steps.entry(step).or_insert(steps);
         *known = steps.max(*known);
+    }
+
+    /// Notes all that another has.
+    pub fn merge(&mut self, other: &Present) {
+        let steps = other.steps.iter();
+        steps.for_each(|(&step, &steps)| self.step(step, steps));
     }
 
     /// True where there are none.

@@ -1,0 +1,131 @@
+//! Files that are not text. They are recognised by their first bytes and refused.
+
+use super::{Format, Head, Is, Tells};
+use memchr::memmem;
+
+/// A kind of file that begins with `magic`.
+macro_rules! magic {
+    ($magic:literal, $what:literal) => {
+        Format {
+            name: "",
+            what: $what,
+            tells: Tells::NOTHING,
+            probe: |head| Is::sure(head.bytes.starts_with($magic)),
+        }
+    };
+}
+
+/// A Python pickle of PyTorch's flight recorder.
+pub(super) const FLIGHT_RECORDER: Format = Format {
+    name: "flight",
+    what: "a dump of PyTorch's flight recorder",
+    tells: Tells::NOTHING,
+    probe: |head| {
+        let has = |key: &[u8]| memmem::find(head.bytes, key).is_some();
+        let is_dump = || has(b"entries") && (has(b"pg_config") || has(b"nccl_version"));
+        Is::sure(is_pickle(head) && is_dump())
+    },
+};
+
+/// An SQLite database with the tables of Nsight Systems.
+pub(super) const NSIGHT: Format = Format {
+    name: "nsys",
+    what: "an Nsight Systems export",
+    tells: Tells::NOTHING,
+    probe: |head| {
+        let has = |key: &[u8]| memmem::find(head.bytes, key).is_some();
+        let is_export = || has(b"TARGET_INFO_") || has(b"NVTX_") || has(b"CUPTI_");
+        Is::sure(head.bytes.starts_with(DATABASE) && is_export())
+    },
+};
+
+const DATABASE: &[u8] = b"SQLite format 3\0";
+
+pub(super) const ELF: Format = magic!(b"\x7fELF", "an ELF program or library");
+pub(super) const SQLITE: Format = magic!(b"SQLite format 3\0", "an SQLite database");
+pub(super) const ZIP: Format = magic!(b"PK\x03\x04", "a zip archive");
+pub(super) const BZIP2: Format = magic!(b"BZh", "a bzip2 file");
+pub(super) const XZ: Format = magic!(b"\xfd7zXZ\0", "an xz file");
+pub(super) const PNG: Format = magic!(b"\x89PNG", "a picture");
+pub(super) const PARQUET: Format = magic!(b"PAR1", "a Parquet file");
+pub(super) const NUMPY: Format = magic!(b"\x93NUMPY", "a NumPy array");
+
+/// Any pickle.
+pub(super) const PICKLE: Format = Format {
+    name: "",
+    what: "a Python pickle",
+    tells: Tells::NOTHING,
+    probe: |head| Is::sure(is_pickle(head)),
+};
+
+/// Anything else that is no text.
+pub(super) const OTHER: Format = Format {
+    name: "",
+    what: "a binary file",
+    tells: Tells::NOTHING,
+    probe: |head| Is::sure(is_binary(head.bytes)),
+};
+
+fn is_pickle(head: &Head<'_>) -> bool {
+    matches!(head.bytes, [0x80, 2..=5, ..])
+}
+
+/// A NUL alone proves nothing: a truncated shared log has holes.
+fn is_binary(head: &[u8]) -> bool {
+    // Asked first: the first line of most logs answers it.
+    if memmem::find(head, b"NCCL").is_some() {
+        return false;
+    }
+    let is_strange = |b: &&u8| **b < 0x20 && !b"\t\n\r\x0c\x1b\x08".contains(b);
+    let mut strange = head.iter().filter(is_strange).count();
+    // Numbers and packed bytes; text in another encoding has no NUL.
+    if head.contains(&0) {
+        let invalid = head.utf8_chunks().map(|part| part.invalid().len());
+        strange += invalid.sum::<usize>();
+    }
+    strange > head.len() / 10
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind(bytes: &[u8]) -> Option<&'static str> {
+        let (format, _) = crate::formats::recognise(&Head::of(bytes), Tells::CALLS);
+        (format.name != "log").then_some(format.what)
+    }
+
+    #[test]
+    fn binary_is_told_from_a_log_with_holes() {
+        assert!(kind(b"\x7fELF\x02\x01").is_some());
+        assert!(kind(&[0; 4096]).is_some());
+        assert!(kind(b"\x80\x04\x95\x0c\0\0\0torch.Tensor and what else is text in it").is_some());
+        let floats: Vec<u8> = (0..4000_u16)
+            .flat_map(|i| (f32::from(i) / 7.0).to_le_bytes())
+            .collect();
+        assert!(kind(&floats).is_some());
+        let mut packed = vec![0_u8; 4096];
+        (0..4096_u32)
+            .for_each(|i| packed[i as usize] = (i.wrapping_mul(2_654_435_761) >> 24) as u8);
+        assert!(kind(&packed).is_some());
+        assert!(kind(&[&b"loss "[..], &[0xca, 0xfd, 0xbe, 0xdd].repeat(100)].concat()).is_none());
+        let mut holes = vec![0; 1000];
+        holes.extend_from_slice(b"h:1:2 [0] NCCL INFO x\n");
+        assert!(kind(&holes).is_none());
+        assert!(kind("步骤 1 loss 2\r\n".as_bytes()).is_none());
+        assert!(kind(b"").is_none());
+    }
+
+    #[test]
+    fn databases_and_pickles_are_known_by_what_is_in_them() {
+        let database = |table: &str| [DATABASE, b"CREATE TABLE ", table.as_bytes()].concat();
+        assert_eq!(kind(&database("TARGET_INFO_GPU")), Some(NSIGHT.what));
+        assert_eq!(kind(&database("users")), Some("an SQLite database"));
+        let pickle = b"\x80\x04\x95}(\x8c\x07version\x8c\x032.4\x8c\tpg_config}\x8c\x07entries]";
+        assert_eq!(kind(pickle), Some(FLIGHT_RECORDER.what));
+        assert_eq!(
+            kind(b"\x80\x04\x95}(\x8c\x05model"),
+            Some("a Python pickle")
+        );
+    }
+}

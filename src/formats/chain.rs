@@ -1,0 +1,77 @@
+//! The AWK chain's lines: `op count datatype bytes`, as its second script prints.
+
+use super::lines::Lines;
+use super::{Format, Is, Tells};
+use crate::error::Result;
+use crate::grammar::token::{dec_u64, is_name_byte};
+use crate::grammar::values::Datatype;
+use crate::output::table::{Lacks, Row};
+
+/// The format.
+pub(super) const FORMAT: Format = Format {
+    name: "chain",
+    what: "the output of the AWK chain",
+    tells: Tells::CALLS,
+    probe: |head| Is::sure(row(head.line()).is_some()),
+};
+
+/// The reader of its lines.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Chain;
+
+impl Lines for Chain {
+    type Scratch = ();
+
+    fn begin(_: &[u8], _: &str) -> Result<Chain> {
+        Ok(Chain)
+    }
+
+    fn row(
+        &self,
+        (): &mut (),
+        line: &[u8],
+        _quotes: bool,
+        take: &mut impl FnMut(&Row<'_>),
+    ) -> Result<(), Lacks> {
+        let row = row(line).ok_or("op count datatype bytes")?;
+        take(&row);
+        Ok(())
+    }
+}
+
+/// The call of a line.
+fn row(line: &[u8]) -> Option<Row<'_>> {
+    let mut words = line
+        .split(u8::is_ascii_whitespace)
+        .filter(|w| !w.is_empty());
+    let (op, count, datatype, bytes) = (words.next()?, words.next()?, words.next()?, words.next()?);
+    let (Ok((b"", count)), Ok((b"", _))) = (dec_u64(count), dec_u64(bytes)) else {
+        return None;
+    };
+    let datatype = Datatype::from_name(datatype)?;
+    if words.next().is_some() || !op.iter().all(|&b| is_name_byte(b)) {
+        return None;
+    }
+    Some(Row {
+        op,
+        count,
+        datatype: Some(datatype),
+        calls: 1,
+        ..Row::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::formats::Head;
+
+    #[test]
+    fn four_fields_are_a_call_and_nothing_else_is() {
+        let is = |line: &str| (FORMAT.probe)(&Head::of(line.as_bytes())) == Is::Yes;
+        assert!(is("AllGather 8388608 bf16 16777216\n"));
+        assert!(!is("AllGather 8388608 bf16\n"));
+        assert!(!is("AllGather 8388608 bf16 16777216 more\n"));
+        assert!(!is("step 8 of 16\n"));
+    }
+}

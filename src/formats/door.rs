@@ -1,0 +1,437 @@
+//! The door: every input is opened here, recognised once, and refused in one sentence where it does
+//! not tell what a stage needs.
+
+use super::account::Account;
+use super::lines::{self, Rows};
+use super::log::walk::Visit;
+use super::log::{self, Begun, Log, Part};
+use super::{Format, Head, Reader, Tells, recognise};
+use crate::error::{Error, Result};
+use crate::members::twice::Twice;
+use crate::members::{Merged, Renumbered};
+use crate::pool;
+use crate::report::{Report, counted};
+use crate::source::{self, Input, Origin};
+use std::path::Path;
+
+/// An input whose format is known, and tells what is needed.
+pub struct Known<V = ()> {
+    input: Input,
+    format: &'static Format,
+    reader: Reader,
+    /// A log that a worker has begun to walk.
+    begun: Option<Begun<V>>,
+}
+
+/// Opens an input, which must tell what a stage `needs`.
+///
+/// # Errors
+/// It cannot be read, or does not tell that.
+pub fn open<V>(origin: &Origin, source: source::Options, needs: Tells) -> Result<Known<V>> {
+    let input = Input::open(origin, source)?;
+    let head = input.head()?;
+    let name = || input.name();
+    if origin.is_listed() && head.is_empty() {
+        let (name, what) = (name(), "empty");
+        return Err(Error::NoText { name, what });
+    }
+    let (format, reader) = recognise(&Head::of(&head), needs);
+    drop(head);
+    if reader == Reader::None {
+        let (name, what) = (name(), format.what);
+        return Err(match format.name {
+            "" => Error::NoText { name, what },
+            _ => Error::Unread { name, what },
+        });
+    }
+    match format.tells.lacks(needs) {
+        Some(part) => Err(refused(&name(), format, part)),
+        None => Ok(Known {
+            input,
+            format,
+            reader,
+            begun: None,
+        }),
+    }
+}
+
+/// The error of an input that lacks a part.
+fn refused(name: &str, format: &Format, part: &str) -> Error {
+    Error::Content(format!(
+        "{name} is {}: it has no {part}; {} has them",
+        format.what,
+        log::FORMAT.what
+    ))
+}
+
+/// True where a small file that begins with `head` is a log.
+pub fn is_log(head: &[u8]) -> bool {
+    recognise(&Head::of(head), Tells::CALLS).1 == Reader::Log
+}
+
+impl<V> Known<V> {
+    /// The name in messages.
+    pub fn name(&self) -> String {
+        self.input.name()
+    }
+
+    /// The input itself.
+    pub fn input(&self) -> &Input {
+        &self.input
+    }
+
+    /// The same.
+    pub fn into_input(self) -> Input {
+        self.input
+    }
+
+    /// True where it tells `parts`.
+    pub fn tells(&self, parts: Tells) -> bool {
+        self.format.tells.has(parts)
+    }
+
+    /// Says in what its bytes are not its text.
+    pub(crate) fn note(&self, report: &Report) {
+        if self.input.is_utf16() {
+            report.note(&format!(
+                "{}: the text is UTF-16; it is read as UTF-8",
+                self.name()
+            ));
+        }
+    }
+
+    /// The same input in a form that can be read twice: see [`Input::rewindable`].
+    ///
+    /// # Errors
+    /// A pipe cannot be copied.
+    pub fn rewindable(self) -> Result<Known<V>> {
+        if self.begun.is_some() {
+            return Ok(self);
+        }
+        let input = self.input.rewindable()?;
+        Ok(Known { input, ..self })
+    }
+
+    fn refused(&self, part: &str) -> Error {
+        refused(&self.name(), self.format, part)
+    }
+
+    /// Reads an input that is a record a line.
+    ///
+    /// # Errors
+    /// As [`Known::read`].
+    pub fn records<R: Rows + Send>(
+        &self,
+        options: lines::Options,
+        twice: &mut Twice,
+        new: impl Fn() -> R + Sync,
+        progress: impl Fn(u64),
+        sink: impl FnMut(R) -> Result<()>,
+    ) -> Result<Account> {
+        match self.reader {
+            Reader::Records(records) => {
+                records.read(&self.input, options, twice, new, progress, sink)
+            }
+            Reader::Log | Reader::None => Err(self.refused("rows")),
+        }
+    }
+}
+
+impl<V: Visit + Rows + Send> Known<V> {
+    /// Reads it, whatever it is: gives what a stage keeps of each part to `sink`, in order. Of one
+    /// that is no log the [`Log`] has the account alone.
+    ///
+    /// # Errors
+    /// It cannot be read; damage under `--strict`; the sink's own.
+    pub fn read(
+        &mut self,
+        options: &log::Options,
+        merged: &mut Merged,
+        new: impl Fn() -> V + Sync,
+        progress: impl Fn(u64),
+        mut sink: impl FnMut(Part<'_, V>) -> Result<()>,
+    ) -> Result<Log> {
+        if self.reader == Reader::Log {
+            return self.log(options, merged, new, progress, sink);
+        }
+        let mut twice = std::mem::take(&mut merged.twice);
+        let (to, known) = (Renumbered::default(), &*merged);
+        let account = self.records(options.into(), &mut twice, new, progress, |visit| {
+            sink(Part {
+                visit,
+                to: &to,
+                joined: &[],
+                gap: 0,
+                line: 0,
+                merged: known,
+                marks: &[],
+            })
+        });
+        merged.twice = twice;
+        Ok(Log::of_records(account?))
+    }
+}
+
+impl<V: Visit + Send> Known<V> {
+    /// Reads a log, and says what became of its lines.
+    ///
+    /// # Errors
+    /// As [`Known::log`].
+    pub fn told(
+        &mut self,
+        options: &log::Options,
+        merged: &mut Merged,
+        report: &mut Report,
+        new: impl Fn() -> V + Sync,
+        progress: impl Fn(u64),
+        sink: impl FnMut(Part<'_, V>) -> Result<()>,
+    ) -> Result<Log> {
+        let log = self.log(options, merged, new, progress, sink)?;
+        report.input(&self.name(), &log.account);
+        if log.account.lines == 0 {
+            no_calls(&self.name(), 0, report);
+        }
+        Ok(log)
+    }
+
+    /// Reads a log; see [`log::read`].
+    ///
+    /// # Errors
+    /// As [`Known::read`], and it is none.
+    pub fn log(
+        &mut self,
+        options: &log::Options,
+        merged: &mut Merged,
+        new: impl Fn() -> V + Sync,
+        progress: impl Fn(u64),
+        sink: impl FnMut(Part<'_, V>) -> Result<()>,
+    ) -> Result<Log> {
+        if self.reader != Reader::Log {
+            return Err(self.refused("log lines"));
+        }
+        match self.begun.take() {
+            Some(begun) => log::read_on(&self.input, begun, options, merged, new, progress, sink),
+            None => log::read(&self.input, options, merged, new, progress, sink),
+        }
+    }
+
+    /// The same, walked as far as a worker walks a log before it is its turn.
+    fn begin(mut self, options: &log::Options, again: bool, new: impl Fn() -> V) -> Result<Self> {
+        if self.reader == Reader::Log {
+            if again {
+                self = self.rewindable()?;
+            }
+            self.begun = Some(log::begin(&self.input, options, new)?);
+        }
+        Ok(self)
+    }
+}
+
+/// How inputs are opened.
+#[derive(Debug, Clone, Copy)]
+pub struct Opening<'o> {
+    /// How bytes come in.
+    pub source: source::Options,
+    /// How logs are read.
+    pub log: &'o log::Options,
+    /// What each input must tell.
+    pub needs: Tells,
+    /// Inputs will be read again: see [`Known::rewindable`].
+    pub again: bool,
+}
+
+impl Opening<'_> {
+    /// The same for inputs that will be read again.
+    pub fn again(self) -> Self {
+        Opening {
+            again: true,
+            ..self
+        }
+    }
+
+    /// Opens an input before it is its turn, and walks a log as far as that is done then. `None` for
+    /// what is opened in turn: one file's chunks are shared out, and to open a pipe waits for its
+    /// writer.
+    pub(crate) fn ahead<V: Visit + Send>(
+        self,
+        origin: &Origin,
+        several: bool,
+        new: impl Fn() -> V,
+    ) -> Option<Result<Known<V>>> {
+        let is_file = |path: &Path| path.metadata().is_ok_and(|meta| meta.is_file());
+        if !(several && self.log.jobs > 1 && origin.path().is_some_and(is_file)) {
+            return None;
+        }
+        let known = open(origin, self.source, self.needs);
+        Some(known.and_then(|known| known.begin(self.log, self.again, new)))
+    }
+}
+
+/// Opens each input in turn and hands it to `take`. One of several that cannot be opened or
+/// read is said and passed over. Files are opened, and logs of a few chunks walked, on all cores.
+///
+/// # Errors
+/// The only input's, or the first where none could be read; output and strict errors at once.
+pub fn each<V: Visit + Send>(
+    origins: &[Origin],
+    opening: Opening<'_>,
+    report: &mut Report,
+    new: impl Fn() -> V + Sync,
+    mut take: impl FnMut(Known<V>, &mut Report) -> Result<()>,
+) -> Result<()> {
+    let mut outcome = Outcome::of(origins);
+    let several = origins.len() > 1;
+    let jobs = if several { opening.log.jobs } else { 1 };
+    pool::ordered(
+        jobs,
+        origins.iter(),
+        |origin| (origin, opening.ahead(origin, several, &new)),
+        |(origin, known)| {
+            let known = known.unwrap_or_else(|| open(origin, opening.source, opening.needs));
+            let result = known.and_then(|known| {
+                known.note(report);
+                take(known, report)
+            });
+            outcome.add(origin, result, report)
+        },
+    )?;
+    outcome.end(report)
+}
+
+/// What became of the inputs so far.
+pub(crate) struct Outcome {
+    several: bool,
+    read: u64,
+    first: Option<Error>,
+}
+
+impl Outcome {
+    pub(crate) fn of(origins: &[Origin]) -> Outcome {
+        Outcome {
+            several: origins.len() > 1,
+            read: 0,
+            first: None,
+        }
+    }
+
+    /// Takes in the next input's result. One of several that could not be read is said; what is
+    /// no text is passed over where nobody named it.
+    pub(crate) fn add(
+        &mut self,
+        origin: &Origin,
+        result: Result<()>,
+        report: &mut Report,
+    ) -> Result<()> {
+        match result {
+            Ok(()) => self.read += 1,
+            Err(Error::NoText { name, what } | Error::Unread { name, what })
+                if origin.is_listed() =>
+            {
+                report.pass(&name, what);
+            }
+            Err(e @ (Error::Output(_) | Error::Damaged(_) | Error::Usage(_))) => return Err(e),
+            Err(e) => {
+                if self.several {
+                    report.error(&e.to_string());
+                }
+                self.first.get_or_insert(e);
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn end(self, report: &Report) -> Result<()> {
+        if self.read > 0 {
+            return Ok(());
+        }
+        let none = |what: String| Err(Error::Content(what));
+        match (self.first, report.passed()) {
+            (Some(_), _) if self.several => none("none of the inputs could be read".to_owned()),
+            (Some(e), _) => Err(e),
+            (None, Some(passed)) => none(format!("none of the files is a log: {passed}")),
+            (None, None) => Ok(()),
+        }
+    }
+}
+
+/// Says what an input without calls lacks.
+pub fn no_calls(name: &str, lines: u64, report: &mut Report) {
+    if lines == 0 {
+        report.error(&format!("{name}: the input is empty"));
+    } else {
+        report.warn(&format!(
+            "{name}: found no NCCL calls in {}; NCCL prints them under NCCL_DEBUG=INFO \
+             NCCL_DEBUG_SUBSYS=INIT,COLL",
+            counted(lines, "line")
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::{Path, PathBuf};
+
+    /// The files below `path`, but for what describes them.
+    fn files(path: &Path, all: &mut Vec<PathBuf>) {
+        let Ok(entries) = std::fs::read_dir(path) else {
+            println!("skipped: {} is not at hand", path.display());
+            return;
+        };
+        for path in entries.map(|entry| entry.unwrap().path()) {
+            let name = path.file_name().unwrap().to_str().unwrap();
+            let ends = |ends: &[&str]| ends.iter().any(|end| name.ends_with(end));
+            let begins = |begins: &[&str]| begins.iter().any(|begin| name.starts_with(begin));
+            let is_other = ends(&[".json", ".json.gz", ".csv.gz", ".sqlite.gz", ".pkl.gz", ".tar.zst"])
+                || ends(&[".py", ".c", ".tsv", "README.md"])
+                || begins(&["nccl_trace_rank_", "times.", "trace_", "vm-pid"])
+                // What the chain prints is a table.
+                || name.ends_with("2-comm_analyzer.out");
+            if path.is_dir() {
+                if !begins(&["inspector", "expect"]) {
+                    files(&path, all);
+                }
+            } else if !is_other {
+                all.push(path);
+            }
+        }
+    }
+
+    #[test]
+    fn no_log_is_refused_wherever_it_is_cut() {
+        let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let mut all = Vec::new();
+        files(&here.join("testdata"), &mut all);
+        for folder in ["wild", "nccl-logs", "jobs", "gpu", "trainers", "awk-chain"] {
+            files(&here.join("../shared/data").join(folder), &mut all);
+        }
+        assert!(all.len() > 100);
+        let mut refused = Vec::new();
+        for path in all {
+            let origin = Origin::Path(path.clone());
+            let input = Input::open(&origin, source::Options::default()).unwrap();
+            let head = input.head().unwrap();
+            for cut in [0, 1, 40, 128, 300, 1023, 5000] {
+                let rest = head.get(cut..).unwrap_or_default();
+                let (format, reader) = recognise(&Head::of(rest), Tells::CALLS);
+                let what = format.what;
+                if reader != Reader::Log {
+                    refused.push(format!("{}: {what} from {cut}", path.display()));
+                }
+            }
+        }
+        assert!(refused.is_empty(), "{refused:#?}");
+    }
+
+    #[test]
+    fn what_is_lacking_is_named() {
+        let error = |needs| {
+            let csv = &super::super::rows::CSV;
+            let part = csv.tells.lacks(needs)?;
+            Some(refused("calls.csv", csv, part).to_string())
+        };
+        assert_eq!(error(Tells::CALLS.and(Tells::STEPS)), None);
+        let text = "calls.csv is a call table: it has no step lines; an NCCL log has them";
+        assert_eq!(error(Tells::STEP_LINES).as_deref(), Some(text));
+    }
+}

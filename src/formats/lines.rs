@@ -1,0 +1,520 @@
+//! Whatever is a record a line: cut into chunks that are read on all cores and merged in the order of
+//! the file, with an account of every line.
+//!
+//! A quoted field may go on over line ends, so that where a record begins depends on all quotes
+//! before it. A chunk is read as if it began with a record, which few do not; such a one is read
+//! once more when it is its turn, behind what is still open.
+
+use super::account::{Account, Class};
+use super::log;
+use crate::error::Result;
+use crate::members::twice::{Count, RowPrints, Twice};
+use crate::output::table::{Lacks, Row};
+use crate::pool;
+use crate::source::{Chunk, Input, Place};
+use memchr::memchr;
+use std::sync::OnceLock;
+
+/// A format that is a record a line.
+pub trait Lines: Clone + Send + Sync {
+    /// Memory that is used again for each record.
+    type Scratch: Default;
+    /// The first record names the others' fields.
+    const HEADER: bool = false;
+    /// A field in quotes may go on over line ends.
+    const QUOTES: bool = false;
+
+    /// The reader of the input `name`, with the header if the format has one.
+    ///
+    /// # Errors
+    /// A field that is needed is missing.
+    fn begin(header: &[u8], name: &str) -> Result<Self>;
+
+    /// Reads a record, which is not blank, with its line's end if it has one; it has `quotes` or has
+    /// none.
+    ///
+    /// # Errors
+    /// What it lacks.
+    fn row(
+        &self,
+        scratch: &mut Self::Scratch,
+        record: &[u8],
+        quotes: bool,
+        take: &mut impl FnMut(&Row<'_>),
+    ) -> Result<(), Lacks>;
+}
+
+/// How records are read.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// Threads.
+    pub jobs: usize,
+    /// Stop at the first damaged record.
+    pub strict: bool,
+}
+
+impl From<&log::Options> for Options {
+    fn from(options: &log::Options) -> Options {
+        Options {
+            jobs: options.jobs,
+            strict: options.strict,
+        }
+    }
+}
+
+/// What a stage keeps of a chunk of records.
+pub trait Rows {
+    /// The next row.
+    fn row(&mut self, row: &Row<'_>);
+}
+
+/// Bytes that are read together.
+const CHUNK: usize = 1 << 20;
+
+/// The longest record that is read: those that are written have a few hundred bytes, and a quote
+/// that is never closed must not fill the memory.
+const LONGEST: usize = 1 << 20;
+
+const TOO_LONG: Lacks = "a row of at most 1 MiB";
+
+/// Gives what a stage keeps of each chunk to `sink`, in the order of the file. In the account is
+/// whether another input before it has calls of it.
+///
+/// # Errors
+/// The input cannot be read, a needed column is missing, a damaged row under `--strict`, the sink's
+/// own.
+pub(super) fn read<L: Lines, R: Rows + Send>(
+    input: &Input,
+    options: Options,
+    twice: &mut Twice,
+    new: impl Fn() -> R + Sync,
+    progress: impl Fn(u64),
+    sink: impl FnMut(R) -> Result<()>,
+) -> Result<Account> {
+    read_by::<L, R>(input, CHUNK, options, twice, new, progress, sink)
+}
+
+/// The same by chunks of about so many bytes.
+fn read_by<L: Lines, R: Rows + Send>(
+    input: &Input,
+    chunk: usize,
+    options: Options,
+    twice: &mut Twice,
+    new: impl Fn() -> R + Sync,
+    progress: impl Fn(u64),
+    mut sink: impl FnMut(R) -> Result<()>,
+) -> Result<Account> {
+    let name = input.name();
+    twice.begin(std::iter::once((name.clone(), u64::MAX)));
+    let mut all = Gathered {
+        name: &name,
+        strict: options.strict,
+        account: Account::default(),
+        open: Vec::new(),
+        twice,
+    };
+    let mut chunks = input.chunks(chunk, |_, _| Place::Quiet)?;
+    let mut format = match L::HEADER {
+        true => None,
+        false => Some(L::begin(b"", &name)?),
+    };
+    // Until the format is known, and something of the rows.
+    for chunk in chunks.by_ref() {
+        let chunk = chunk?;
+        let walked = all.walk(&mut format, &chunk, new())?;
+        chunk.walked()?;
+        progress(walked.bytes);
+        all.add(walked, &mut sink)?;
+        if format.is_some() {
+            break;
+        }
+    }
+    if let Some(format) = &format {
+        // Known from the first row on, mostly.
+        let first: OnceLock<Count> = OnceLock::new();
+        let note = |twice: &Twice| twice.first_call().map(|call| *first.get_or_init(|| call));
+        note(all.twice);
+        let ahead = |chunk: Result<Chunk>| {
+            let chunk = chunk?;
+            let state = State {
+                open: Vec::new(),
+                prints: RowPrints::ahead(first.get().copied()),
+            };
+            let walked = walk(&mut Some(format.clone()), &chunk, &name, state, new())?;
+            chunk.walked()?;
+            Ok((chunk, walked))
+        };
+        let jobs = chunks.about().map_or(options.jobs, |n| options.jobs.min(n));
+        pool::ordered(jobs, chunks, ahead, |walked: Result<(Chunk, Walked<R>)>| {
+            let (chunk, mut walked) = walked?;
+            if !all.open.is_empty() || all.twice.is_doubtful(&walked.prints) {
+                walked = all.walk(&mut Some(format.clone()), &chunk, new())?;
+            }
+            progress(walked.bytes);
+            all.add(walked, &mut sink)?;
+            note(all.twice);
+            Ok(())
+        })?;
+    }
+    let last = all.rest(&mut format, new())?;
+    all.add(last, &mut sink)?;
+    if format.is_none() {
+        L::begin(b"", &name)?;
+    }
+    let Gathered {
+        mut account, twice, ..
+    } = all;
+    account.again = twice.end_table(account.calls);
+    account.end();
+    account.broken = log::unbroken(input, options.strict)?;
+    Ok(account)
+}
+
+/// What is known of an input so far.
+struct Gathered<'g> {
+    name: &'g str,
+    strict: bool,
+    account: Account,
+    /// A record that is not closed yet.
+    open: Vec<u8>,
+    twice: &'g mut Twice,
+}
+
+impl Gathered<'_> {
+    /// Reads a chunk whose turn it is.
+    fn walk<L: Lines, R: Rows>(
+        &mut self,
+        format: &mut Option<L>,
+        chunk: &Chunk,
+        rows: R,
+    ) -> Result<Walked<R>> {
+        let state = State {
+            open: std::mem::take(&mut self.open),
+            prints: self.twice.so_far(),
+        };
+        walk(format, chunk, self.name, state, rows)
+    }
+
+    /// Reads the records that were never closed: each line by itself, so that one cut row does not
+    /// take those behind it along.
+    fn rest<L: Lines, R: Rows>(&mut self, format: &mut Option<L>, rows: R) -> Result<Walked<R>> {
+        let mut reader = Reader::new(format, self.name, self.twice.so_far(), rows);
+        reader.one_by_one(&mut self.open)?;
+        let mut walked = reader.walked;
+        walked.account.is_open = self.account.is_open;
+        Ok(walked)
+    }
+
+    /// Adds what follows.
+    fn add<R>(&mut self, walked: Walked<R>, sink: &mut impl FnMut(R) -> Result<()>) -> Result<()> {
+        self.account.merge(&walked.account);
+        self.twice.rows(walked.prints);
+        self.open = walked.open;
+        if self.strict {
+            log::first_damage(self.name, &self.account)?;
+        }
+        sink(walked.rows)
+    }
+}
+
+/// What a chunk is read after.
+struct State {
+    open: Vec<u8>,
+    prints: RowPrints,
+}
+
+/// What a chunk holds.
+struct Walked<R> {
+    rows: R,
+    prints: RowPrints,
+    account: Account,
+    /// Its last record, if that is not closed.
+    open: Vec<u8>,
+    bytes: u64,
+}
+
+fn walk<L: Lines, R: Rows>(
+    format: &mut Option<L>,
+    chunk: &Chunk,
+    name: &str,
+    state: State,
+    rows: R,
+) -> Result<Walked<R>> {
+    let mut reader = Reader::new(format, name, state.prints, rows);
+    let open = reader.read(chunk.bytes(), state.open)?;
+    let mut walked = reader.walked;
+    let is_open = chunk.bytes().last().is_some_and(|&b| b != b'\n');
+    walked.account.is_open = is_open && chunk.dropped == 0;
+    walked.account.dropped += chunk.dropped;
+    walked.bytes = chunk.bytes().len() as u64 + chunk.dropped;
+    walked.open = open;
+    Ok(walked)
+}
+
+/// Reads record after record.
+struct Reader<'r, L: Lines, R> {
+    name: &'r str,
+    /// Once the header was read, if there is one.
+    format: &'r mut Option<L>,
+    scratch: L::Scratch,
+    walked: Walked<R>,
+}
+
+impl<'r, L: Lines, R: Rows> Reader<'r, L, R> {
+    fn new(format: &'r mut Option<L>, name: &'r str, prints: RowPrints, rows: R) -> Self {
+        Reader {
+            name,
+            format,
+            scratch: L::Scratch::default(),
+            walked: Walked {
+                rows,
+                prints,
+                account: Account::default(),
+                open: Vec::new(),
+                bytes: 0,
+            },
+        }
+    }
+
+    /// Reads the records of whole lines; the first begins with what is `open`. Gives what is open at
+    /// the end.
+    fn read(&mut self, bytes: &[u8], mut open: Vec<u8>) -> Result<Vec<u8>> {
+        // Few tables have quotes at all.
+        let quotes = L::QUOTES && memchr(b'"', bytes).is_some();
+        for line in lines(bytes) {
+            let turns = quotes && is_open(line);
+            if open.is_empty() && !turns {
+                self.record(line, quotes)?;
+                continue;
+            }
+            if open.len() + line.len() > LONGEST {
+                self.one_by_one(&mut open)?;
+                self.record(line, true)?;
+                continue;
+            }
+            // The first line opened a field, the next one with a quote too many closes it.
+            let closes = turns && !open.is_empty();
+            open.extend_from_slice(line);
+            if closes {
+                self.record(&open, true)?;
+                open.clear();
+            }
+        }
+        Ok(open)
+    }
+
+    fn one_by_one(&mut self, open: &mut Vec<u8>) -> Result<()> {
+        lines(open).try_for_each(|line| self.record(line, true))?;
+        open.clear();
+        Ok(())
+    }
+
+    /// Counts a record, with its lines' ends, and passes it on.
+    fn record(&mut self, text: &[u8], quotes: bool) -> Result<()> {
+        let Walked {
+            rows,
+            prints,
+            account,
+            ..
+        } = &mut self.walked;
+        let lines = match quotes && L::QUOTES {
+            true => lines(text).count(),
+            false => 1,
+        };
+        let count = |account: &mut Account, class| (0..lines).for_each(|_| account.line(class));
+        if text.trim_ascii().is_empty() {
+            count(account, Class::Foreign);
+            return Ok(());
+        }
+        let is_long = ended(text).len() > LONGEST;
+        let Some(format) = self.format else {
+            let header = if is_long { b"" } else { text };
+            *self.format = Some(L::begin(header, self.name)?);
+            count(account, Class::Foreign);
+            return Ok(());
+        };
+        let take = &mut |row: &Row<'_>| {
+            account.calls = account.calls.saturating_add(row.calls);
+            if let Some(datatype) = row.datatype.filter(|d| d.size().is_none()) {
+                let known = account.unknown_datatypes.entry(datatype.0).or_default();
+                *known = known.saturating_add(row.calls);
+            }
+            prints.row(row);
+            rows.row(row);
+        };
+        let row = match is_long {
+            true => Err(TOO_LONG),
+            false => format.row(&mut self.scratch, text, quotes, take),
+        };
+        match row {
+            Ok(()) => count(account, Class::Call),
+            Err(what) => {
+                account.place(account.lines, 0, what, text);
+                count(account, Class::Damaged);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The lines of `bytes`, with their ends.
+fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = bytes;
+    std::iter::from_fn(move || {
+        let end = memchr(b'\n', rest).map_or(rest.len(), |at| at + 1);
+        let (line, behind) = rest.split_at(end);
+        rest = behind;
+        (!line.is_empty()).then_some(line)
+    })
+}
+
+/// A record without the ends of its last line.
+pub(super) fn ended(record: &[u8]) -> &[u8] {
+    let mut record = record;
+    while let [rest @ .., b'\n' | b'\r'] = record {
+        record = rest;
+    }
+    record
+}
+
+/// True where a quoted field is not closed in `text`.
+fn is_open(text: &[u8]) -> bool {
+    memchr::memchr_iter(b'"', text).count() % 2 == 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::formats::chain::Chain;
+    use crate::formats::rows::{Csv, Jsonl};
+    use crate::source::{self, Origin};
+    use proptest::prelude::*;
+
+    /// The rows, each as text.
+    #[derive(Default)]
+    struct Texts(Vec<String>);
+
+    impl Rows for Texts {
+        fn row(&mut self, row: &Row<'_>) {
+            let text = String::from_utf8_lossy;
+            let (op, host) = (text(row.op), text(row.host));
+            self.0.push(format!(
+                "{op} {} {:?} {host:?} {:?}",
+                row.count, row.datatype, row.step
+            ));
+        }
+    }
+
+    /// The rows of a text that is read by chunks of so many bytes, the account, and by what the
+    /// text is known again.
+    fn read_as<L: Lines>(text: &[u8], chunk: usize, jobs: usize) -> (Vec<String>, Account, String) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("t");
+        std::fs::write(&path, text).unwrap();
+        let input = Input::open(&Origin::Path(path), source::Options::default()).unwrap();
+        let strict = false;
+        let options = Options { jobs, strict };
+        let (mut all, mut twice) = (Vec::new(), Twice::default());
+        let sink = |Texts(rows)| {
+            all.extend(rows);
+            Ok(())
+        };
+        let new = Texts::default;
+        let account =
+            read_by::<L, _>(&input, chunk, options, &mut twice, new, |_| {}, sink).unwrap();
+        (
+            all,
+            account,
+            format!("{twice:?}").replace(&input.name(), ""),
+        )
+    }
+
+    fn read_all(text: &str) -> (Vec<String>, Account) {
+        let (rows, account, _) = read_as::<Csv>(text.as_bytes(), CHUNK, 1);
+        (rows, account)
+    }
+
+    /// Lines of a table: rows, such with quotes that go on, damaged ones, blank ones.
+    fn line() -> impl Strategy<Value = String> {
+        let row = |(step, op, count, host): (Option<u8>, &str, u64, &str)| {
+            let step = step.map_or(String::new(), |step| step.to_string());
+            format!("{step},{op},{count},int8,{host},7,{count},0x7f00,0x5500")
+        };
+        let host = prop_oneof![
+            Just("a"),
+            Just("\"a\nb\""),
+            Just("\"a"),
+            Just("a\""),
+            Just("\"\"\"\n\"")
+        ];
+        let op = prop_oneof![Just("Send"), Just("Recv"), Just("")];
+        prop_oneof![
+            8 => (any::<Option<u8>>(), op, 0..9_u64, host).prop_map(row),
+            1 => "[ -~\n]{0,20}",
+        ]
+    }
+
+    proptest! {
+        /// Wherever chunks end, and however many threads read them.
+        #[test]
+        fn chunks_give_what_the_whole_gives(
+            lines in proptest::collection::vec(line(), 0..30),
+            end in "\n|\r\n|",
+            chunk in 1..200_usize,
+            jobs in 1..4_usize,
+        ) {
+            let header = "step,op,count,datatype,host,pid,op_count,comm,stream\n";
+            let table = format!("{header}{}{end}", lines.join("\n"));
+            let whole = read_as::<Csv>(table.as_bytes(), CHUNK, 1);
+            prop_assert_eq!(read_as::<Csv>(table.as_bytes(), chunk, jobs), whole);
+        }
+
+        #[test]
+        fn chunks_of_lines_give_what_the_whole_gives(
+            lines in proptest::collection::vec(
+                "(AllReduce|Send) [0-9]{1,3} (bf16|int8) [0-9]{1,3}|[ -~]{0,9}", 0..30),
+            chunk in 1..200_usize,
+            jobs in 1..4_usize,
+        ) {
+            let text = lines.join("\n");
+            let whole = read_as::<Chain>(text.as_bytes(), CHUNK, 1);
+            prop_assert_eq!(read_as::<Chain>(text.as_bytes(), chunk, jobs), whole);
+            let json = lines.iter().map(|line| {
+                format!("{{\"op\":\"Send\",\"count\":{},\"step\":{}}}\n{line}\n", line.len(), line.len())
+            });
+            let json: String = json.collect();
+            let whole = read_as::<Jsonl>(json.as_bytes(), CHUNK, 1);
+            prop_assert_eq!(read_as::<Jsonl>(json.as_bytes(), chunk, jobs), whole);
+        }
+    }
+
+    #[test]
+    fn blanks_at_the_end_belong_to_a_text_and_to_nothing_else() {
+        let (rows, _) = read_all("op,count,datatype,host\nSend,1,int8,a \t\r\nSend,1,int8, \n");
+        let row = |host: &str| format!("Send 1 Some(Datatype(0)) {host:?} None");
+        assert_eq!(rows, [row("a \t"), row(" ")]);
+        let (rows, account) = read_all("op,host,count,datatype\nSend,a,1,int8  \r\n");
+        assert_eq!(rows, [row("a")]);
+        assert_eq!(account.damaged, 0);
+    }
+
+    #[test]
+    fn lines_of_a_table_add_up_and_damage_is_where_it_is() {
+        let text =
+            "op,count,datatype,host\n\n  \nSend,1,int8,\"a\nb\"\nSend,x,int8,c\n\nSend,2,int8,d";
+        let (rows, account) = read_all(text);
+        assert_eq!(rows.len(), 2);
+        assert_eq!((account.lines, account.calls), (8, 2));
+        assert_eq!(
+            (account.call_lines, account.foreign, account.damaged),
+            (3, 4, 1)
+        );
+        assert_eq!(account.places[0].line, 5);
+    }
+
+    #[test]
+    fn a_quote_that_is_not_closed_keeps_a_record_open() {
+        assert_eq!(lines(b"a\nb").collect::<Vec<_>>(), [&b"a\n"[..], b"b"]);
+        assert!(is_open(b"a,\"b\n") && !is_open(b"a,\"b\nc\",d\n"));
+    }
+}
