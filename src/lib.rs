@@ -195,6 +195,9 @@ pub mod output;
 pub mod pool;
 pub mod program;
 pub mod report;
+#[cfg(test)]
+#[path = "../tests/it/shared.rs"]
+mod shared;
 pub mod source;
 pub mod stages;
 pub mod synth;

@@ -136,10 +136,44 @@ impl Report {
         (self.passed.all > 0).then(|| self.passed.list())
     }
 
-    /// Takes in one input's account and says what was found in it.
+    /// Takes in one input's account and reports what was found in it.
     pub fn input(&mut self, input: &str, account: &Account) {
         self.inputs += 1;
         self.total.add(account);
+        self.damage(input, account);
+        self.end(input, account);
+        if account.overwritten >= 2 {
+            self.warn(&format!(
+                "{input}: several processes overwrote each other's bytes on {}: they shared one \
+                 NCCL_DEBUG_FILE. A missing line is therefore not a missing call; rerun with \
+                 NCCL_DEBUG_FILE=nccl.%h.%p.log",
+                counted(account.overwritten, "line")
+            ));
+        }
+        if let Some(again) = &account.again {
+            self.again(input, again);
+        }
+        self.deduplication(input, account);
+        self.buffering(input, account);
+        if account.truncated > 0 {
+            self.note(&format!(
+                "{input}: NCCL itself truncated {} line{}: it prints at most 1,023 bytes of a line \
+                 before 2.29.2, RCCL about 2,100; no call is affected",
+                account.truncated,
+                if account.truncated == 1 { "" } else { "s" }
+            ));
+        }
+        if account.dropped > 0 {
+            self.warn(&format!(
+                "{input}: {} bytes of lines over 16 MiB were not read",
+                account.dropped
+            ));
+        }
+        self.sums(input, account);
+    }
+
+    /// Its damaged lines: the first ones with their places.
+    fn damage(&self, input: &str, account: &Account) {
         for place in &account.places {
             let text = printable(&String::from_utf8_lossy(&place.text), false);
             let shown = if self.verbose && !text.is_empty() {
@@ -158,6 +192,10 @@ impl Report {
             let more = account.damaged - account.places.len() as u64;
             self.warn(&format!("{input}: {}", counted(more, "more damaged line")));
         }
+    }
+
+    /// How it ends: in the middle of a line, or where it could not be read on.
+    fn end(&mut self, input: &str, account: &Account) {
         if let Some(broken) = &account.broken {
             self.damaged |= broken.is_lost;
             self.warn(&format!("{input}: {}", broken.what));
@@ -170,17 +208,10 @@ impl Report {
                 ));
             }
         }
-        if account.overwritten >= 2 {
-            self.warn(&format!(
-                "{input}: several processes overwrote each other's bytes on {}: they shared one \
-                 NCCL_DEBUG_FILE. A missing line is therefore not a missing call; rerun with \
-                 NCCL_DEBUG_FILE=nccl.%h.%p.log",
-                counted(account.overwritten, "line")
-            ));
-        }
-        if let Some(again) = &account.again {
-            self.again(input, again);
-        }
+    }
+
+    /// Lines that were left out before the log was written.
+    fn deduplication(&self, input: &str, account: &Account) {
         if account.ray_lines > 0 {
             self.warn(&format!(
                 "{input}: Ray omitted {} ([repeated Nx across cluster] on {}): counts are too low; \
@@ -189,6 +220,10 @@ impl Report {
                 counted(account.ray_lines, "line")
             ));
         }
+    }
+
+    /// Standard output came in blocks, so lines are cut at their ends.
+    fn buffering(&self, input: &str, account: &Account) {
         if account.block_writers > 0 {
             let unended = match account.block_unended {
                 0 => String::new(),
@@ -211,20 +246,10 @@ impl Report {
                 account.spliced
             ));
         }
-        if account.truncated > 0 {
-            self.note(&format!(
-                "{input}: NCCL itself truncated {} line{}: it prints at most 1,023 bytes of a line \
-                 before 2.29.2, RCCL about 2,100; no call is affected",
-                account.truncated,
-                if account.truncated == 1 { "" } else { "s" }
-            ));
-        }
-        if account.dropped > 0 {
-            self.warn(&format!(
-                "{input}: {} bytes of lines over 16 MiB were not read",
-                account.dropped
-            ));
-        }
+    }
+
+    /// What its sums lack.
+    fn sums(&self, input: &str, account: &Account) {
         if account.calls == u64::MAX {
             self.warn(&format!(
                 "{input}: the column calls adds up to more than 2^64 - 1: the numbers of calls are \

@@ -9,5 +9,6 @@ mod newcomer;
 mod pages;
 mod programs;
 mod real;
+mod shared;
 mod steps;
 mod support;

@@ -1,7 +1,7 @@
 //! What a new user meets: filters that match nothing, words of the help, tables that another
 //! program reads.
 
-use crate::support::{ALL, Csv, Out, Work, arg, feed, job, nemo, procs, run, run_in, sh};
+use crate::support::{ALL, Csv, Out, Work, arg, feed, job, nemo, procs, run, run_in, sh, skipped};
 use serde_json::Value;
 
 /// A log with a step line, an INIT line for every rank and calls that run ahead of the step line.
@@ -477,7 +477,7 @@ fn what_is_printed_reads_as_written() {
 fn on_a_terminal(work: &Work, command: &str) -> Option<String> {
     let out = sh(work.dir(), &format!("script -qec '{command}' /dev/null"));
     if out.stderr.contains("script: command not found") {
-        println!("skipped: script (of util-linux) is not at hand");
+        skipped("script (of util-linux) is missing");
         return None;
     }
     Some(out.text())

@@ -1,5 +1,6 @@
 //! Runs the programs, composes logs, finds the shared data.
 
+pub(crate) use crate::shared::{data, skipped};
 use assert_cmd::Command;
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -166,19 +167,6 @@ impl Work {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, bytes).unwrap();
         path
-    }
-}
-
-/// A file or folder of the shared data; says so and gives `None` where it is not at hand.
-pub(crate) fn data(rel: &str) -> Option<PathBuf> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../shared/data")
-        .join(rel);
-    if path.exists() {
-        Some(path)
-    } else {
-        println!("skipped: ../shared/data/{rel} is not at hand");
-        None
     }
 }
 

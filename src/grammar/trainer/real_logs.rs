@@ -263,19 +263,14 @@ fn read_off() -> Vec<(&'static str, Vec<Row>, usize)> {
     ]
 }
 
-fn folder() -> std::path::PathBuf {
-    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data/trainers")
-}
-
 #[test]
 fn every_step_of_the_real_logs_is_found_and_nothing_else() {
-    if !folder().is_dir() {
-        println!("skipped: no folder {}", folder().display());
+    let Some(folder) = crate::shared::data("trainers") else {
         return;
-    }
-    let mut files = std::fs::read_dir(folder()).unwrap().count();
+    };
+    let mut files = std::fs::read_dir(&folder).unwrap().count();
     for (name, want, others) in read_off() {
-        let log = std::fs::read(folder().join(format!("{name}.log"))).unwrap();
+        let log = std::fs::read(folder.join(format!("{name}.log"))).unwrap();
         let mut found = Vec::new();
         for line in log
             .split(|&b| b == b'\n')

@@ -6,8 +6,10 @@ use super::log::overwritten::Remains;
 use super::streams::{self, Streams};
 use super::warn::warnings::{self, Warnings};
 use crate::count::calls::{Options, Progress};
+use crate::count::tally;
 use crate::error::{Error, Result};
 use crate::formats::account::Account;
+use crate::formats::log::Log;
 use crate::formats::log::timeline::Timeline;
 use crate::formats::log::walk::{Call, MarkAt, Said, Visit};
 use crate::formats::{Tells, door};
@@ -72,6 +74,20 @@ impl Lines {
             line: at.line + line,
         });
         self
+    }
+}
+
+impl<'o> Partial<'o> {
+    fn new(tally: &'o tally::Options) -> Partial<'o> {
+        Partial {
+            communicators: communicators::Partial::new(tally),
+            net: net::fold::Partial::default(),
+            streams: streams::Partial::default(),
+            sums: survey::Partial::default(),
+            warnings: warnings::Partial::default(),
+            lines: Lines::default(),
+            remains: Remains::default(),
+        }
     }
 }
 
@@ -158,6 +174,29 @@ pub(crate) struct Walked {
 }
 
 impl Walked {
+    /// A log, its calls and what is left of its overwritten lines. Its marks are taken.
+    fn of(
+        name: String,
+        log: &mut Log,
+        timeline: Timeline,
+        (sums, remains): (Sums, Remains),
+        merged: &Merged,
+        printer: Option<u32>,
+    ) -> Walked {
+        let marks = std::mem::take(&mut log.marks);
+        let apart = sums.apart(merged, &timeline);
+        Walked {
+            name,
+            odd: sums.odd(&log.account, merged, &timeline, printer),
+            cuts: Cuts::of(&sums, apart.as_deref(), &marks, &timeline),
+            apart,
+            marks,
+            timeline,
+            sums,
+            remains,
+        }
+    }
+
     /// The line of a step, by its place among the steps of this input, the `number`th.
     pub(crate) fn line_of(&self, number: u32, step: usize) -> Option<Evidence> {
         let step = self.timeline.steps.get(step)?;
@@ -219,15 +258,7 @@ pub(crate) fn walk(
     let (mut accounts, mut processes) = (Vec::new(), Vec::new());
     let mut kept = Vec::new();
     let (mut warnings, mut lines) = (Warnings::default(), Lines::default());
-    let new = || Partial {
-        communicators: communicators::Partial::new(&tally),
-        net: net::fold::Partial::default(),
-        streams: streams::Partial::default(),
-        sums: survey::Partial::default(),
-        warnings: warnings::Partial::default(),
-        lines: Lines::default(),
-        remains: Remains::default(),
-    };
+    let new = || Partial::new(&tally);
     let opening = options.opening(Tells::LINES);
     door::each(origins, opening.again(), report, new, |input, report| {
         // An input is counted whether it can be read to its end or not.
@@ -239,7 +270,7 @@ pub(crate) fn walk(
         gathered.begin_input(input.name());
         let (mut sums, mut speakers) = (Sums::default(), BTreeSet::new());
         let mut remains = Remains::default();
-        let log = input.told(
+        let mut log = input.told(
             &options.log,
             &mut merged,
             report,
@@ -265,34 +296,20 @@ pub(crate) fn walk(
         let steps = steps.filter(|mark| matches!(mark.mark, Mark::Step(_)));
         warnings.steps(number, steps.map(|mark| mark.line).collect());
         warnings.again(number, log.begins.iter().map(|begin| begin.at));
-        let apart = sums.apart(&merged, &timeline);
-        inputs.push(Walked {
-            name: input.name(),
-            odd: sums.odd(&log.account, &merged, &timeline, options.timeline.printer),
-            cuts: Cuts::of(&sums, apart.as_deref(), &log.marks, &timeline),
-            apart,
-            marks: log.marks,
-            timeline,
-            sums,
-            remains,
-        });
+        let name = input.name();
+        let printer = options.timeline.printer;
+        let walked = Walked::of(name, &mut log, timeline, (sums, remains), &merged, printer);
+        inputs.push(walked);
         accounts.push(log.account);
         processes.push(speakers);
         kept.push(input.into_input().at_rest());
         Ok(())
     })?;
     progress.finish();
-    let aliases = merged.aliases();
-    all.settle(&aliases);
-    warnings.settle(&aliases);
+    warnings.settle(&merged.aliases());
     let found = gathered.finish(&merged);
-    let names = inputs.iter().map(|input| input.name.clone());
-    let net = Net {
-        all,
-        real: aliases.into_iter().collect(),
-        processes: merged.origins.processes.items().to_vec(),
-        inputs: names.collect(),
-    };
+    let names = inputs.iter().map(|input| input.name.clone()).collect();
+    let net = Net::of(all, &merged, names);
     Ok(Seen {
         inputs,
         accounts,

@@ -287,7 +287,7 @@ type First<B> = (Recorder, <B as Beside>::Kept);
 /// What is known of an input before its rows are written.
 enum Plan<V> {
     Log(Box<LogPlan>),
-    Table(Known<V>),
+    Table(Box<Known<V>>),
 }
 
 /// What is known of a log before its rows are written.
@@ -362,7 +362,7 @@ impl Run<'_> {
 
     fn plan_table<V>(&self, input: Known<V>, present: &mut Present) -> Result<Plan<V>> {
         if self.read.window.is_none() {
-            return Ok(Plan::Table(input));
+            return Ok(Plan::Table(Box::new(input)));
         }
         let input = input.rewindable()?;
         let options = lines::Options {
@@ -379,7 +379,7 @@ impl Run<'_> {
                 Ok(())
             },
         )?;
-        Ok(Plan::Table(input))
+        Ok(Plan::Table(Box::new(input)))
     }
 
     /// A table's rows, filtered, in their order.
@@ -395,7 +395,7 @@ impl Run<'_> {
         };
         let new_part = || match counted {
             None => Kept::Text(Vec::new()),
-            Some(tally) => Kept::Counted(Rowed::new(tally, None)),
+            Some(tally) => Kept::Counted(Box::new(Rowed::new(tally, None))),
         };
         let account = input.records(
             (&self.read.log).into(),
@@ -415,7 +415,7 @@ impl Run<'_> {
                         out.write_all(&text).map_err(Error::Output)
                     }
                     (Kept::Counted(part), Sink::Counted(counting)) => {
-                        counting.merge(part);
+                        counting.merge(*part);
                         Ok(())
                     }
                     _ => Ok(()),
@@ -431,7 +431,7 @@ impl Run<'_> {
 enum Kept<'o> {
     /// As they are written.
     Text(Vec<u8>),
-    Counted(Rowed<'o>),
+    Counted(Box<Rowed<'o>>),
 }
 
 /// The rows of a part of a table that pass.

@@ -2,7 +2,7 @@
 
 use super::fold::Side;
 use super::identity::Communicator;
-use crate::count::tally::{Ops, UNKNOWN};
+use crate::count::tally::{Key, Ops, UNKNOWN, Value};
 use crate::grammar::values::{Datatype, Kind, kind};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -85,80 +85,99 @@ struct Bytes {
     other: u128,
 }
 
-impl Traffic {
-    /// What the calls of a communicator say; the log holds `steps` steps (0: not known).
-    pub(super) fn of(own: &Communicator, sides: &[Side], ops: &Ops, steps: u64) -> Traffic {
-        let mut traffic = Traffic::default();
-        let mut bytes = Bytes::default();
-        let mut large: BTreeMap<(u32, u64, u64), u64> = BTreeMap::new();
-        let mut peers = Peers::default();
-        let (mut sums, mut averages) = (0_u64, 0_u64);
-        // AllReduces of halves: of a few tokens, and of all sizes.
-        let (mut few, mut halves) = (0_u64, BTreeSet::new());
-        let (mut gather_types, mut scatter_types) = (BTreeSet::new(), BTreeSet::new());
-        let members = own.sides.len().max(1) as f64;
-        for &at in &own.sides {
-            let side = &sides[at];
-            for (key, value) in &side.uses {
-                traffic.calls = traffic.calls.saturating_add(value.calls);
-                let name = ops.name(key.op);
-                let kind = kind(name);
-                if kind == Kind::PointToPoint {
-                    peers.add(side, name == b"Send", key.root, key.size);
-                    bytes.point += value.bytes;
-                    continue;
-                }
-                if kind == Kind::AllReduce && is_half(key.datatype) && key.size >= TOKEN {
-                    halves.insert(key.size);
-                    if key.size <= SMALL {
-                        few = few.saturating_add(value.calls);
-                    }
-                }
-                if key.size <= SMALL || key.size == UNKNOWN || kind == Kind::Broadcast {
-                    continue;
-                }
-                let is = |op: &[u8]| name.ends_with(op);
-                let calls = value.calls as f64 / members;
-                match kind {
-                    Kind::PerRank if is(b"AlltoAll") => bytes.exchange += value.bytes,
-                    Kind::PerRank | Kind::AllReduce => bytes.sums += value.bytes,
-                    _ => bytes.other += value.bytes,
-                }
-                if is(b"AllGather") {
-                    traffic.gathers += calls;
-                    gather_types.insert(key.datatype);
-                } else if is(b"ReduceScatter") {
-                    traffic.scatters += calls;
-                    traffic.scattered.insert((key.datatype, key.size));
-                    scatter_types.insert(key.datatype);
-                } else if kind == Kind::AllReduce {
-                    traffic.reduced.insert((key.datatype, key.size));
-                } else {
-                    continue;
-                }
-                if !is(b"AllGather") {
-                    sums = sums.saturating_add(value.calls);
-                    if key.redop >= 4 {
-                        averages = averages.saturating_add(value.calls);
-                    }
-                }
-                traffic.sums += calls;
-                let equal = large.entry((key.op, key.datatype, key.size)).or_default();
-                *equal = equal.saturating_add(value.calls);
+/// What the calls of a communicator's members add up to.
+#[derive(Debug, Default)]
+struct Totals {
+    /// The parts of it that are sums.
+    traffic: Traffic,
+    bytes: Bytes,
+    peers: Peers,
+    /// Large calls, by operation, datatype and size.
+    large: BTreeMap<(u32, u64, u64), u64>,
+    /// Large calls that sum, and those that average.
+    summed: u64,
+    averaged: u64,
+    /// AllReduces of halves: of a few tokens, and of all sizes.
+    few: u64,
+    halves: BTreeSet<u64>,
+    gather_types: BTreeSet<u64>,
+    scatter_types: BTreeSet<u64>,
+}
+
+impl Totals {
+    /// Adds the calls of `side`, one of so many `members`, that are alike.
+    fn add(&mut self, side: &Side, (key, value): &(Key, Value), name: &[u8], members: f64) {
+        self.traffic.calls = self.traffic.calls.saturating_add(value.calls);
+        let kind = kind(name);
+        if kind == Kind::PointToPoint {
+            self.peers.add(side, name == b"Send", key.root, key.size);
+            self.bytes.point += value.bytes;
+            return;
+        }
+        if kind == Kind::AllReduce && is_half(key.datatype) && key.size >= TOKEN {
+            self.halves.insert(key.size);
+            if key.size <= SMALL {
+                self.few = self.few.saturating_add(value.calls);
             }
         }
-        let nranks = own.nranks.unwrap_or(0);
+        if key.size > SMALL && key.size != UNKNOWN && kind != Kind::Broadcast {
+            self.large(key, value, (name, kind), members);
+        }
+    }
+
+    fn large(&mut self, key: &Key, value: &Value, (name, kind): (&[u8], Kind), members: f64) {
+        let traffic = &mut self.traffic;
+        let is = |op: &[u8]| name.ends_with(op);
+        let calls = value.calls as f64 / members;
+        match kind {
+            Kind::PerRank if is(b"AlltoAll") => self.bytes.exchange += value.bytes,
+            Kind::PerRank | Kind::AllReduce => self.bytes.sums += value.bytes,
+            _ => self.bytes.other += value.bytes,
+        }
+        if is(b"AllGather") {
+            traffic.gathers += calls;
+            self.gather_types.insert(key.datatype);
+        } else if is(b"ReduceScatter") {
+            traffic.scatters += calls;
+            traffic.scattered.insert((key.datatype, key.size));
+            self.scatter_types.insert(key.datatype);
+        } else if kind == Kind::AllReduce {
+            traffic.reduced.insert((key.datatype, key.size));
+        } else {
+            return;
+        }
+        if !is(b"AllGather") {
+            self.summed = self.summed.saturating_add(value.calls);
+            if key.redop >= 4 {
+                self.averaged = self.averaged.saturating_add(value.calls);
+            }
+        }
+        traffic.sums += calls;
+        let equal = self.large.entry((key.op, key.datatype, key.size));
+        let equal = equal.or_default();
+        *equal = equal.saturating_add(value.calls);
+    }
+
+    /// What that says of a communicator of `nranks` ranks (0: not known).
+    fn judged(self, nranks: u32, members: f64, steps: u64) -> Traffic {
+        let Totals {
+            mut traffic,
+            mut bytes,
+            peers,
+            large,
+            ..
+        } = self;
         let all_to_all = peers.is_all_to_all(nranks);
         if all_to_all {
             bytes.exchange += std::mem::take(&mut bytes.point);
         }
         let large_parts = bytes.exchange > u128::from(traffic.calls) * u128::from(PART);
         traffic.is_uneven = all_to_all && peers.to_itself && peers.vary() && large_parts;
-        traffic.is_average = averages > 0 && 2 * averages >= sums;
+        traffic.is_average = self.averaged > 0 && 2 * self.averaged >= self.summed;
         let size = |code: &u64| Datatype::from_code(*code).and_then(Datatype::size);
-        traffic.is_master = gather_types.iter().filter_map(size).max()
-            < scatter_types.iter().filter_map(size).min()
-            && !gather_types.is_empty();
+        traffic.is_master = self.gather_types.iter().filter_map(size).max()
+            < self.scatter_types.iter().filter_map(size).min()
+            && !self.gather_types.is_empty();
         let most = large.values().max().copied().unwrap_or(0);
         // What is made once, at the start, is no bucket.
         let regular = || large.values().filter(|&&n| n.saturating_mul(8) > most);
@@ -177,10 +196,24 @@ impl Traffic {
             && regular().count() >= BUCKETS
             && most <= least.saturating_mul(8);
         let calls = members * (traffic.sums - traffic.gathers);
-        traffic.is_tokens = halves.len() >= BUCKETS && 16.0 * few as f64 > calls;
+        traffic.is_tokens = self.halves.len() >= BUCKETS && 16.0 * self.few as f64 > calls;
         traffic.class = bytes.class(peers.chain(nranks));
         traffic.say(&bytes, &peers, steps);
         traffic
+    }
+}
+
+impl Traffic {
+    /// What the calls of a communicator say; the log holds `steps` steps (0: not known).
+    pub(super) fn of(own: &Communicator, sides: &[Side], ops: &Ops, steps: u64) -> Traffic {
+        let mut totals = Totals::default();
+        let members = own.sides.len().max(1) as f64;
+        for side in own.sides.iter().map(|&at| &sides[at]) {
+            for alike in &side.uses {
+                totals.add(side, alike, ops.name(alike.0.op), members);
+            }
+        }
+        totals.judged(own.nranks.unwrap_or(0), members, steps)
     }
 
     /// Its sums are of gradients, whatever else.

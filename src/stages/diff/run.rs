@@ -301,15 +301,8 @@ impl<'o> Gather<'o> {
     }
 
     fn finish(mut self) -> Run {
-        let aliases = self.merged.aliases();
-        self.net.settle(&aliases);
         self.tuning.end(&self.merged);
-        let net = Net {
-            all: self.net,
-            real: aliases.into_iter().collect(),
-            processes: self.merged.origins.processes.items().to_vec(),
-            inputs: self.inputs,
-        };
+        let net = Net::of(self.net, &self.merged, self.inputs);
         let ops = self.tally.ops;
         let found = communicators::found(self.sides, self.calls, &self.merged, ops, self.steps);
         Run {

@@ -4,7 +4,7 @@ use super::fact::{Fact, Kind};
 use super::fold::{Comm, Coverage, Partial};
 use super::lifetimes::{Lives, Moment};
 use super::link::{Channels, Way};
-use super::named_later::{self, Event, Held};
+use super::named_later::{self, Event, Held, Waiting};
 use super::owner::Claim;
 use super::owner::{Late, Thread, Threads, Whose};
 use crate::formats::log::Part;
@@ -165,22 +165,9 @@ impl All {
         for (key, channels, first) in found {
             self.link(key, channels, first);
         }
-        for ((process, tid), mut of) in waiting {
+        for ((process, tid), of) in waiting {
             let thread = (to.processes[process as usize], tid);
-            let wait = |all: &mut Self, held: &mut Held<Claim, u64>| {
-                for (claim, way, channels, line) in held.take() {
-                    let owner = all.owner(thread.0, claim, &way, &known);
-                    all.wait(thread, owner, way, channels, first(line));
-                }
-            };
-            wait(self, &mut of.lead);
-            if let Some(event) = of.first {
-                self.free(thread, event, Some(merged));
-            }
-            if let Some(state) = of.state {
-                self.waiting.entry(thread).or_default().state = state;
-            }
-            wait(self, &mut of.open);
+            self.follow(thread, of, &known, first);
         }
         self.keep(&threads, &to.processes, &known);
         for (process, inits) in inits {
@@ -190,6 +177,30 @@ impl All {
                 self.lives.add(process, input, (stage, named.event), comm);
             }
         }
+    }
+
+    /// What a thread said in a chunk meets what waited before it; what is said last waits on.
+    fn follow(
+        &mut self,
+        thread: Thread,
+        mut said: Waiting<Claim>,
+        known: &Known<'_>,
+        first: impl Fn(u64) -> First,
+    ) {
+        let wait = |all: &mut Self, held: &mut Held<Claim, u64>| {
+            for (claim, way, channels, line) in held.take() {
+                let owner = all.owner(thread.0, claim, &way, known);
+                all.wait(thread, owner, way, channels, first(line));
+            }
+        };
+        wait(self, &mut said.lead);
+        if let Some(event) = said.first {
+            self.free(thread, event, Some(known.merged));
+        }
+        if let Some(state) = said.state {
+            self.waiting.entry(thread).or_default().state = state;
+        }
+        wait(self, &mut said.open);
     }
 
     /// A connection waits for what its thread says next, unless the thread calls.
@@ -387,14 +398,7 @@ mod tests {
             let rows = |size: usize| {
                 let mut all = All::default();
                 let merged = walk(&log, size, Partial::default, |part| all.add(part));
-                let aliases = merged.aliases();
-                all.settle(&aliases);
-                let net = Net {
-                    all,
-                    processes: merged.origins.processes.items().to_vec(),
-                    real: aliases.into_iter().collect(),
-                    inputs: vec!["a".to_owned()],
-                };
+                let net = Net::of(all, &merged, vec!["a".to_owned()]);
                 let mut dot = Vec::new();
                 pairs::dot(&net, &mut dot).unwrap();
                 let hosts = table::Options { hosts: true };

@@ -92,14 +92,7 @@ pub fn net(
         },
     )?;
     progress.finish();
-    let aliases = merged.aliases();
-    all.settle(&aliases);
-    let net = Net {
-        all,
-        real: aliases.into_iter().collect(),
-        processes: merged.origins.processes.items().to_vec(),
-        inputs,
-    };
+    let net = Net::of(all, &merged, inputs);
     let Coverage { read, known } = net.all.coverage;
     let account = report.total();
     // A damaged line may have something to read.
@@ -123,6 +116,18 @@ pub fn net(
 }
 
 impl Net {
+    /// What was read of `inputs`, all of which are in `all`.
+    pub(crate) fn of(mut all: All, merged: &Merged, inputs: Vec<String>) -> Net {
+        let aliases = merged.aliases();
+        all.settle(&aliases);
+        Net {
+            all,
+            real: aliases.into_iter().collect(),
+            processes: merged.origins.processes.items().to_vec(),
+            inputs,
+        }
+    }
+
     /// The process that printed something; none where its line had no header.
     pub fn process(&self, process: u32) -> Option<&Process> {
         let process = self.processes.get(process as usize)?;

@@ -7,7 +7,7 @@ use crate::count::tally::Ops;
 use crate::formats::log::Part;
 use crate::formats::log::torn::Joined;
 use crate::grammar::values::kind;
-use crate::members::Merged;
+use crate::members::{Merged, Renumbered};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
@@ -118,49 +118,24 @@ impl All {
                 self.calls += calls;
             }
         }
-        let mut numbered = |number: u32| self.names.intern(names.name(number)).0;
+        let mut numbers = Numbers {
+            whole: &mut self.names,
+            chunk: &names,
+            to,
+        };
         let matches: Vec<_> = matches
             .into_iter()
-            .map(|(found, times)| {
-                let line = renamed(found.line, &mut numbered);
-                let fit = found.fit.into_iter().map(|fit| Fit {
-                    made: remade(fit.made, &to.members, &mut numbered),
-                    ..fit
-                });
-                let (fit, lines) = (fit.collect(), found.lines);
-                (Match { line, lines, fit }, times)
-            })
+            .map(|(found, times)| (numbers.found(found), times))
             .collect();
-        let mut bursts = |burst: Burst| Burst {
-            calls: burst
-                .calls
-                .into_iter()
-                .map(|(made, n)| (remade(made, &to.members, &mut numbered), n))
-                .collect(),
-            lines: burst
-                .lines
-                .into_iter()
-                .map(|(line, n)| (renamed(line, &mut numbered), n))
-                .collect(),
-        };
         let threads: Vec<_> = threads
             .into_iter()
-            .map(|((process, tid), stretch)| {
-                let thread = (to.processes[process as usize], tid);
-                (thread, stretch.lead.map(&mut bursts), bursts(stretch.open))
+            .map(|(thread, stretch)| {
+                let lead = stretch.lead.map(|burst| numbers.burst(burst));
+                let open = numbers.burst(stretch.open);
+                (numbers.thread(thread), lead, open)
             })
             .collect();
-        let thread = |(process, tid): Thread| (to.processes[process as usize], tid);
-        let late: Vec<Late> = late
-            .into_iter()
-            .map(|late| match late {
-                Late::Call(of, made) => {
-                    Late::Call(thread(of), remade(made, &to.members, &mut numbered))
-                }
-                Late::Line(of, line) => Late::Line(thread(of), renamed(line, &mut numbered)),
-                Late::Slot(slot) => Late::Slot(slot),
-            })
-            .collect();
+        let late: Vec<Late> = late.into_iter().map(|late| numbers.late(late)).collect();
         for (found, times) in matches {
             self.take(&found, times, merged);
         }
@@ -317,22 +292,68 @@ fn is_first(merged: &Merged, member: u32) -> Option<bool> {
     Some(identity.rank == 0 && identity.nranks > 1)
 }
 
-fn renamed(line: Line, number: &mut impl FnMut(u32) -> u32) -> Line {
-    Line {
-        op: line.op.map(&mut *number),
-        how: match line.how {
-            How::Kernel(kernel) => How::Kernel(number(kernel)),
-            how => how,
-        },
-        ..line
-    }
+/// From a chunk's numbers to those of the whole.
+struct Numbers<'a> {
+    whole: &'a mut Ops,
+    chunk: &'a Ops,
+    to: &'a Renumbered,
 }
 
-fn remade(made: Made, members: &[u32], number: &mut impl FnMut(u32) -> u32) -> Made {
-    Made {
-        member: members[made.member as usize],
-        op: number(made.op),
-        ..made
+impl Numbers<'_> {
+    fn name(&mut self, number: u32) -> u32 {
+        self.whole.intern(self.chunk.name(number)).0
+    }
+
+    fn thread(&self, (process, tid): Thread) -> Thread {
+        (self.to.processes[process as usize], tid)
+    }
+
+    fn line(&mut self, line: Line) -> Line {
+        Line {
+            op: line.op.map(|op| self.name(op)),
+            how: match line.how {
+                How::Kernel(kernel) => How::Kernel(self.name(kernel)),
+                how => how,
+            },
+            ..line
+        }
+    }
+
+    fn made(&mut self, made: Made) -> Made {
+        Made {
+            member: self.to.members[made.member as usize],
+            op: self.name(made.op),
+            ..made
+        }
+    }
+
+    fn found(&mut self, found: Match) -> Match {
+        let line = self.line(found.line);
+        let fit = found.fit.into_iter().map(|fit| Fit {
+            made: self.made(fit.made),
+            ..fit
+        });
+        Match {
+            line,
+            lines: found.lines,
+            fit: fit.collect(),
+        }
+    }
+
+    fn burst(&mut self, burst: Burst) -> Burst {
+        let calls = burst.calls.into_iter();
+        let calls = calls.map(|(made, n)| (self.made(made), n)).collect();
+        let lines = burst.lines.into_iter();
+        let lines = lines.map(|(line, n)| (self.line(line), n)).collect();
+        Burst { calls, lines }
+    }
+
+    fn late(&mut self, late: Late) -> Late {
+        match late {
+            Late::Call(of, made) => Late::Call(self.thread(of), self.made(made)),
+            Late::Line(of, line) => Late::Line(self.thread(of), self.line(line)),
+            Late::Slot(slot) => Late::Slot(slot),
+        }
     }
 }
 

@@ -54,132 +54,146 @@ pub(super) fn sayings(
     let mut ranks: Vec<usize> = (0..job.procs.len()).filter(|&rank| alive(rank)).collect();
     // Each rank looks at its own time.
     ranks.sort_by_key(|&rank| hash(seed, &[42, rank as u64]));
-    let mut out = Vec::new();
-    let mut say = |rank, after_us, place, text: String| {
-        out.push(Saying {
-            rank,
-            after_us,
-            place,
-            text,
-        });
-    };
     let stuck: Vec<(usize, &Work)> = ranks
         .iter()
         .filter_map(|&rank| Some((rank, pending.stuck(rank)?)))
         .collect();
     let first = stuck.first().map(|(rank, _)| *rank);
-    let mut after = TIMEOUT_MS * 1000;
-    let caught = |rank: usize, work: &Work| {
-        let member = &job.procs[rank].members[work.slot];
-        let ran = TIMEOUT_MS + hash(seed, &[43, rank as u64]) % 100;
+    let speech = Speech {
+        seed,
+        job,
+        watch,
+        pending,
+    };
+    let mut out = Vec::new();
+    // How long after the line before each rank begins to speak: the first of a round, and the others.
+    let mut round = |first_us, next_us, ranks: &mut dyn Iterator<Item = (usize, Vec<Line>)>| {
+        let mut after = first_us;
+        for (rank, lines) in ranks {
+            for (after_us, place, text) in lines {
+                out.push(Saying {
+                    rank,
+                    after_us: after_us.unwrap_or(after),
+                    place,
+                    text,
+                });
+            }
+            after = next_us;
+        }
+    };
+    let mut detections = stuck.iter().map(|s| (s.0, speech.detection(s.0, s.1)));
+    round(TIMEOUT_MS * 1000, 3_000, &mut detections);
+    let mut dumps = ranks.iter().map(|&rank| (rank, speech.dump(rank, first)));
+    round(300_000, 5_000, &mut dumps);
+    let mut ends = stuck.iter().map(|s| (s.0, speech.end(s.0, s.1)));
+    round(GRACE_US, 3_000, &mut ends);
+    out
+}
+
+/// A line: how long after the one before if that is of the same rank and round, where in the source,
+/// and its text.
+type Line = (Option<u64>, u32, String);
+
+/// What the watchdogs speak of.
+struct Speech<'a> {
+    seed: u64,
+    job: &'a Job,
+    watch: &'a Watch,
+    pending: &'a Pending<'a>,
+}
+
+impl Speech<'_> {
+    fn rank(&self, rank: usize, slot: usize) -> String {
+        format!("[Rank {}]", self.job.procs[rank].members[slot].rank)
+    }
+
+    fn caught(&self, rank: usize, work: &Work) -> String {
+        let ran = TIMEOUT_MS + hash(self.seed, &[43, rank as u64]) % 100;
         format!(
-            "[Rank {}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={}, \
+            "{} Watchdog caught collective operation timeout: WorkNCCL(SeqNum={}, \
              OpType={}, NumelIn={}, NumelOut={}, Timeout(ms)={TIMEOUT_MS}) ran for {ran} \
              milliseconds before timing out.",
-            member.rank, work.seq, work.op, work.numel_in, work.numel_out
+            self.rank(rank, work.slot),
+            work.seq,
+            work.op,
+            work.numel_in,
+            work.numel_out
         )
-    };
-    for &(rank, work) in &stuck {
-        let group = group(job, rank, work.slot);
-        let (enqueued, completed) = status(watch, pending, rank, work.slot, work.paired);
-        say(rank, after, 689, caught(rank, work));
-        say(
-            rank,
-            210,
-            2303,
-            format!(
-                "{group}  failure detected by watchdog at work sequence id: {} PG status: last \
-                 enqueued work: {enqueued}, last completed work: {completed}",
-                work.seq
-            ),
-        );
-        say(
-            rank,
-            350,
-            736,
-            "Stack trace of the failed collective not found, potentially because FlightRecorder \
-             is disabled. You can enable it by setting TORCH_NCCL_TRACE_BUFFER_SIZE to a non-zero \
-             value."
-                .into(),
-        );
-        say(
-            rank,
-            60,
-            2636,
-            format!("{group} First PG on this rank to signal dumping."),
-        );
-        after = 3_000;
     }
-    after = 300_000;
-    for &rank in &ranks {
-        let group = group(job, rank, job.procs[rank].world);
-        let whose = match (pending.stuck(rank), first) {
+
+    /// A rank finds that its call does not end.
+    fn detection(&self, rank: usize, work: &Work) -> Vec<Line> {
+        let group = group(self.job, rank, work.slot);
+        let (enqueued, completed) = status(self.watch, self.pending, rank, work.slot, work.paired);
+        let detected = format!(
+            "{group}  failure detected by watchdog at work sequence id: {} PG status: last \
+             enqueued work: {enqueued}, last completed work: {completed}",
+            work.seq
+        );
+        let no_stack = "Stack trace of the failed collective not found, potentially because FlightRecorder \
+             is disabled. You can enable it by setting TORCH_NCCL_TRACE_BUFFER_SIZE to a non-zero \
+             value.";
+        let signals = format!("{group} First PG on this rank to signal dumping.");
+        vec![
+            (None, 689, self.caught(rank, work)),
+            (Some(210), 2303, detected),
+            (Some(350), 736, no_stack.into()),
+            (Some(60), 2636, signals),
+        ]
+    }
+
+    /// Every rank writes down what it knows: the first that was stuck makes the others do so.
+    fn dump(&self, rank: usize, first: Option<usize>) -> Vec<Line> {
+        let world = self.job.procs[rank].world;
+        let group = group(self.job, rank, world);
+        let mut lines = Vec::new();
+        let whose = match (self.pending.stuck(rank), first) {
             (None, Some(first)) => {
                 let text = "Observed flight recorder dump signal from another rank via TCPStore.";
-                say(rank, after, 1849, format!("{group} {text}"));
+                lines.push((None, 1849, format!("{group} {text}")));
                 format!("from  rank {first}")
             }
             _ => "from this local rank".to_owned(),
         };
-        let (enqueued, completed) = status(watch, pending, rank, job.procs[rank].world, false);
-        say(
-            rank,
-            after,
-            1914,
-            format!(
-                "{group} Received a dump signal due to a collective timeout {whose} and we will \
-                 try our best to dump the debug info. Last enqueued NCCL work: {enqueued}, last \
-                 completed NCCL work: {completed}.This is most likely caused by incorrect usages \
-                 of collectives, e.g., wrong sizes used across ranks, the order of collectives is \
-                 not same for all ranks or the scheduled collective, for some reason, didn't run. \
-                 Additionally, this can be caused by GIL deadlock or other reasons such as network \
-                 errors or bugs in the communications library (e.g. NCCL), etc. "
-            ),
+        let (enqueued, completed) = status(self.watch, self.pending, rank, world, false);
+        let received = format!(
+            "{group} Received a dump signal due to a collective timeout {whose} and we will \
+             try our best to dump the debug info. Last enqueued NCCL work: {enqueued}, last \
+             completed NCCL work: {completed}.This is most likely caused by incorrect usages \
+             of collectives, e.g., wrong sizes used across ranks, the order of collectives is \
+             not same for all ranks or the scheduled collective, for some reason, didn't run. \
+             Additionally, this can be caused by GIL deadlock or other reasons such as network \
+             errors or bugs in the communications library (e.g. NCCL), etc. "
         );
-        say(
-            rank,
-            200,
-            1628,
-            format!(
-                "{group} ProcessGroupNCCL preparing to dump debug info. Include stack trace: 1, \
-                 only active collectives: 0"
-            ),
+        let prepares = format!(
+            "{group} ProcessGroupNCCL preparing to dump debug info. Include stack trace: 1, \
+             only active collectives: 0"
         );
-        after = 5_000;
+        lines.extend([(None, 1914, received), (Some(200), 1628, prepares)]);
+        lines
     }
-    after = GRACE_US;
-    for &(rank, work) in &stuck {
-        let member = &job.procs[rank].members[work.slot];
-        let own = format!("[Rank {}]", member.rank);
-        say(
-            rank,
-            after,
-            750,
-            format!(
-                "{own} Some NCCL operations have failed or timed out. Due to the asynchronous \
-                 nature of CUDA kernels, subsequent GPU operations might run on \
-                 corrupted/incomplete data."
-            ),
+
+    /// A rank that is stuck ends its process.
+    fn end(&self, rank: usize, work: &Work) -> Vec<Line> {
+        let own = self.rank(rank, work.slot);
+        let failed = format!(
+            "{own} Some NCCL operations have failed or timed out. Due to the asynchronous \
+             nature of CUDA kernels, subsequent GPU operations might run on \
+             corrupted/incomplete data."
         );
-        say(
-            rank,
-            60,
-            764,
-            format!("{own} To avoid data inconsistency, we are taking the entire process down."),
+        let down =
+            format!("{own} To avoid data inconsistency, we are taking the entire process down.");
+        let terminated = format!(
+            "{} Process group watchdog thread terminated with exception: {}",
+            group(self.job, rank, work.slot),
+            self.caught(rank, work)
         );
-        say(
-            rank,
-            900,
-            2119,
-            format!(
-                "{} Process group watchdog thread terminated with exception: {}",
-                group(job, rank, work.slot),
-                caught(rank, work)
-            ),
-        );
-        after = 3_000;
+        vec![
+            (None, 750, failed),
+            (Some(60), 764, down),
+            (Some(900), 2119, terminated),
+        ]
     }
-    out
 }
 
 /// `[PG ID 1 PG GUID 5(TENSOR_MODEL_PARALLEL_GROUP) Rank 1]`: the process's own number of the

@@ -137,18 +137,9 @@ impl Job {
     /// dp) and makes the communicators in the order Megatron makes its groups. Gradients are summed
     /// over dp and cp.
     pub fn new(options: &Options, segment: u64) -> Self {
-        let Options {
-            seed,
-            ranks,
-            nodes,
-            tp,
-            pp,
-            ep,
-            cp,
-            ..
-        } = *options;
-        let (dp, copies) = (options.dp(), options.copies());
-        let per_node = ranks / nodes;
+        let (seed, ranks) = (options.seed, options.ranks);
+        let stage = options.tp * options.copies();
+        let per_node = ranks / options.nodes;
         let procs = (0..ranks).map(|rank| {
             let (node, dev) = (rank / per_node, rank % per_node);
             let base = 20_000 + hash(seed, &[2, node as u64, segment]) % 900_000;
@@ -171,7 +162,7 @@ impl Job {
                 shard: None,
                 before: None,
                 behind: None,
-                stage: rank / (tp * copies),
+                stage: rank / stage,
             }
         });
         let mut job = Job {
@@ -179,40 +170,55 @@ impl Job {
             procs: procs.collect(),
             comms: Vec::new(),
         };
-        if options.strategy != Strategy::Megatron {
-            strategies::groups(&mut job, options);
-            return job;
+        match options.strategy {
+            Strategy::Megatron => job.megatron_groups(options),
+            _ => strategies::groups(&mut job, options),
         }
+        job
+    }
+
+    /// The communicators in the order in which Megatron makes its groups.
+    fn megatron_groups(&mut self, options: &Options) {
+        let Options {
+            seed,
+            ranks,
+            tp,
+            pp,
+            ep,
+            cp,
+            ..
+        } = *options;
+        let (dp, copies) = (options.dp(), options.copies());
         // Copies of the model: the ranks of a context side by side.
         let at = |t: usize, copy: usize, p: usize| t + tp * (copy + copies * p);
-        job.add(seed, Kind::World, (0..ranks).collect(), |proc, slot| {
+        self.add(seed, Kind::World, (0..ranks).collect(), |proc, slot| {
             proc.world = slot;
         });
         for (p, d) in pairs(pp, copies) {
             let members = (0..tp).map(|t| at(t, d, p)).collect();
-            job.add(seed, Kind::Tp, members, |proc, slot| proc.tp = slot);
+            self.add(seed, Kind::Tp, members, |proc, slot| proc.tp = slot);
         }
         for (p, t) in pairs(pp, tp).filter(|_| copies > 1) {
             let members = (0..copies).map(|copy| at(t, copy, p)).collect();
-            job.add(seed, Kind::Dp, members, |proc, slot| proc.dp = Some(slot));
+            self.add(seed, Kind::Dp, members, |proc, slot| proc.dp = Some(slot));
         }
         for (p, t) in pairs(pp, tp).filter(|_| cp > 1) {
             for d in 0..dp {
                 let members = (0..cp).map(|c| at(t, c + cp * d, p)).collect();
-                job.add(seed, Kind::Cp, members, |proc, slot| proc.cp = Some(slot));
+                self.add(seed, Kind::Cp, members, |proc, slot| proc.cp = Some(slot));
             }
         }
         for (p, t) in pairs(pp, tp).filter(|_| ep > 1) {
             for (block, c) in pairs(dp / ep, cp) {
                 let copy = |e| c + cp * (block * ep + e);
                 let members = (0..ep).map(|e| at(t, copy(e), p)).collect();
-                job.add(seed, Kind::Ep, members, |proc, slot| proc.ep = Some(slot));
+                self.add(seed, Kind::Ep, members, |proc, slot| proc.ep = Some(slot));
             }
         }
         for (d, t) in pairs(copies, tp) {
             for p in 1..pp {
                 let stage = p;
-                job.add(
+                self.add(
                     seed,
                     Kind::Pp,
                     vec![at(t, d, p - 1), at(t, d, p)],
@@ -226,7 +232,6 @@ impl Job {
                 );
             }
         }
-        job
     }
 
     /// Makes a communicator; `note` keeps the slot it has in each member's process.

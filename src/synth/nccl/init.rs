@@ -99,13 +99,43 @@ fn init_line(options: &Options, job: &Job, proc: &Proc, member: &Member, end: &s
     text + " - Init " + end
 }
 
+/// What a rank prints of a communicator while it is made.
 fn comm_lines(options: &Options, job: &Job, proc: &Proc, member: &Member, out: &mut Vec<Said>) {
     let (nccl, comm) = (options.nccl, &job.comms[member.comm]);
-    let (rank, n) = (member.rank, comm.ranks.len());
-    let start = |out: &mut Vec<Said>, text| out.push(Said::Info(text));
+    let n = comm.ranks.len();
     if nccl.since(Nccl::V2_18) {
-        start(out, init_line(options, job, proc, member, "START"));
+        let start = init_line(options, job, proc, member, "START");
+        out.push(Said::Info(start));
     }
+    layout(options, comm, proc, member, out);
+    if n > 1 {
+        connections(options, job, comm, member, out);
+    }
+    let nvls = options.net.is_none() || options.nvls;
+    if nvls && nccl.since(Nccl::V2_20) && !nccl.is_rccl() && n > 2 && comm.nodes == 1 {
+        out.push(Said::Info(format!(
+            "NVLS comm {:#x} headRank {} nHeads {n} nvlsRanks {n} buffSize 1048576 nvlsPerRankSize 67108864 nvlsTotalSize 536870912",
+            member.ptr, member.rank
+        )));
+    }
+    let nvls = if nccl.since(Nccl::V2_18) {
+        "2 collnet channels, 0 nvls channels, "
+    } else {
+        ""
+    };
+    out.push(Said::Info(format!(
+        "2 coll channels, {nvls}2 p2p channels, 2 p2p channels per peer"
+    )));
+    let complete = init_line(options, job, proc, member, "COMPLETE");
+    out.push(Said::Info(complete));
+    if nccl.since(Nccl::V2_22) && !nccl.is_rccl() {
+        out.push(Said::Info(timings(options, job, member)));
+    }
+}
+
+/// Where the ranks are, and the rings and trees that are built on that.
+fn layout(options: &Options, comm: &Comm, proc: &Proc, member: &Member, out: &mut Vec<Said>) {
+    let (nccl, rank, n) = (options.nccl, member.rank, comm.ranks.len());
     if nccl.since(Nccl::V2_20) && !nccl.is_rccl() && n > 1 {
         let channels = if nccl.since(Nccl::V2_24) {
             " (NVLS_NCHANNELS 16)"
@@ -117,33 +147,27 @@ fn comm_lines(options: &Options, job: &Job, proc: &Proc, member: &Member, out: &
         } else {
             ""
         };
-        start(
-            out,
-            format!(
-                "NVLS multicast support is {not}available on dev {}{channels}",
-                proc.dev
-            ),
-        );
+        out.push(Said::Info(format!(
+            "NVLS multicast support is {not}available on dev {}{channels}",
+            proc.dev
+        )));
     }
     if nccl.since(Nccl::V2_20) {
         let local = n / comm.nodes.max(1);
-        start(
-            out,
-            format!(
-                "comm {:#x} rank {rank} nRanks {n} nNodes {} localRanks {local} localRank {} MNNVL 0",
-                member.ptr,
-                comm.nodes,
-                rank % local.max(1)
-            ),
-        );
+        out.push(Said::Info(format!(
+            "comm {:#x} rank {rank} nRanks {n} nNodes {} localRanks {local} localRank {} MNNVL 0",
+            member.ptr,
+            comm.nodes,
+            rank % local.max(1)
+        )));
     }
-    let (prev, next) = ((rank + n - 1) % n, (rank + 1) % n);
     if rank == 0 && n > 1 {
         let ring: String = (0..n.min(20)).map(|r| format!("{r:4}")).collect();
         let of = if nccl.since(Nccl::V2_7) { "/02" } else { "" };
-        start(out, format!("Channel 00{of} : {ring}"));
+        out.push(Said::Info(format!("Channel 00{of} : {ring}")));
     }
     if n > 1 && nccl.since(Nccl::V2_7) {
+        let (prev, next) = ((rank + n - 1) % n, (rank + 1) % n);
         let truncated = options.rate(crate::synth::options::Damage::Truncated) > 0.0;
         let up = if rank == 0 { -1 } else { prev as i64 };
         let down = if next == 0 { -1 } else { next as i64 };
@@ -157,56 +181,40 @@ fn comm_lines(options: &Options, job: &Job, proc: &Proc, member: &Member, out: &
         };
         out.push(Said::Trees(format!("Trees{trees}{tail}")));
     }
+}
+
+/// The connections to the neighbours in the ring.
+fn connections(options: &Options, job: &Job, comm: &Comm, member: &Member, out: &mut Vec<Said>) {
+    let (nccl, rank, n) = (options.nccl, member.rank, comm.ranks.len());
+    let (prev, next) = ((rank + n - 1) % n, (rank + 1) % n);
     if let Some(net) = options.net {
         net::connections(net, nccl, job, comm, member, out);
     }
     for (from, to, own) in [(rank, next, "send"), (prev, rank, "receive")] {
-        if options.net.is_none() && n > 1 && (own == "send" || crosses(job, comm, from, to)) {
+        if options.net.is_none() && (own == "send" || crosses(job, comm, from, to)) {
             let text = channel_line(nccl, job, comm, from, to, own, member.ptr);
             out.push(Said::Info(text));
         }
     }
-    if n > 1 {
-        out.push(Said::Info("Connected all rings".into()));
-        out.push(Said::Info("Connected all trees".into()));
-    }
-    let nvls = options.net.is_none() || options.nvls;
-    if nvls && nccl.since(Nccl::V2_20) && !nccl.is_rccl() && n > 2 && comm.nodes == 1 {
-        out.push(Said::Info(format!(
-            "NVLS comm {:#x} headRank {rank} nHeads {n} nvlsRanks {n} buffSize 1048576 nvlsPerRankSize 67108864 nvlsTotalSize 536870912",
-            member.ptr
-        )));
-    }
-    let nvls = if nccl.since(Nccl::V2_18) {
-        "2 collnet channels, 0 nvls channels, "
-    } else {
-        ""
+    out.push(Said::Info("Connected all rings".into()));
+    out.push(Said::Info("Connected all trees".into()));
+}
+
+/// How long the parts of making a communicator took.
+fn timings(options: &Options, job: &Job, member: &Member) -> String {
+    let (api, alloc) = match options.nccl.since(Nccl::V2_24) {
+        true if Split::of(options, job, member.comm).is_some() => {
+            (" - ncclCommSplit", " alloc 0.24,")
+        }
+        true => (" - ncclCommInitRankConfig", " alloc 0.24,"),
+        false => ("", ""),
     };
-    out.push(Said::Info(format!(
-        "2 coll channels, {nvls}2 p2p channels, 2 p2p channels per peer"
-    )));
-    out.push(Said::Info(init_line(
-        options, job, proc, member, "COMPLETE",
-    )));
-    if nccl.since(Nccl::V2_22) && !nccl.is_rccl() {
-        let api = if nccl.since(Nccl::V2_24) {
-            match Split::of(options, job, member.comm) {
-                Some(_) => " - ncclCommSplit",
-                None => " - ncclCommInitRankConfig",
-            }
-        } else {
-            ""
-        };
-        let alloc = if nccl.since(Nccl::V2_24) {
-            " alloc 0.24,"
-        } else {
-            ""
-        };
-        out.push(Said::Info(format!(
-            "Init timings{api}: rank {rank} nranks {n} total 1.05 (kernels 0.60,{alloc} bootstrap 0.00, \
-             allgathers 0.00, topo 0.03, graphs 0.02, connections 0.14, rest 0.01)"
-        )));
-    }
+    format!(
+        "Init timings{api}: rank {} nranks {} total 1.05 (kernels 0.60,{alloc} bootstrap 0.00, \
+         allgathers 0.00, topo 0.03, graphs 0.02, connections 0.14, rest 0.01)",
+        member.rank,
+        job.comms[member.comm].ranks.len()
+    )
 }
 
 fn crosses(job: &Job, comm: &Comm, from: usize, to: usize) -> bool {

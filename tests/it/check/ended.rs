@@ -187,18 +187,17 @@ fn the_only_rank_without_a_line_after_the_failure_is_dead() {
 
 #[test]
 fn jobs_that_were_killed_cut_or_started_again_are_left_in_peace() {
+    let Some(jobs) = data("jobs") else { return };
     for folder in ["killed", "truncate", "restart", "sigkill", "none", "rotate"] {
         for number in 1..7 {
             for layout in [
                 "zero2", "zero3", "jax", "titan", "ddp", "fsdp", "vllm", "cp", "megatron",
             ] {
-                let name = format!("jobs/healthy-{folder}-{number}-{layout}.log.zst");
-                let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/data/");
-                if !std::path::Path::new(path).join(&name).exists() {
+                let name = format!("healthy-{folder}-{number}-{layout}.log.zst");
+                let Ok(packed) = std::fs::read(jobs.join(&name)) else {
                     continue;
-                }
-                let log =
-                    zstd::decode_all(&std::fs::read(data(&name).unwrap()).unwrap()[..]).unwrap();
+                };
+                let log = zstd::decode_all(&packed[..]).unwrap();
                 let lines: Vec<&[u8]> = log.split_inclusive(|&b| b == b'\n').collect();
                 for part in [8, 5, 3, 2, 1] {
                     let cut = lines[..lines.len() / part].concat();

@@ -2,7 +2,8 @@
 //! sorts of files, logs that change while they are read, packed files that are cut, endless lines.
 
 use crate::support::{
-    Account, Csv, Out, READERS, Work, arg, bins, feed, gzip, job, long_job, run_in, sh, zstd,
+    Account, Csv, Out, READERS, Work, arg, bins, feed, gzip, job, long_job, run_in, sh, skipped,
+    zstd,
 };
 use std::io::{Read, Write};
 use std::path::Path;
@@ -493,7 +494,7 @@ fn a_folder_in_a_folder_that_cannot_be_read_is_not_the_end_of_everything() {
     for program in ["nccl-hist", "nccl-check"] {
         let script = format!("chmod 000 logs/closed logs/secret.log; $as {program} logs");
         let Some(out) = as_nobody(&work, &script) else {
-            println!("skipped: no other user to run as");
+            skipped("there is no other user to run as");
             return;
         };
         let out = out.ends(1);

@@ -31,6 +31,99 @@ fn init(all: &[Proc]) -> String {
     (0..).zip(all).map(line).collect()
 }
 
+/// What two processes of NCCL 2.29 write, as it comes to be in the file: each line's calls in the
+/// order of the lines that complete them, and the damaged lines.
+#[test]
+fn what_becomes_of_torn_lines() {
+    let all = procs(8);
+    let (a, b, c) = (all[0], all[1], all[2]);
+    let whole = |p: Proc, op| p.call(op, 64, 7);
+    let (wa, wb) = (whole(a, "AllReduce"), whole(b, "AllGather"));
+    let (ha, ta) = wa.split_at(TEAR);
+    let (hb, tb) = wb.split_at(TEAR);
+    let wc = whole(c, "Broadcast");
+    let (hc, tc) = wc.split_at(TEAR);
+    let (early, late) = wa.split_at(TEAR - 1);
+    let step = crate::support::nemo(0);
+    // A name, the lines, who calls, and how many lines are damaged.
+    let cases = [
+        ("none is torn", format!("{wa}\n{wb}\n"), "ab", 0),
+        ("a line between", format!("{ha}{wb}\n{ta}\n"), "ba", 0),
+        (
+            "two lines between",
+            format!("{ha}{wb}\n{wc}\n{ta}\n"),
+            "bca",
+            0,
+        ),
+        (
+            "an end behind the next beginning",
+            format!("{ha}{hb}{ta}\n{tb}\n"),
+            "ab",
+            0,
+        ),
+        (
+            "ends in the other order",
+            format!("{ha}{hb}{tb}\n{ta}\n"),
+            "ba",
+            0,
+        ),
+        (
+            "three at once",
+            format!("{ha}{hb}{hc}{tb}\n{tc}\n{ta}\n"),
+            "bca",
+            0,
+        ),
+        ("an empty line between", format!("{ha}\n{ta}\n"), "a", 0),
+        ("a step line between", format!("{ha}{step}\n{ta}\n"), "a", 0),
+        (
+            "a stranger's line between",
+            format!("{ha}hello\n{ta}\n"),
+            "a",
+            0,
+        ),
+        ("a beginning without an end", format!("{ha}{wb}\n"), "b", 1),
+        (
+            "an end without a beginning",
+            format!("{wb}\n{ta}\n"),
+            "b",
+            1,
+        ),
+        (
+            "an end that comes twice",
+            format!("{ha}{wb}\n{ta}\n{ta}\n"),
+            "ba",
+            1,
+        ),
+        (
+            "an end of another communicator",
+            format!("{ha}{wc}\n{tb}\n"),
+            "c",
+            2,
+        ),
+        (
+            "cut a byte before the tear",
+            format!("{early}{wb}\n{late}\n"),
+            "b",
+            2,
+        ),
+        ("the end came first", format!("{ta}\n{ha}{wb}\n"), "b", 2),
+    ];
+    let known = init(&all);
+    for (name, lines, who, damaged) in cases {
+        let (rows, found) = rows(&format!("{known}{lines}"));
+        let calls = who.chars().map(|who| {
+            let (p, op) = match who {
+                'a' => (a, "AllReduce"),
+                'b' => (b, "AllGather"),
+                _ => (c, "Broadcast"),
+            };
+            format!("{} {op} 64", p.pid)
+        });
+        let calls: Vec<String> = calls.collect();
+        assert_eq!((rows, found), (calls, damaged), "{name}");
+    }
+}
+
 #[test]
 fn an_end_behind_another_beginning_goes_to_whom_its_communicator_is() {
     let all = procs(8);

@@ -4,9 +4,9 @@ use crate::formats::log::timeline;
 use crate::formats::log::walk::{Call, Visit};
 use crate::grammar::trainer::{Mark, Recogniser};
 use crate::members::Merged;
+use crate::shared::data;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use std::path::Path;
 
 /// What is proposed for lines, `apart` lines of the log from one to the next.
 fn of_lines(lines: &[Vec<u8>], apart: u64) -> Vec<Proposal> {
@@ -66,21 +66,11 @@ fn more(line: &[u8], step: u64) -> Vec<Vec<u8>> {
     (0..12).map(as_next).collect()
 }
 
-fn shared(path: &str) -> Option<std::path::PathBuf> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../shared/data")
-        .join(path);
-    if !path.exists() {
-        eprintln!("skipped: {} is missing", path.display());
-    }
-    path.exists().then_some(path)
-}
-
 /// Real lines of every known trainer, as if none was known: for nearly all the first proposal is
 /// the step line with the right number.
 #[test]
 fn the_known_trainers_lines_are_proposed() {
-    let Some(folder) = shared("trainers") else {
+    let Some(folder) = data("trainers") else {
         return;
     };
     let mut files: BTreeMap<String, (u32, u32)> = BTreeMap::new();

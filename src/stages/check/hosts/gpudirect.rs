@@ -69,86 +69,107 @@ pub(crate) fn finding(net: &Net, facts: &Facts) -> Option<Finding> {
     let off = pick(&|r| r.on.0 == 0, &|r| r.off.1);
     let on = pick(&|r| r.on.0 > 0, &|r| r.on.1);
     let part = pick(&|r| r.on.0 > 0 && r.off.0 > 0, &|r| r.off.1);
-    let told = |fact: &Fact| {
-        let level = fact.kind == Kind::Setting && *fact.name == *b"NCCL_NET_GDR_LEVEL";
-        level && matches!(&fact.value[..], b"0" | b"LOC")
-    };
-    let told = saying(facts, told);
-    let told = off.keys().all(|host| told.contains_key(host));
-    let severity = if told {
-        Severity::Note
-    } else {
-        Severity::Warning
-    };
-    let finding = |id, severity, says, who: &Hosts<'_>, other: &Hosts<'_>, why: &str| {
-        Some(Finding {
-            id,
-            severity,
-            says,
-            about: about(&names(who)),
-            sure: Sure::High,
-            why: why.to_owned(),
-            advice: GDR_ADVICE.to_owned(),
-            evidence: evidence(lines(who, 3).into_iter().chain(lines(other, 2))),
-        })
-    };
     if on.is_empty() {
-        let says = format!(
-            "GPUDirect RDMA is disabled: none of the network connections of {} accesses GPU memory \
-             directly",
-            counted(off.len(), "host")
-        );
-        let disabled = saying(facts, |fact| is_card(fact, false));
-        let why = match disabled.is_empty() {
-            true => "a connection that uses it has GDRDMA in its line",
-            false => {
-                "a connection that uses it has GDRDMA in its line, and the NICs report it as \
-                      disabled"
-            }
-        };
-        return finding("gpudirect_off", severity, says, &off, &disabled, why);
+        Some(off_everywhere(facts, &off))
+    } else if !off.is_empty() {
+        Some(off_on_some(facts, &off, &on))
+    } else if !part.is_empty() {
+        Some(off_for_some_connections(&reach, &part, &on))
+    } else {
+        None
     }
-    if !off.is_empty() {
-        let says = format!(
-            "GPUDirect RDMA is disabled on {} and enabled on {}",
-            listed(names(&off)),
-            counted(on.len(), "other host")
-        );
-        let why = "a connection that uses it has GDRDMA in its line";
-        return finding("gpudirect_mixed", severity, says, &off, &on, why);
+}
+
+/// No host's connections reach the memory.
+fn off_everywhere(facts: &Facts, off: &Hosts<'_>) -> Finding {
+    let says = format!(
+        "GPUDirect RDMA is disabled: none of the network connections of {} accesses GPU memory \
+         directly",
+        counted(off.len(), "host")
+    );
+    let disabled = saying(facts, |fact| is_card(fact, false));
+    let why = match disabled.is_empty() {
+        true => "a connection that uses it has GDRDMA in its line",
+        false => {
+            "a connection that uses it has GDRDMA in its line, and the NICs report it as disabled"
+        }
+    };
+    Finding {
+        id: "gpudirect_off",
+        severity: severity(facts, off),
+        ..of_connections(says, off, &disabled, why)
     }
-    if part.is_empty() {
-        return None;
+}
+
+/// Those of some hosts do not, unlike those of others.
+fn off_on_some(facts: &Facts, off: &Hosts<'_>, on: &Hosts<'_>) -> Finding {
+    let says = format!(
+        "GPUDirect RDMA is disabled on {} and enabled on {}",
+        listed(names(off)),
+        counted(on.len(), "other host")
+    );
+    let why = "a connection that uses it has GDRDMA in its line";
+    Finding {
+        severity: severity(facts, off),
+        ..of_connections(says, off, on, why)
     }
-    // A card far from a GPU is reached through the host, and so is what is sent where GPUs have
-    // no NVLink (NCCL_NET_GDR_LEVEL, NCCL_NET_GDR_READ): often the machine, not a fault.
+}
+
+/// Some connections of hosts do not, and others of the same hosts do. A NIC far from a GPU is
+/// reached through the host, and so is what is sent where GPUs have no NVLink
+/// (`NCCL_NET_GDR_LEVEL`, `NCCL_NET_GDR_READ`): often the machine, not a fault.
+fn off_for_some_connections(
+    reach: &BTreeMap<&[u8], Reach>,
+    part: &Hosts<'_>,
+    on: &Hosts<'_>,
+) -> Finding {
     let of = |of: &dyn Fn(&Reach) -> usize| part.keys().map(|host| of(&reach[host])).sum::<usize>();
     let (without, sends) = (of(&|r| r.off.0), of(&|r| r.off_sends));
     let all = without + of(&|r| r.on.0);
     let says = format!(
         "{without} of {all} network connections of {} do not access GPU memory directly{}",
-        listed(names(&part)),
+        listed(names(part)),
         if sends == without {
             "; all of them are sending ends"
         } else {
             ""
         }
     );
-    let mut found = finding(
-        "gpudirect_mixed",
-        Severity::Note,
-        says,
-        &part,
-        &on,
-        "this is usual where a NIC is far from a GPU, or where GPUs without NVLink send",
-    );
-    if let Some(found) = &mut found {
-        found.sure = Sure::Low;
-        found.advice = "compare the distances of NICs and GPUs (nvidia-smi topo -m) with \
-                        NCCL_NET_GDR_LEVEL and NCCL_NET_GDR_READ"
-            .to_owned();
+    let why = "this is usual where a NIC is far from a GPU, or where GPUs without NVLink send";
+    Finding {
+        severity: Severity::Note,
+        sure: Sure::Low,
+        advice: "compare the distances of NICs and GPUs (nvidia-smi topo -m) with \
+                 NCCL_NET_GDR_LEVEL and NCCL_NET_GDR_READ"
+            .to_owned(),
+        ..of_connections(says, part, on, why)
     }
-    found
+}
+
+/// What is off as it was set is no fault.
+fn severity(facts: &Facts, off: &Hosts<'_>) -> Severity {
+    let set = saying(facts, |fact: &Fact| {
+        let level = fact.kind == Kind::Setting && *fact.name == *b"NCCL_NET_GDR_LEVEL";
+        level && matches!(&fact.value[..], b"0" | b"LOC")
+    });
+    match off.keys().all(|host| set.contains_key(host)) {
+        true => Severity::Note,
+        false => Severity::Warning,
+    }
+}
+
+/// Connections of hosts that differ from those of `other` ones.
+fn of_connections(says: String, who: &Hosts<'_>, other: &Hosts<'_>, why: &str) -> Finding {
+    Finding {
+        id: "gpudirect_mixed",
+        severity: Severity::Warning,
+        says,
+        about: about(&names(who)),
+        sure: Sure::High,
+        why: why.to_owned(),
+        advice: GDR_ADVICE.to_owned(),
+        evidence: evidence(lines(who, 3).into_iter().chain(lines(other, 2))),
+    }
 }
 
 /// What the cards say, where no line tells of a connection.

@@ -6,6 +6,7 @@ use crate::formats::log;
 use crate::formats::log::timeline;
 use crate::grammar::trainer::Recogniser;
 use crate::report::Report;
+use crate::shared::data;
 use crate::source::{self, Origin};
 use crate::stages::check::finding::{Finding, Severity};
 use crate::stages::check::warn::settings;
@@ -499,7 +500,6 @@ fn a_slow_start_is_told_with_its_part_and_its_ranks() {
 
 #[test]
 fn real_logs_have_these_findings() {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data/nccl-logs");
     let cases: &[(&str, &[&str])] = &[
         ("bert-2.11.4-crlf.log", &["note setting"]),
         ("bert-2.12.10-64xA100.log", &[]),
@@ -524,11 +524,9 @@ fn real_logs_have_these_findings() {
         ),
     ];
     for (name, want) in cases {
-        let path = dir.join(name);
-        if !path.exists() {
-            println!("skipped: {name} is not at hand");
+        let Some(path) = data(&format!("nccl-logs/{name}")) else {
             continue;
-        }
+        };
         let all = of_files(&[path]);
         assert_eq!(ids(&all), *want, "{name}: {all:#?}");
     }

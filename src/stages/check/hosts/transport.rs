@@ -42,6 +42,7 @@ fn is_socket_setting(fact: &Fact) -> bool {
         }
 }
 
+/// Sockets where a faster network is there, or where none was found.
 fn sockets(net: &Net, facts: &Facts) -> Option<Finding> {
     let slow = saying(facts, is_over_sockets);
     let fast = saying(facts, is_fast_network);
@@ -54,59 +55,49 @@ fn sockets(net: &Net, facts: &Facts) -> Option<Finding> {
     if slow.is_empty() || !(several || connected) {
         return None;
     }
-    let told = slow.keys().all(|host| meant.contains_key(host));
-    let as_it_was_set = if told { ", as configured" } else { "" };
-    // What was set is no fault.
-    let severity = match told {
-        true => Severity::Note,
-        false => Severity::Warning,
-    };
-    let advice = "compare the NICs and their state on the named hosts with the others \
-                  (ibv_devinfo, fi_info), NCCL_IB_HCA, NCCL_NET and NCCL_NET_PLUGIN there, and \
-                  whether the container has the devices";
-    let finding = |id, says, why: &str, sure, severity, other: &Hosts<'_>| {
-        Some(Finding {
-            id,
-            severity,
-            says,
-            about: about(&names(&slow)),
-            sure,
-            why: why.to_owned(),
-            advice: advice.to_owned(),
-            evidence: evidence(lines(&slow, 3).into_iter().chain(lines(other, 2))),
-        })
-    };
-    if !fast.is_empty() && several {
-        let says = format!(
-            "{} {} sockets while {} {} a faster network",
-            listed(names(&slow)),
-            if slow.len() == 1 { "uses" } else { "use" },
-            counted(fast.len(), "host"),
-            if fast.len() == 1 { "uses" } else { "use" },
-        );
-        let why = "each host reports which network it uses";
-        let severity = Severity::Warning;
-        return finding("socket_fallback", says, why, Sure::High, severity, &fast);
+    let is_set = slow.keys().all(|host| meant.contains_key(host));
+    if !fast.is_empty() {
+        several.then(|| unlike_others(&slow, &fast))
+    } else if !cards.is_empty() {
+        Some(past_cards(&slow, &cards, is_set))
+    } else if slow.len() > 1 && (connected || spans_hosts(net)) {
+        Some(sockets_only(facts, &slow, is_set))
+    } else {
+        None
     }
-    if !cards.is_empty() && fast.is_empty() {
-        let says = format!(
-            "data between hosts goes over sockets though {} {} InfiniBand, RoCE or EFA \
-             NICs{as_it_was_set}",
-            listed(names(&cards)),
-            if cards.len() == 1 { "has" } else { "have" },
-        );
-        let why = "the NICs are listed, and the reported network is sockets";
-        return finding("socket_fallback", says, why, Sure::High, severity, &cards);
-    }
-    if !fast.is_empty() || slow.len() < 2 || !(connected || spans_hosts(net)) {
-        return None;
-    }
+}
+
+/// Other hosts use something faster.
+fn unlike_others(slow: &Hosts<'_>, fast: &Hosts<'_>) -> Finding {
+    let says = format!(
+        "{} {} sockets while {} {} a faster network",
+        listed(names(slow)),
+        if slow.len() == 1 { "uses" } else { "use" },
+        counted(fast.len(), "host"),
+        if fast.len() == 1 { "uses" } else { "use" },
+    );
+    let why = "each host reports which network it uses";
+    over_sockets(says, slow, fast, false, why)
+}
+
+/// The hosts have NICs for something faster.
+fn past_cards(slow: &Hosts<'_>, cards: &Hosts<'_>, is_set: bool) -> Finding {
+    let says = format!(
+        "data between hosts goes over sockets though {} {} InfiniBand, RoCE or EFA NICs",
+        listed(names(cards)),
+        if cards.len() == 1 { "has" } else { "have" },
+    );
+    let why = "the NICs are listed, and the reported network is sockets";
+    over_sockets(says, slow, cards, is_set, why)
+}
+
+/// No host has anything faster.
+fn sockets_only(facts: &Facts, slow: &Hosts<'_>, is_set: bool) -> Finding {
     let none = saying(facts, |fact| {
         fact.kind == Kind::Nic && *fact.value == *b"no device"
     });
     let says = format!(
-        "all data between {} goes over sockets (TCP): none of them has a faster \
-         network{as_it_was_set}",
+        "all data between {} goes over sockets (TCP): none of them has a faster network",
         counted(slow.len(), "host")
     );
     let (why, sure) = match none.is_empty() {
@@ -120,14 +111,42 @@ fn sockets(net: &Net, facts: &Facts) -> Option<Finding> {
             Sure::High,
         ),
     };
-    let found = finding("sockets_only", says, why, sure, severity, &none);
-    found.map(|found| Finding {
+    Finding {
+        id: "sockets_only",
+        sure,
         advice: "look for NICs on these hosts (ibv_devinfo, fi_info -p efa), for their devices in \
                  the container (/dev/infiniband), and for a network plugin of the provider; \
                  without such NICs there is no faster network"
             .to_owned(),
-        ..found
-    })
+        ..over_sockets(says, slow, &none, is_set, why)
+    }
+}
+
+/// What was set is no fault.
+fn over_sockets(
+    says: String,
+    slow: &Hosts<'_>,
+    other: &Hosts<'_>,
+    is_set: bool,
+    why: &str,
+) -> Finding {
+    let (severity, as_it_was_set) = match is_set {
+        true => (Severity::Note, ", as configured"),
+        false => (Severity::Warning, ""),
+    };
+    Finding {
+        id: "socket_fallback",
+        severity,
+        says: says + as_it_was_set,
+        about: about(&names(slow)),
+        sure: Sure::High,
+        why: why.to_owned(),
+        advice: "compare the NICs and their state on the named hosts with the others \
+                 (ibv_devinfo, fi_info), NCCL_IB_HCA, NCCL_NET and NCCL_NET_PLUGIN there, and \
+                 whether the container has the devices"
+            .to_owned(),
+        evidence: evidence(lines(slow, 3).into_iter().chain(lines(other, 2))),
+    }
 }
 
 /// Whether a communicator has ranks on several hosts.

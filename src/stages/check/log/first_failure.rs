@@ -319,55 +319,7 @@ impl Failed<'_> {
             (None, false) => format!("a process {place}"),
             (None, true) => "a process".to_owned(),
         };
-        let signal = |number: i32| match number {
-            4 => "signal 4 (SIGILL)".to_owned(),
-            6 => "signal 6 (SIGABRT)".to_owned(),
-            7 => "signal 7 (SIGBUS)".to_owned(),
-            8 => "signal 8 (SIGFPE)".to_owned(),
-            9 => "signal 9 (SIGKILL)".to_owned(),
-            11 => "signal 11 (SIGSEGV)".to_owned(),
-            number => format!("signal {number}"),
-        };
-        let memory = "look at what else used the memory of the host, and at the size of the job's own \
-                      buffers and workers there";
-        let (id, says, advice) = match failure.what {
-            What::Exception => (
-                "rank_exception",
-                format!("{who} raised {}", text(failure.says.trim_ascii())),
-                "look at its traceback: the other ranks only lost this peer",
-            ),
-            What::OutOfMemory => (
-                "host_out_of_memory",
-                format!("{who} was killed: the host was out of memory"),
-                memory,
-            ),
-            What::Signal(9) => (
-                "rank_killed",
-                format!("{who} was killed by {}", signal(9)),
-                "look at the kernel log of its host (dmesg) for the out-of-memory killer, and for \
-                 another process that may have killed it",
-            ),
-            What::Signal(number) => (
-                "rank_crashed",
-                format!("{who} crashed with {}", signal(number)),
-                "look at its own output (a stack may follow the line) and its core file",
-            ),
-            What::Exit(code) => (
-                "rank_exited",
-                format!("{who} ended with exit code {code}"),
-                "look at its own output",
-            ),
-            What::Crash if !failure.says.is_empty() => (
-                "rank_crashed",
-                text(&failure.says),
-                "look at the lines before this one for the first process that reports an error",
-            ),
-            _ => (
-                "rank_crashed",
-                format!("{who} crashed: {}", failure.line.quoted()),
-                "look at its own output and its core file",
-            ),
-        };
+        let (id, says, advice) = described(failure, &who);
         Finding {
             id,
             severity: Severity::Error,
@@ -494,5 +446,63 @@ impl Failed<'_> {
                 .to_owned(),
             evidence,
         })
+    }
+}
+
+/// `signal 9 (SIGKILL)`.
+fn signal(number: i32) -> String {
+    let name = match number {
+        4 => "SIGILL",
+        6 => "SIGABRT",
+        7 => "SIGBUS",
+        8 => "SIGFPE",
+        9 => "SIGKILL",
+        11 => "SIGSEGV",
+        _ => return format!("signal {number}"),
+    };
+    format!("signal {number} ({name})")
+}
+
+/// The kind of a failure of `who`, the sentence and the advice.
+fn described(failure: &Failure, who: &str) -> (&'static str, String, &'static str) {
+    let memory = "look at what else used the memory of the host, and at the size of the job's own \
+                  buffers and workers there";
+    match failure.what {
+        What::Exception => (
+            "rank_exception",
+            format!("{who} raised {}", text(failure.says.trim_ascii())),
+            "look at its traceback: the other ranks only lost this peer",
+        ),
+        What::OutOfMemory => (
+            "host_out_of_memory",
+            format!("{who} was killed: the host was out of memory"),
+            memory,
+        ),
+        What::Signal(9) => (
+            "rank_killed",
+            format!("{who} was killed by {}", signal(9)),
+            "look at the kernel log of its host (dmesg) for the out-of-memory killer, and for \
+             another process that may have killed it",
+        ),
+        What::Signal(number) => (
+            "rank_crashed",
+            format!("{who} crashed with {}", signal(number)),
+            "look at its own output (a stack may follow the line) and its core file",
+        ),
+        What::Exit(code) => (
+            "rank_exited",
+            format!("{who} ended with exit code {code}"),
+            "look at its own output",
+        ),
+        What::Crash if !failure.says.is_empty() => (
+            "rank_crashed",
+            text(&failure.says),
+            "look at the lines before this one for the first process that reports an error",
+        ),
+        _ => (
+            "rank_crashed",
+            format!("{who} crashed: {}", failure.line.quoted()),
+            "look at its own output and its core file",
+        ),
     }
 }

@@ -11,163 +11,176 @@ const OWN_FILES: &str = "rerun with NCCL_DEBUG_FILE=nccl.%h.%p.log, a file for e
 
 /// The findings on how `input`, the `number`th, was written.
 pub(crate) fn findings(number: u32, input: &Walked, account: &Account) -> Vec<Finding> {
-    let name = &input.name;
-    let at = |line: u64| {
-        Evidence::from(First {
-            input: number,
-            line,
-        })
+    let log = Written {
+        number,
+        input,
+        account,
     };
-    let line = |first: Option<u64>| first.map(at);
-    let firsts = &account.firsts;
-    let places = || account.places.iter().map(|place| at(place.line));
-    let mut findings = Vec::new();
-    let mut told = |id, says, (why, advice): (&str, &str), evidence: Vec<Evidence>| {
-        findings.push(Finding {
+    let all = [
+        log.overwritten().or_else(|| log.damaged()),
+        log.truncated(),
+        log.torn(),
+        log.buffered(),
+        log.deduplicated(),
+        log.several_runs(),
+    ];
+    all.into_iter().flatten().collect()
+}
+
+/// How an input was written.
+struct Written<'a> {
+    /// Its place among the inputs.
+    number: u32,
+    input: &'a Walked,
+    account: &'a Account,
+}
+
+impl Written<'_> {
+    fn finding(
+        &self,
+        id: &'static str,
+        says: String,
+        (why, advice): (&str, &str),
+        evidence: impl IntoIterator<Item = Evidence>,
+    ) -> Finding {
+        Finding {
             id,
             severity: Severity::Note,
-            says: format!("{name}: {says}"),
+            says: format!("{}: {says}", self.input.name),
             about: About::default(),
             sure: Sure::High,
             why: why.to_owned(),
             advice: advice.to_owned(),
-            evidence,
-        });
-    };
-    let remains = &input.remains;
-    // Lines without the beginning of a header are among both.
-    let overwritten = account.overwritten.max(remains.count);
-    if overwritten >= 2 {
-        let first = line(firsts.overwritten);
-        let rest = places().filter(|place| Some(place) != first.as_ref());
+            evidence: evidence.into_iter().collect(),
+        }
+    }
+
+    fn at(&self, line: u64) -> Evidence {
+        let input = self.number;
+        First { input, line }.into()
+    }
+
+    /// The first lines that are damaged.
+    fn places(&self) -> impl Iterator<Item = Evidence> {
+        self.account.places.iter().map(|place| self.at(place.line))
+    }
+
+    /// Processes share a file and write over each other.
+    fn overwritten(&self) -> Option<Finding> {
+        let (account, remains) = (self.account, &self.input.remains);
+        // Lines without the beginning of a header are among both.
+        let overwritten = account.overwritten.max(remains.count);
+        if overwritten < 2 {
+            return None;
+        }
+        let what = match account.overwritten > 0 && account.calls > 0 {
+            true => "calls",
+            false => "lines",
+        };
+        let says = format!(
+            "processes overwrote each other's bytes on {}: {what} are lost",
+            counted(overwritten, "line"),
+        );
+        let why = match account.overwritten {
+            0 => "single lines among whole ones lack the beginning of their header",
+            _ => "another process's text follows a line that is cut",
+        };
+        let first = account.firsts.overwritten.map(|line| self.at(line));
         let ends = remains.places.iter().copied().map(Evidence::from);
-        let ends = ends.filter(|place| Some(place) != first.as_ref());
-        told(
-            "shared_file",
-            format!(
-                "processes overwrote each other's bytes on {}: {} are lost",
-                counted(overwritten, "line"),
-                if account.overwritten > 0 && account.calls > 0 {
-                    "calls"
-                } else {
-                    "lines"
-                },
-            ),
-            (
-                match account.overwritten {
-                    0 => "single lines among whole ones lack the beginning of their header",
-                    _ => "another process's text follows a line that is cut",
-                },
-                OWN_FILES,
-            ),
-            first
-                .iter()
-                .cloned()
-                .chain(ends)
-                .chain(rest)
-                .take(PLACES)
-                .collect(),
-        );
-    } else if account.damaged > 0 {
-        told(
-            "damaged_lines",
-            format!(
-                "{} {} damaged",
-                counted(account.damaged, "line"),
-                verb(account.damaged as usize, "is", "are")
-            ),
-            (
-                "they begin like NCCL's lines and do not end like them",
-                OWN_FILES,
-            ),
-            places().collect(),
-        );
+        let rest = ends.chain(self.places());
+        let rest = rest.filter(|place| Some(place) != first.as_ref());
+        let evidence = first.iter().cloned().chain(rest).take(PLACES);
+        Some(self.finding("shared_file", says, (why, OWN_FILES), evidence))
     }
-    if account.truncated > 0 {
-        told(
-            "lines_truncated",
-            format!(
-                "NCCL itself truncated {}; no call is affected",
-                counted(account.truncated, "line")
-            ),
-            (
-                "they end where NCCL's own buffer ends: NCCL prints at most 1,023 bytes of a line, \
-                 RCCL about 2,100",
-                "no action is needed; NCCL prints longer lines since 2.29.2",
-            ),
-            line(firsts.truncated).into_iter().collect(),
+
+    fn damaged(&self) -> Option<Finding> {
+        let n = self.account.damaged;
+        let says = format!(
+            "{} {} damaged",
+            counted(n, "line"),
+            verb(n as usize, "is", "are")
         );
+        let why = "they begin like NCCL's lines and do not end like them";
+        (n > 0).then(|| self.finding("damaged_lines", says, (why, OWN_FILES), self.places()))
     }
-    if account.torn > 0 {
-        told(
-            "lines_torn",
-            format!(
-                "{} {} torn and rejoined",
-                counted(account.torn, "line"),
-                verb(account.torn as usize, "was", "were"),
-            ),
-            (
-                "they end at byte 128, where NCCL 2.29.2 and later ends a write to a pipe that \
-                 processes share, and exactly one other piece fits each of them",
-                OWN_FILES,
-            ),
-            line(firsts.torn).into_iter().collect(),
+
+    /// NCCL's own buffer was too short for a line.
+    fn truncated(&self) -> Option<Finding> {
+        let n = self.account.truncated;
+        let says = format!(
+            "NCCL itself truncated {}; no call is affected",
+            counted(n, "line")
         );
+        let why = "they end where NCCL's own buffer ends: NCCL prints at most 1,023 bytes of a line, \
+                   RCCL about 2,100";
+        let advice = "no action is needed; NCCL prints longer lines since 2.29.2";
+        let first = self.account.firsts.truncated.map(|line| self.at(line));
+        (n > 0).then(|| self.finding("lines_truncated", says, (why, advice), first))
     }
-    if account.block_writers > 0 || account.spliced > 0 {
-        let joined = firsts.block.map(|at| Evidence {
-            at: Spot::Byte { input: number, at },
+
+    /// Pieces of lines of several processes were written between each other.
+    fn torn(&self) -> Option<Finding> {
+        let n = self.account.torn;
+        let says = format!(
+            "{} {} torn and rejoined",
+            counted(n, "line"),
+            verb(n as usize, "was", "were"),
+        );
+        let why = "they end at byte 128, where NCCL 2.29.2 and later ends a write to a pipe that \
+                   processes share, and exactly one other piece fits each of them";
+        let first = self.account.firsts.torn.map(|line| self.at(line));
+        (n > 0).then(|| self.finding("lines_torn", says, (why, OWN_FILES), first))
+    }
+
+    fn buffered(&self) -> Option<Finding> {
+        let account = self.account;
+        if account.block_writers == 0 && account.spliced == 0 {
+            return None;
+        }
+        let says = format!(
+            "standard output was block-buffered ({} rejoined): calls may appear in a later step \
+             than theirs",
+            counted(account.block_lines + account.spliced, "line")
+        );
+        let why = "lines are cut at the ends of 4 KiB buffers";
+        let advice = "rerun with PYTHONUNBUFFERED=1";
+        let input = self.number;
+        let joined = account.firsts.block.map(|at| Evidence {
+            at: Spot::Byte { input, at },
             text: None,
         });
-        told(
-            "block_buffered",
-            format!(
-                "standard output was block-buffered ({} rejoined): calls may appear in a later \
-                 step than theirs",
-                counted(account.block_lines + account.spliced, "line")
-            ),
-            (
-                "lines are cut at the ends of 4 KiB buffers",
-                "rerun with PYTHONUNBUFFERED=1",
-            ),
-            joined.into_iter().chain(line(firsts.spliced)).collect(),
-        );
+        let spliced = account.firsts.spliced.map(|line| self.at(line));
+        let evidence = joined.into_iter().chain(spliced);
+        Some(self.finding("block_buffered", says, (why, advice), evidence))
     }
-    if account.ray_lines > 0 {
-        told(
-            "ray_dedup",
-            format!(
-                "Ray omitted {}: counts are too low",
-                counted(account.ray_repeats, "line")
-            ),
-            (
-                "lines end in `[repeated Nx across cluster]`",
-                "rerun with RAY_DEDUP_LOGS=0",
-            ),
-            line(firsts.ray).into_iter().collect(),
+
+    /// Ray left out what several processes printed alike.
+    fn deduplicated(&self) -> Option<Finding> {
+        let account = self.account;
+        let says = format!(
+            "Ray omitted {}: counts are too low",
+            counted(account.ray_repeats, "line")
         );
+        let why = "lines end in `[repeated Nx across cluster]`";
+        let advice = "rerun with RAY_DEDUP_LOGS=0";
+        let first = account.firsts.ray.map(|line| self.at(line));
+        (account.ray_lines > 0).then(|| self.finding("ray_dedup", says, (why, advice), first))
     }
-    let steps = &input.timeline.steps;
-    let falls = steps.last().map_or(0, |step| step.segment);
-    if falls > 0 {
-        let fall = steps.iter().position(|step| step.segment > 0);
+
+    fn several_runs(&self) -> Option<Finding> {
+        let steps = &self.input.timeline.steps;
+        let falls = steps.last().map_or(0, |step| step.segment);
+        let says = format!(
+            "the step number falls {}: the file has restarts, epochs, several jobs or step lines \
+             of several ranks",
+            counted(falls, "time")
+        );
+        let why = "the step lines show it";
+        let advice = "nccl-steps --list shows the runs (column segment)";
         // The line that begins anew, and the one before it.
-        let lines = fall.into_iter().flat_map(|at| [at, at.saturating_sub(1)]);
-        told(
-            "several_runs",
-            format!(
-                "the step number falls {}: the file has restarts, epochs, several jobs or step \
-                 lines of several ranks",
-                counted(falls, "time")
-            ),
-            (
-                "the step lines show it",
-                "nccl-steps --list shows the runs (column segment)",
-            ),
-            lines
-                .filter_map(|step| input.line_of(number, step))
-                .collect(),
-        );
+        let fall = steps.iter().position(|step| step.segment > 0)?;
+        let lines = [fall, fall.saturating_sub(1)].into_iter();
+        let lines = lines.filter_map(|step| self.input.line_of(self.number, step));
+        (falls > 0).then(|| self.finding("several_runs", says, (why, advice), lines))
     }
-    findings
 }

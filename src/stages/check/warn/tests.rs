@@ -3,6 +3,7 @@
 use super::triage::{Ended, findings};
 use super::warnings::{Partial, Warnings};
 use crate::formats::log::walk::{Call, Said, Visit};
+use crate::shared::data;
 use crate::stages::check::finding::{Finding, Severity, Sure};
 use crate::stages::pieces::walk;
 use proptest::prelude::*;
@@ -89,13 +90,7 @@ fn read(path: &Path) -> Vec<u8> {
 }
 
 fn shared(name: &str) -> Option<Vec<u8>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data/nccl-logs");
-    let path = folder.join(name);
-    if path.exists() {
-        return Some(read(&path));
-    }
-    println!("skipped: {name} is not at hand");
-    None
+    data(&format!("nccl-logs/{name}")).map(|path| read(&path))
 }
 
 #[test]

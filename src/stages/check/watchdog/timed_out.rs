@@ -114,24 +114,8 @@ fn far<'a>(group: Option<&[u8]>, records: &'a [Watched]) -> BTreeMap<u32, (Far, 
 }
 
 fn finding(waited: &Waited<'_>, records: &[Watched]) -> Option<Finding> {
-    let (first, timeout) = waited.lines.first()?;
+    let (_, timeout) = waited.lines.first()?;
     let ranks: BTreeSet<u32> = waited.lines.iter().filter_map(|(w, _)| w.named()).collect();
-    let group = match waited.group {
-        Some(group) => format!(" of process group {}", text(group)),
-        None => String::new(),
-    };
-    let elements = match (timeout.numel_in, timeout.numel_out) {
-        (Some(from), Some(to)) if from == to => format!(" of {from} elements"),
-        (Some(from), Some(to)) => format!(" of {from} elements in and {to} out"),
-        _ => String::new(),
-    };
-    let who = on(&ranks);
-    let mut says = format!(
-        "PyTorch waited {} ms in vain for call {}{group}: {}{elements}{who}",
-        timeout.timeout_ms,
-        waited.seq,
-        text(&timeout.op),
-    );
     let mut far = far(waited.group, records);
     let why = how_far(&far);
     // Who says that it completed this call is behind no one who waits for it: it came to it later, or
@@ -146,58 +130,24 @@ fn finding(waited: &Waited<'_>, records: &[Watched]) -> Option<Finding> {
         .collect();
     far.retain(|rank, _| !past.contains(rank));
     let behind = behind(&far, waited.seq);
-    let ahead = ahead(&far);
-    let (silent, of_job) = silent(waited, records);
-    let mut about = About::default();
-    match (behind.len(), silent.len()) {
-        (0, 0) if !ahead.is_empty() => {
-            let has = verb(ahead.len(), "has", "have");
-            says += &format!(
-                "; all have made it, but {} {has} gone further than the others",
-                named(&ahead)
-            );
-            about.rank = ahead.first().copied().filter(|_| ahead.len() == 1);
-        }
-        (0, 0) if past.is_empty() => {}
-        (0, 0) => {
-            says += &format!("; {} went past it", named(&past));
-            let fewer = if past.len() < ranks.len() {
-                &past
-            } else {
-                &ranks
-            };
-            about.rank = fewer.first().copied().filter(|_| fewer.len() == 1);
-        }
-        (0, _) => {
-            let whose = if of_job { "" } else { " of the group" };
-            says += &format!("; there is no such line of {}{whose}", named(&silent));
-            about.rank = silent
-                .first()
-                .copied()
-                .filter(|_| of_job && silent.len() == 1);
-        }
-        _ => {
-            let is = verb(behind.len(), "is", "are");
-            says += &format!("; {} {is} behind", named(&behind));
-            about.rank = behind.first().copied().filter(|_| behind.len() == 1);
-        }
-    }
-    let mut evidence: Vec<Evidence> = vec![shown(first)];
-    evidence.extend(
-        behind
-            .iter()
-            .filter_map(|rank| far.get(rank))
-            .map(|f| shown(f.1))
-            .take(2),
-    );
-    evidence.extend(waited.lines.iter().skip(1).map(|(w, _)| shown(w)).take(2));
-    let mut seen = BTreeSet::new();
-    evidence.retain(|e| seen.insert(e.at));
+    let evidence = evidence(waited, behind.iter().filter_map(|rank| far.get(rank)));
+    let odd = match silent(waited, records) {
+        _ if !behind.is_empty() => Odd::Behind(behind),
+        (silent, of_job) if !silent.is_empty() => Odd::Silent(silent, of_job),
+        _ => match ahead(&far) {
+            ahead if !ahead.is_empty() => Odd::Ahead(ahead),
+            _ if !past.is_empty() => Odd::Past(past),
+            _ => Odd::Nobody,
+        },
+    };
     Some(Finding {
         id: "watchdog_timeout",
         severity: Severity::Error,
-        says,
-        about,
+        says: call(waited, timeout) + &on(&ranks) + &odd.says(),
+        about: About {
+            rank: odd.rank(&ranks),
+            ..About::default()
+        },
         sure: Sure::High,
         why: format!("the watchdog's lines report it; {why}"),
         advice: "find out what the ranks that are behind or silent did instead: compare their \
@@ -206,6 +156,87 @@ fn finding(waited: &Waited<'_>, records: &[Watched]) -> Option<Finding> {
             .to_owned(),
         evidence,
     })
+}
+
+/// What was waited for, and how long.
+fn call(waited: &Waited<'_>, timeout: &TimedOut) -> String {
+    let group = match waited.group {
+        Some(group) => format!(" of process group {}", text(group)),
+        None => String::new(),
+    };
+    let elements = match (timeout.numel_in, timeout.numel_out) {
+        (Some(from), Some(to)) if from == to => format!(" of {from} elements"),
+        (Some(from), Some(to)) => format!(" of {from} elements in and {to} out"),
+        _ => String::new(),
+    };
+    format!(
+        "PyTorch waited {} ms in vain for call {}{group}: {}{elements}",
+        timeout.timeout_ms,
+        waited.seq,
+        text(&timeout.op),
+    )
+}
+
+/// The first line of those that waited, those of ranks that are `behind`, and more that waited.
+fn evidence<'a>(
+    waited: &Waited<'_>,
+    behind: impl Iterator<Item = &'a (Far, &'a Watched)>,
+) -> Vec<Evidence> {
+    let mut waits = waited.lines.iter().map(|(watched, _)| shown(watched));
+    let first = waits.next();
+    let behind = behind.map(|(_, watched)| shown(watched)).take(2);
+    let mut seen = BTreeSet::new();
+    let all = first.into_iter().chain(behind).chain(waits.take(2));
+    all.filter(|evidence| seen.insert(evidence.at)).collect()
+}
+
+/// The ranks that differ from those that wait, in the order in which that explains a wait.
+enum Odd {
+    /// They have not made the call.
+    Behind(BTreeSet<u32>),
+    /// Nothing is known of them; the ranks are those of the job.
+    Silent(BTreeSet<u32>, bool),
+    /// All have made the call, and these went on.
+    Ahead(BTreeSet<u32>),
+    /// These completed it.
+    Past(BTreeSet<u32>),
+    Nobody,
+}
+
+impl Odd {
+    fn says(&self) -> String {
+        match self {
+            Odd::Behind(ranks) => {
+                let is = verb(ranks.len(), "is", "are");
+                format!("; {} {is} behind", named(ranks))
+            }
+            Odd::Silent(ranks, of_job) => {
+                let whose = if *of_job { "" } else { " of the group" };
+                format!("; there is no such line of {}{whose}", named(ranks))
+            }
+            Odd::Ahead(ranks) => {
+                let has = verb(ranks.len(), "has", "have");
+                format!(
+                    "; all have made it, but {} {has} gone further than the others",
+                    named(ranks)
+                )
+            }
+            Odd::Past(ranks) => format!("; {} went past it", named(ranks)),
+            Odd::Nobody => String::new(),
+        }
+    }
+
+    /// The one rank to look at, if it is one, where the ranks `waiting` wait.
+    fn rank(&self, waiting: &BTreeSet<u32>) -> Option<u32> {
+        let ranks = match self {
+            Odd::Silent(_, false) | Odd::Nobody => return None,
+            Odd::Past(past) if past.len() >= waiting.len() => waiting,
+            Odd::Behind(ranks) | Odd::Silent(ranks, _) | Odd::Ahead(ranks) | Odd::Past(ranks) => {
+                ranks
+            }
+        };
+        ranks.first().copied().filter(|_| ranks.len() == 1)
+    }
 }
 
 /// How far each rank says it is.
