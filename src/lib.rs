@@ -149,10 +149,10 @@
 //! | a shape of NCCL's other lines | its family's file in [`grammar::message`] |
 //! | a word by which a job or a process ends | `grammar::ending` |
 //! | who of several that ended failed first | `stages/check/log/first_failure.rs` |
-//! | what shows that ranks stopped | `stages/check/ranks/stopped.rs` |
+//! | what shows that ranks stopped | `stages/check/ranks/stopped` |
 //! | what a WARN means | its row in `stages/check/warn/known/table.rs` |
 //! | text around a line (JSON, HTML, CSV, colours) | a layer in `grammar::wrap` |
-//! | a kind of damage | `formats/log/walk/line.rs` to see it, [`formats::log::torn`] to mend it, [`synth`] to make it |
+//! | a kind of damage | `formats/log/walk/line` to see it, [`formats::log::torn`] or [`formats::log::blocks`] to mend it, [`synth`] to make it |
 //! | a fault of a made job | [`synth::fault`]; what its ranks then do, `synth/ahead` |
 //! | how the ranks of a made job split a model | `synth/job/strategies.rs` |
 //! | a way of packing | `source/packed.rs` |

@@ -8,6 +8,7 @@ use crate::count::tally::{Key, Ops, Partial, Tally, Value};
 use crate::error::Result;
 use crate::formats::door::{self, Known, Opening, Outcome, no_calls};
 use crate::formats::lines::Rows;
+use crate::formats::log::blocks::REJOIN;
 use crate::formats::log::placement::Methods;
 use crate::formats::log::propose;
 use crate::formats::log::timeline::{self, Present, Timeline, Times, Window};
@@ -558,7 +559,7 @@ impl<'o> Walker<'o> {
         let mut all = Vec::new();
         // What is empty is nothing to walk, and in a folder nothing to be said of.
         let is_log = |head: &[u8]| !head.is_empty() && door::is_log(head);
-        source::texts(origins, is_log, |origins, texts| {
+        source::texts(origins, REJOIN, is_log, |origins, texts| {
             let ahead = match (texts, origins) {
                 (Some(texts), _) => self.walk(&texts),
                 (None, [origin]) => Ahead::Other(self.open(origin)),

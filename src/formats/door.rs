@@ -3,6 +3,7 @@
 
 use super::account::Account;
 use super::lines::{self, Rows};
+use super::log::blocks::REJOIN;
 use super::log::walk::Visit;
 use super::log::{self, Begun, Log, Part};
 use super::{Format, Head, Reader, Tells, recognise};
@@ -28,7 +29,7 @@ pub struct Known<V = ()> {
 /// # Errors
 /// It cannot be read, or does not tell that.
 pub fn open<V>(origin: &Origin, source: source::Options, needs: Tells) -> Result<Known<V>> {
-    let input = Input::open(origin, source)?;
+    let input = Input::open(origin, source, REJOIN)?;
     let head = input.head()?;
     let name = || input.name();
     if origin.is_listed() && head.is_empty() {
@@ -409,7 +410,7 @@ mod tests {
         let mut refused = Vec::new();
         for path in all {
             let origin = Origin::Path(path.clone());
-            let input = Input::open(&origin, source::Options::default()).unwrap();
+            let input = Input::open(&origin, source::Options::default(), REJOIN).unwrap();
             let head = input.head().unwrap();
             for cut in [0, 1, 40, 128, 300, 1023, 5000] {
                 let rest = head.get(cut..).unwrap_or_default();

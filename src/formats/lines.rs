@@ -8,7 +8,7 @@
 use super::account::{Account, Class};
 use super::log;
 use crate::error::Result;
-use crate::members::twice::{Count, RowPrints, Twice};
+use crate::members::twice::{self, CallText, Count, Print, RowPrints, Twice};
 use crate::output::table::{Lacks, Row};
 use crate::pool;
 use crate::source::{Chunk, Input, Place};
@@ -339,7 +339,7 @@ impl<'r, L: Lines, R: Rows> Reader<'r, L, R> {
                 let known = account.unknown_datatypes.entry(datatype.0).or_default();
                 *known = known.saturating_add(row.calls);
             }
-            prints.row(row);
+            prints.row(row.step, (row.comm, row.op_count), || print_of(row));
             rows.row(row);
         };
         let row = match is_long {
@@ -355,6 +355,21 @@ impl<'r, L: Lines, R: Rows> Reader<'r, L, R> {
         }
         Ok(())
     }
+}
+
+/// Who made a row's call, and by what the call is known again: by the same as its line. `None` where
+/// the row stands for several calls, or lacks a column.
+fn print_of(row: &Row<'_>) -> Option<(u64, Print)> {
+    let call = CallText {
+        op: row.op,
+        op_count: row.op_count?,
+        count: row.count,
+        datatype: row.datatype?.0,
+        comm: row.comm?,
+        stream: row.stream?,
+    };
+    let who = twice::hash((row.host, row.pid?));
+    (row.calls == 1).then(|| (who, Print::of(&call)))
 }
 
 /// The lines of `bytes`, with their ends.
@@ -386,6 +401,7 @@ fn is_open(text: &[u8]) -> bool {
 mod tests {
     use super::*;
     use crate::formats::chain::Chain;
+    use crate::formats::log::blocks::REJOIN;
     use crate::formats::rows::{Csv, Jsonl};
     use crate::source::{self, Origin};
     use proptest::prelude::*;
@@ -411,7 +427,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("t");
         std::fs::write(&path, text).unwrap();
-        let input = Input::open(&Origin::Path(path), source::Options::default()).unwrap();
+        let input = Input::open(&Origin::Path(path), source::Options::default(), REJOIN).unwrap();
         let strict = false;
         let options = Options { jobs, strict };
         let (mut all, mut twice) = (Vec::new(), Twice::default());
@@ -516,5 +532,35 @@ mod tests {
     fn a_quote_that_is_not_closed_keeps_a_record_open() {
         assert_eq!(lines(b"a\nb").collect::<Vec<_>>(), [&b"a\n"[..], b"b"]);
         assert!(is_open(b"a,\"b\n") && !is_open(b"a,\"b\nc\",d\n"));
+    }
+
+    const CALL: &str = "h:1:2 [0] NCCL INFO AllReduce: opCount 0 sendbuff 0x7e2f40000000 recvbuff \
+                        0x7e2f48000000 count 64 datatype 7 op 0 root 0 comm 0x55d0a0000000 \
+                        [nranks=2] stream 0x5581d0c30001";
+
+    #[test]
+    fn a_row_is_known_by_the_line_that_it_comes_from() {
+        let row = Row {
+            op: b"AllReduce",
+            op_count: Some(0),
+            count: 64,
+            datatype: Some(crate::grammar::values::Datatype(7)),
+            comm: Some(0x55d0_a000_0000),
+            stream: Some(0x5581_d0c3_0001),
+            calls: 1,
+            pid: Some(1),
+            ..Row::default()
+        };
+        let known = twice::print(format!("{CALL}\r\nmore").as_bytes());
+        assert_eq!(print_of(&row).map(|(_, print)| print), Some(known));
+        assert_eq!(print_of(&Row { calls: 2, ..row }), None);
+        assert_ne!(
+            twice::print(CALL.as_bytes()),
+            twice::print(CALL.replace("64", "65").as_bytes())
+        );
+        assert_eq!(
+            twice::print(b"h:1:2 [0] NCCL INFO NET/IB"),
+            Print::default()
+        );
     }
 }

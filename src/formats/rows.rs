@@ -255,6 +255,7 @@ mod tests {
     use super::*;
     use crate::formats::account::Account;
     use crate::formats::lines::{self, Rows};
+    use crate::formats::log::blocks::REJOIN;
     use crate::members::twice::Twice;
     use crate::output::table::csv_header;
     use crate::output::table::samples::Samples;
@@ -307,7 +308,7 @@ mod tests {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         std::io::Write::write_all(&mut file, table).unwrap();
         let origin = Origin::Path(file.path().to_owned());
-        let input = Input::open(&origin, source::Options::default()).unwrap();
+        let input = Input::open(&origin, source::Options::default(), REJOIN).unwrap();
         let options = lines::Options {
             jobs: 1,
             strict: false,

@@ -11,7 +11,6 @@
 use crate::grammar::coll;
 use crate::grammar::message::communicator::init::{Event, Init};
 use crate::members::Process;
-use crate::output::table::Row;
 use rustc_hash::{FxHashMap, FxHasher};
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
@@ -62,20 +61,14 @@ pub fn print(text: &[u8]) -> Print {
         return Print::default();
     };
     match coll::at(line, anchor) {
-        Ok((_, call, _)) => Print {
-            hash: hash((
-                call.op,
-                call.op_count,
-                call.count,
-                call.datatype,
-                call.comm,
-                call.stream,
-            )),
-            count: Count {
-                comm: call.comm,
-                op_count: call.op_count,
-            },
-        },
+        Ok((_, call, _)) => Print::of(&CallText {
+            op: call.op,
+            op_count: call.op_count,
+            count: call.count,
+            datatype: call.datatype,
+            comm: call.comm,
+            stream: call.stream,
+        }),
         // What is cut is known again too.
         Err(_) => Print {
             hash: hash(line[anchor..].trim_ascii_end()),
@@ -84,13 +77,32 @@ pub fn print(text: &[u8]) -> Print {
     }
 }
 
-/// The same of a call table's row; `None` where it stands for several calls, or lacks a column.
-fn print_of_row(row: &Row<'_>) -> Option<Print> {
-    let (op_count, datatype) = (row.op_count?, row.datatype?.0);
-    let (comm, stream) = (row.comm?, row.stream?);
-    let hash = hash((row.op, op_count, row.count, datatype, comm, stream));
-    let count = Count { comm, op_count };
-    (row.calls == 1).then_some(Print { hash, count })
+/// What a call's line and its row in a table both say of it.
+#[derive(Debug, Clone, Copy, Hash)]
+pub struct CallText<'a> {
+    /// The operation.
+    pub op: &'a [u8],
+    /// The opCount.
+    pub op_count: u64,
+    /// How many elements.
+    pub count: u64,
+    /// The datatype's number.
+    pub datatype: u32,
+    /// The communicator's address.
+    pub comm: u64,
+    /// The stream's.
+    pub stream: u64,
+}
+
+impl Print {
+    /// Of a call.
+    pub fn of(call: &CallText<'_>) -> Print {
+        let (comm, op_count) = (call.comm, call.op_count);
+        Print {
+            hash: hash(call),
+            count: Count { comm, op_count },
+        }
+    }
 }
 
 /// A hash of `value`, never 0.
@@ -182,26 +194,27 @@ impl RowPrints {
         }
     }
 
-    /// The next row.
+    /// The next row: its step, its communicator's address and its opCount; `call` gives a hash of
+    /// who made its call, and the call.
     #[inline]
-    pub fn row(&mut self, row: &Row<'_>) {
-        self.counts |= self.first.is_some_and(|first| {
-            row.comm == Some(first.comm) && row.op_count > Some(first.op_count)
-        });
-        let is_later = row.step.is_some() && row.step > self.step;
+    pub fn row(
+        &mut self,
+        step: Option<u64>,
+        (comm, op_count): (Option<u64>, Option<u64>),
+        call: impl FnOnce() -> Option<(u64, Print)>,
+    ) {
+        self.counts |= self
+            .first
+            .is_some_and(|first| comm == Some(first.comm) && op_count > Some(first.op_count));
+        let is_later = step.is_some() && step > self.step;
         if !self.any || is_later {
-            self.first_row(row);
+            (self.any, self.step) = (true, step);
+            let call = call();
+            if let Some((_, print)) = &call {
+                self.first.get_or_insert(print.count);
+            }
+            self.places.push(RowPlace { step, call });
         }
-    }
-
-    fn first_row(&mut self, row: &Row<'_>) {
-        (self.any, self.step) = (true, row.step);
-        let call = row.pid.zip(print_of_row(row)).map(|(pid, print)| {
-            self.first.get_or_insert(print.count);
-            (hash((row.host, pid)), print)
-        });
-        let step = row.step;
-        self.places.push(RowPlace { step, call });
     }
 }
 
@@ -454,36 +467,5 @@ impl Shared {
         let calls = self.calls > 0 && !stepped;
         let sure = self.inits > 0 || (a.counts && b.counts) || a.calls == b.calls;
         self.steps > 0 || (calls && sure)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const CALL: &str = "h:1:2 [0] NCCL INFO AllReduce: opCount 0 sendbuff 0x7e2f40000000 recvbuff \
-                        0x7e2f48000000 count 64 datatype 7 op 0 root 0 comm 0x55d0a0000000 \
-                        [nranks=2] stream 0x5581d0c30001";
-
-    #[test]
-    fn a_row_is_known_by_the_line_that_it_comes_from() {
-        let row = Row {
-            op: b"AllReduce",
-            op_count: Some(0),
-            count: 64,
-            datatype: Some(crate::grammar::values::Datatype(7)),
-            comm: Some(0x55d0_a000_0000),
-            stream: Some(0x5581_d0c3_0001),
-            calls: 1,
-            ..Row::default()
-        };
-        let known = print(format!("{CALL}\r\nmore").as_bytes());
-        assert_eq!(print_of_row(&row), Some(known));
-        assert_eq!(print_of_row(&Row { calls: 2, ..row }), None);
-        assert_ne!(
-            print(CALL.as_bytes()),
-            print(CALL.replace("64", "65").as_bytes())
-        );
-        assert_eq!(print(b"h:1:2 [0] NCCL INFO NET/IB"), Print::default());
     }
 }

@@ -113,15 +113,7 @@ pub struct Chunks {
 }
 
 enum ChunksData {
-    Mapped {
-        map: Arc<Map>,
-        /// The witness, and whether this is the first pass.
-        witness: Option<(Arc<Witness>, bool)>,
-        at: usize,
-        /// As far as the map is read.
-        end: usize,
-        size: usize,
-    },
+    Mapped(Mapped),
     Read {
         reader: Box<dyn Read + Send>,
         name: String,
@@ -129,6 +121,59 @@ enum ChunksData {
         offset: u64,
         ended: bool,
     },
+}
+
+/// A mapped file on its way.
+struct Mapped {
+    map: Arc<Map>,
+    /// The witness, and whether this is the first pass.
+    witness: Option<(Arc<Witness>, bool)>,
+    at: usize,
+    /// As far as the map is read.
+    end: usize,
+    size: usize,
+}
+
+impl Mapped {
+    /// The next chunk, which begins at a `quiet` place or not, and whether it ends at one.
+    fn next(&mut self, quiet: bool, place: PlaceAt) -> Option<(Chunk, bool)> {
+        let from = self.at;
+        let bytes = &self.map.bytes()[from..self.end];
+        if bytes.is_empty() {
+            return None;
+        }
+        let (len, is_quiet) = if bytes.len() <= self.size {
+            (bytes.len(), true)
+        } else {
+            match cut(&bytes[..self.size], quiet, place) {
+                Some(found) => found,
+                None => {
+                    let end = memchr(b'\n', bytes);
+                    (end.map_or(bytes.len(), |end| end + 1), false)
+                }
+            }
+        };
+        // Kept of it, dropped of it, and in all.
+        let over_long = over_long(&bytes[..len]);
+        let (kept, dropped, len) = match over_long {
+            Some((0, end)) => (LONGEST_LINE, end - LONGEST_LINE, len.min(end + 1)),
+            Some((begin, _)) => (begin, 0, begin),
+            None => (len, 0, len),
+        };
+        self.at += len;
+        let chunk = Chunk {
+            data: ChunkData::Mapped(Arc::clone(&self.map), [from, from + kept, self.at]),
+            duty: match &self.witness {
+                Some((witness, true)) => Duty::Note(Arc::clone(witness)),
+                Some((witness, false)) => Duty::Hold(Arc::clone(witness)),
+                None => Duty::None,
+            },
+            offset: from as u64,
+            dropped: dropped as u64,
+            quiet,
+        };
+        Some((chunk, is_quiet && over_long.is_none()))
+    }
 }
 
 impl Chunks {
@@ -151,13 +196,13 @@ impl Chunks {
             None => map.bytes().len(),
         };
         let size = mapped_size(end).min(most);
-        let data = ChunksData::Mapped {
+        let data = ChunksData::Mapped(Mapped {
             map,
             witness,
             at: 0,
             end,
             size,
-        };
+        });
         Ok(Chunks {
             data,
             place,
@@ -185,7 +230,7 @@ impl Chunks {
     /// About how many chunks are left, where that is known without reading.
     pub fn about(&self) -> Option<usize> {
         match &self.data {
-            ChunksData::Mapped { at, end, size, .. } => Some((end - at).div_ceil(*size)),
+            ChunksData::Mapped(all) => Some((all.end - all.at).div_ceil(all.size)),
             ChunksData::Read { .. } => None,
         }
     }
@@ -242,51 +287,10 @@ impl Iterator for Chunks {
         let place = self.place;
         let begins = self.begins_quiet;
         match &mut self.data {
-            ChunksData::Mapped {
-                map,
-                witness,
-                at,
-                end,
-                size,
-            } => {
-                let bytes = &map.bytes()[*at..*end];
-                if bytes.is_empty() {
-                    return None;
-                }
-                let (len, is_quiet) = if bytes.len() <= *size {
-                    (bytes.len(), true)
-                } else {
-                    match cut(&bytes[..*size], begins, place) {
-                        Some(found) => found,
-                        None => {
-                            let end = memchr(b'\n', bytes);
-                            (end.map_or(bytes.len(), |end| end + 1), false)
-                        }
-                    }
-                };
-                let from = *at;
-                // Kept of it, dropped of it, and in all.
-                let over_long = over_long(&bytes[..len]);
-                self.begins_quiet = is_quiet && over_long.is_none();
-                let (kept, dropped, len) = match over_long {
-                    Some((0, end)) => (LONGEST_LINE, end - LONGEST_LINE, len.min(end + 1)),
-                    Some((begin, _)) => (begin, 0, begin),
-                    None => (len, 0, len),
-                };
-                *at += len;
-                let data = ChunkData::Mapped(Arc::clone(map), [from, from + kept, *at]);
-                let duty = match witness {
-                    Some((witness, true)) => Duty::Note(Arc::clone(witness)),
-                    Some((witness, false)) => Duty::Hold(Arc::clone(witness)),
-                    None => Duty::None,
-                };
-                Some(Ok(Chunk {
-                    data,
-                    duty,
-                    offset: from as u64,
-                    dropped: dropped as u64,
-                    quiet: begins,
-                }))
+            ChunksData::Mapped(all) => {
+                let (chunk, is_quiet) = all.next(begins, place)?;
+                self.begins_quiet = is_quiet;
+                Some(Ok(chunk))
             }
             ChunksData::Read {
                 reader,

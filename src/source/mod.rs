@@ -9,21 +9,22 @@
 //! read by the workers that walk them (`small`), several at a time, since to open and map each
 //! costs more.
 
-mod blocks;
 mod chunks;
 mod guard;
 mod list;
 mod packed;
+mod rejoin;
 mod small;
 mod utf16;
 mod witness;
 
 use crate::error::escape::shown;
-pub use blocks::{BLOCK, Seen};
 pub use chunks::{Chunk, Chunks, Place, PlaceAt};
 pub use guard::name_program;
 pub use list::{Listing, Pattern, expand};
 pub use packed::Broken;
+pub use rejoin::{BLOCK, Rejoin, Seen};
+pub(crate) use rejoin::{Found, Raw};
 pub use small::{Texts, texts};
 
 use crate::error::{Error, Result};
@@ -94,7 +95,8 @@ impl Origin {
 pub struct Input {
     origin: Origin,
     data: Data,
-    joined: blocks::Found,
+    rejoin: Rejoin,
+    joined: Found,
     trouble: Trouble,
     /// What the first pass saw, where there is to be a second.
     witness: Option<Arc<Witness>>,
@@ -115,17 +117,18 @@ enum Data {
 pub const HEAD: usize = 64 * 1024;
 
 impl Input {
-    /// Opens `origin`. Errors name it and say what was expected instead.
-    pub fn open(origin: &Origin, options: Options) -> Result<Input> {
+    /// Opens `origin`, whose lines `rejoin` puts together. Errors name it and say what was expected instead.
+    pub fn open(origin: &Origin, options: Options, rejoin: Rejoin) -> Result<Input> {
         let trouble = Trouble::default();
         let data = match origin.path() {
-            Some(path) => Input::open_file(origin, path, options, &trouble)?,
-            None => Input::open_stdin(origin, options, &trouble)?,
+            Some(path) => Input::open_file(origin, path, (options, rejoin), &trouble)?,
+            None => Input::open_stdin(origin, (options, rejoin), &trouble)?,
         };
         let mut input = Input {
             origin: origin.clone(),
             data,
-            joined: blocks::Found::default(),
+            rejoin,
+            joined: Found::default(),
             trouble,
             witness: None,
             is_utf16: false,
@@ -141,7 +144,7 @@ impl Input {
     fn open_file(
         origin: &Origin,
         path: &Path,
-        options: Options,
+        (options, rejoin): (Options, Rejoin),
         trouble: &Trouble,
     ) -> Result<Data> {
         let mut file = File::open(path).map_err(|e| origin.error(e))?;
@@ -159,12 +162,16 @@ impl Input {
         }
         match Map::new(&file, origin.name()) {
             // A file of length 0 that has bytes all the same (/proc) reads, it does not map.
-            Some(map) if !map.bytes().is_empty() || n == 0 => Ok(mapped(map)),
+            Some(map) if !map.bytes().is_empty() || n == 0 => Ok(mapped(map, rejoin)),
             _ => Ok(Data::Again(path.to_owned())),
         }
     }
 
-    fn open_stdin(origin: &Origin, options: Options, trouble: &Trouble) -> Result<Data> {
+    fn open_stdin(
+        origin: &Origin,
+        (options, rejoin): (Options, Rejoin),
+        trouble: &Trouble,
+    ) -> Result<Data> {
         // Redirected from a file, stdin maps like one, if nobody has read from it yet.
         if options.mmap
             && let Ok(mut file) = guard::stdin_file()
@@ -174,7 +181,7 @@ impl Input {
             && !is_coded(map.bytes())
             && !map.bytes().is_empty()
         {
-            return Ok(mapped(map));
+            return Ok(mapped(map, rejoin));
         }
         piped(origin, Box::new(io::stdin()), trouble)
     }
@@ -260,7 +267,7 @@ impl Input {
     /// writers' buffers put together.
     pub fn reader(&self) -> Result<Box<dyn Read + Send>> {
         let found = Arc::clone(&self.joined);
-        let raw: Box<dyn Read + Send> = match &self.data {
+        let raw: Raw = match &self.data {
             Data::Map(map) | Data::Blocks(map) => {
                 Box::new(io::Cursor::new(Shared(Arc::clone(map))))
             }
@@ -276,14 +283,14 @@ impl Input {
                 Box::new(io::Cursor::new(head.clone()).chain(reader))
             }
         };
-        let raw: Box<dyn Read + Send> = match &self.witness {
+        let raw: Raw = match &self.witness {
             Some(witness) => Box::new(Pass::new(raw, Arc::clone(witness))),
             None => raw,
         };
         Ok(match &self.data {
             Data::Map(_) => raw,
-            Data::Blocks(_) => Box::new(blocks::Reader::of_blocks(raw, found)),
-            Data::Again(_) | Data::Once(..) => Box::new(blocks::Reader::new(raw, found)),
+            Data::Blocks(_) => (self.rejoin.reader)(raw, found, true),
+            Data::Again(_) | Data::Once(..) => (self.rejoin.reader)(raw, found, false),
         })
     }
 
@@ -313,7 +320,8 @@ impl Input {
         Some(Input {
             origin: self.origin.clone(),
             data,
-            joined: blocks::Found::default(),
+            rejoin: self.rejoin,
+            joined: Found::default(),
             trouble: Trouble::default(),
             witness: self.witness.clone(),
             is_utf16: self.is_utf16,
@@ -367,8 +375,8 @@ fn first(bytes: &[u8]) -> &[u8] {
     &bytes[..bytes.len().min(HEAD)]
 }
 
-fn mapped(map: Map) -> Data {
-    let is_blocks = blocks::is_blocks(map.bytes());
+fn mapped(map: Map, rejoin: Rejoin) -> Data {
+    let is_blocks = (rejoin.is_blocks)(map.bytes());
     let map = Arc::new(map);
     if is_blocks {
         Data::Blocks(map)
@@ -416,7 +424,7 @@ fn is_coded(head: &[u8]) -> bool {
 }
 
 /// Reads until `buffer` is full or the input ends; the number of bytes read.
-fn fill(reader: &mut (impl Read + ?Sized), buffer: &mut [u8]) -> io::Result<usize> {
+pub(crate) fn fill(reader: &mut (impl Read + ?Sized), buffer: &mut [u8]) -> io::Result<usize> {
     let mut n = 0;
     while n < buffer.len() {
         match reader.read(&mut buffer[n..]) {
@@ -432,6 +440,7 @@ fn fill(reader: &mut (impl Read + ?Sized), buffer: &mut [u8]) -> io::Result<usiz
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::formats::log::blocks::REJOIN;
 
     /// All bytes of a pass, by chunks or as a stream.
     fn pass(input: &Input, by_chunks: bool) -> Result<Vec<u8>> {
@@ -470,7 +479,7 @@ mod tests {
                 let what = (mmap, first, second);
                 let begin = || {
                     std::fs::write(&path, &log).unwrap();
-                    let input = Input::open(&Origin::Path(path.clone()), Options { mmap });
+                    let input = Input::open(&Origin::Path(path.clone()), Options { mmap }, REJOIN);
                     let input = input.unwrap().rewindable().unwrap();
                     assert!(pass(&input, first).unwrap() == log, "{what:?}");
                     input
@@ -514,7 +523,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.log");
         std::fs::write(&path, "a\nb\n").unwrap();
-        let input = Input::open(&Origin::Path(path.clone()), Options::default()).unwrap();
+        let input = Input::open(&Origin::Path(path.clone()), Options::default(), REJOIN).unwrap();
         let input = input.rewindable().unwrap();
         pass(&input, true).unwrap();
         let input = input.at_rest();

@@ -2,7 +2,7 @@
 //! worker that walks them, into memory that it uses again.
 
 use super::chunks::SMALLEST;
-use super::{Origin, blocks, fill, first, is_coded};
+use super::{Origin, Rejoin, fill, first, is_coded};
 use std::cell::RefCell;
 use std::fs::{self, File, Metadata};
 use std::io::Read;
@@ -46,11 +46,12 @@ struct Memory {
 }
 
 /// Reads `origins` and hands them to `take` in order: several with their texts, where these are
-/// small and `fits` says so by their first bytes, as [`super::Input::head`] gives them; every
-/// other, one that cannot be read too, by itself without: then [`super::Input::open`] says what
+/// small, none of their lines must be put together and `fits` says so by their first bytes, as
+/// [`super::Input::head`] gives them; every other, one that cannot be read too, by itself without: then [`super::Input::open`] says what
 /// it is.
 pub fn texts<'o>(
     origins: &'o [Origin],
+    rejoin: Rejoin,
     fits: impl Fn(&[u8]) -> bool,
     mut take: impl FnMut(&'o [Origin], Option<Texts<'_>>),
 ) {
@@ -60,7 +61,13 @@ pub fn texts<'o>(
     MEMORY.with_borrow_mut(|Memory { bytes, at }| {
         let mut first = 0;
         for (number, origin) in origins.iter().enumerate() {
-            let text = read(origin, bytes, at.last().map_or(0, |last| last.end), &fits);
+            let text = read(
+                origin,
+                bytes,
+                at.last().map_or(0, |last| last.end),
+                rejoin,
+                &fits,
+            );
             let is_text = text.is_some();
             at.extend(text);
             let is_last = number + 1 == origins.len();
@@ -107,6 +114,7 @@ fn read(
     origin: &Origin,
     buffer: &mut Vec<u8>,
     used: usize,
+    rejoin: Rejoin,
     fits: impl Fn(&[u8]) -> bool,
 ) -> Option<Range<usize>> {
     let (mut file, len) = open(origin)?;
@@ -125,13 +133,14 @@ fn read(
     let is_whole = n < room.len() && n <= SMALLEST;
     let text = &room[..n];
     let head = first(text);
-    let is_text = is_whole && !is_coded(head) && !blocks::is_blocks(text) && fits(head);
+    let is_text = is_whole && !is_coded(head) && !(rejoin.is_blocks)(text) && fits(head);
     is_text.then_some(used..used + n)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::formats::log::blocks::REJOIN;
     use std::path::Path;
 
     fn bytes(path: &Path) -> Option<Vec<u8>> {
@@ -139,6 +148,7 @@ mod tests {
         let origins = [Origin::Path(path.to_owned())];
         texts(
             &origins,
+            REJOIN,
             |_| true,
             |_, texts| found = texts.map(|t| t.each().collect::<Vec<_>>().concat()),
         );
@@ -169,7 +179,7 @@ mod tests {
             .origins;
         let mut got = Vec::new();
         let fits = |head: &[u8]| !head.starts_with(b"op");
-        texts(&origins, fits, |of, texts| {
+        texts(&origins, REJOIN, fits, |of, texts| {
             let each = texts.map(|t| t.each().map(<[u8]>::to_vec).collect::<Vec<_>>());
             got.push((of.len(), each));
         });
@@ -191,6 +201,7 @@ mod tests {
         assert!(bytes(&path).is_none() && bytes(dir.path()).is_none());
         texts(
             &[Origin::Stdin],
+            REJOIN,
             |_| true,
             |_, texts| assert!(texts.is_none()),
         );

@@ -1,6 +1,7 @@
 //! The NCCL debug log: chunks walked on all cores, merged in order.
 
 pub(crate) mod attempts;
+pub mod blocks;
 pub mod placement;
 pub(crate) mod propose;
 pub mod timeline;

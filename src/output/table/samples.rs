@@ -54,7 +54,8 @@ impl<'s> Sampled<'s, Text> for &'s [u8] {
 
 impl<'s> Sampled<'s, Name> for &'s [u8] {
     fn sample(from: &mut Samples<'s>) -> Self {
-        match from.text() {
+        // A name has no blanks at its end.
+        match from.text().trim_ascii_end() {
             b"" => b"AllReduce",
             text => text,
         }

@@ -4,10 +4,10 @@
 //! all cores again, a block at a time: [`Work`] hands out both.
 
 use super::filter::{Filter, Watch};
-use super::records::{Records, Seqs};
+use super::records::{Record, Records, Seqs};
 use super::text::{Speaker, Text};
 use super::work::{Task, Work};
-use super::{LogPlan, Run, Sink};
+use super::{Form, LogPlan, Run, Sink};
 use crate::count::calls;
 use crate::count::calls::Options as Read;
 use crate::error::{Error, Result};
@@ -21,7 +21,7 @@ use crate::pool;
 use crate::source::Chunk;
 use crate::stages::tuning::served::{Columns, Served};
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Bytes of a chunk whose rows are made at a time: its calls are in memory.
 const CHUNK: usize = 2 << 20;
@@ -90,6 +90,43 @@ impl Wanted<'_> {
     }
 }
 
+/// What the cores do: they walk chunks, and make rows.
+struct Maker<'r> {
+    wanted: &'r Wanted<'r>,
+    form: Form,
+    /// Texts that were written, whose memory is used again.
+    spare: Mutex<Vec<Vec<u8>>>,
+    /// The same of chunks' calls: else each chunk's would be new pages to the kernel.
+    lists: Mutex<Vec<Vec<Record>>>,
+}
+
+fn taken<T>(list: &Mutex<T>) -> MutexGuard<'_, T> {
+    list.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Maker<'_> {
+    fn make(&self, task: Task<Result<Chunk>, Block>) -> Done {
+        match task {
+            Task::Walk(chunk) => Done::Walked(Box::new(chunk.and_then(|chunk| {
+                let list = taken(&self.lists).pop().unwrap_or_default();
+                let records = Records::new(chunk.bytes(), list);
+                let scanned = log::scan(&chunk, &self.wanted.read.log, records)?;
+                Ok((chunk, scanned))
+            }))),
+            Task::Make((part, range)) => {
+                let spare = taken(&self.spare).pop().unwrap_or_default();
+                let mut text = Text::new(self.form, spare);
+                let wanted = self.wanted;
+                wanted.rows(&part, range, |row, speaker| text.row(row, speaker));
+                if let Some(part) = Arc::into_inner(part) {
+                    taken(&self.lists).push(part.records.into_list());
+                }
+                Done::Made(text.out)
+            }
+        }
+    }
+}
+
 impl Run<'_> {
     /// A log's rows.
     pub(super) fn log(&mut self, log: LogPlan, sink: &mut Sink<'_, '_>) -> Result<()> {
@@ -110,26 +147,11 @@ impl Run<'_> {
             timeline: &survey.timeline,
             timings: &timings,
         };
-        // Texts that were written, whose memory is used again.
-        let spare = Mutex::new(Vec::<Vec<u8>>::new());
-        let spare = || spare.lock().unwrap_or_else(PoisonError::into_inner);
-        // The same of chunks' calls: else each chunk's would be new pages to the kernel.
-        let lists = Mutex::new(Vec::new());
-        let lists = || lists.lock().unwrap_or_else(PoisonError::into_inner);
-        let make = |task: Task<Result<Chunk>, Block>| match task {
-            Task::Walk(chunk) => Done::Walked(Box::new(chunk.and_then(|chunk| {
-                let list = lists().pop().unwrap_or_default();
-                let scanned = log::scan(&chunk, &read.log, Records::new(chunk.bytes(), list))?;
-                Ok((chunk, scanned))
-            }))),
-            Task::Make((part, range)) => {
-                let mut text = Text::new(options.form, spare().pop().unwrap_or_default());
-                wanted.rows(&part, range, |row, speaker| text.row(row, speaker));
-                if let Some(part) = Arc::into_inner(part) {
-                    lists().push(part.records.into_list());
-                }
-                Done::Made(text.out)
-            }
+        let maker = Maker {
+            wanted: &wanted,
+            form: options.form,
+            spare: Mutex::default(),
+            lists: Mutex::default(),
         };
         let chunks = input.chunks(CHUNK, walk::place)?;
         let all = read.log.jobs;
@@ -145,32 +167,38 @@ impl Run<'_> {
             gaps: survey.placement.again(),
             served,
         };
-        pool::in_turn(jobs, &work, make, |done| {
-            let result = match (done, &mut *sink) {
-                (Done::Walked(walked), sink) => walked.and_then(|(chunk, scanned)| {
-                    let part = Arc::new(numbering.number(&mut log, chunk, scanned));
-                    let mut rows = 0..part.records.len();
-                    if let Sink::Counted(counting) = sink {
-                        wanted.rows(&part, std::mem::take(&mut rows), |row, _| counting.row(row));
+        pool::in_turn(
+            jobs,
+            &work,
+            |task| maker.make(task),
+            |done| {
+                let result = match (done, &mut *sink) {
+                    (Done::Walked(walked), sink) => walked.and_then(|(chunk, scanned)| {
+                        let part = Arc::new(numbering.number(&mut log, chunk, scanned));
+                        let mut rows = 0..part.records.len();
+                        if let Sink::Counted(counting) = sink {
+                            wanted
+                                .rows(&part, std::mem::take(&mut rows), |row, _| counting.row(row));
+                        }
+                        let end = rows.end;
+                        let block = |from| (Arc::clone(&part), from..end.min(from + BLOCK));
+                        work.walked(rows.step_by(BLOCK).map(block));
+                        Ok(())
+                    }),
+                    (Done::Made(mut text), Sink::Text(out)) => {
+                        let written = out.write_all(&text).map_err(Error::Output);
+                        text.clear();
+                        taken(&maker.spare).push(text);
+                        written
                     }
-                    let end = rows.end;
-                    let block = |from| (Arc::clone(&part), from..end.min(from + BLOCK));
-                    work.walked(rows.step_by(BLOCK).map(block));
-                    Ok(())
-                }),
-                (Done::Made(mut text), Sink::Text(out)) => {
-                    let written = out.write_all(&text).map_err(Error::Output);
-                    text.clear();
-                    spare().push(text);
-                    written
+                    (Done::Made(_), Sink::Counted(_)) => Ok(()),
+                };
+                if result.is_err() {
+                    work.stop();
                 }
-                (Done::Made(_), Sink::Counted(_)) => Ok(()),
-            };
-            if result.is_err() {
-                work.stop();
-            }
-            result
-        })
+                result
+            },
+        )
     }
 }
 

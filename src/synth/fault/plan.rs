@@ -341,6 +341,7 @@ impl<'a> Search<'a> {
         next.next().is_some_and(|next| !alike(next))
     }
 
+    /// The fault at the `at`th of the rank's calls; `with` is the one that is made after it.
     fn wrong(
         &self,
         job: &Job,
@@ -350,70 +351,10 @@ impl<'a> Search<'a> {
         at: usize,
         with: usize,
     ) -> Plan {
-        let kind = self.fault.kind;
         let expected = calls[at];
-        let member = &job.procs[rank].members[expected.slot];
-        let count = fixed(&expected).unwrap_or(0);
-        let change = |change: &dyn Fn(&mut Call)| {
-            let mut made = expected;
-            change(&mut made);
-            Some(made)
-        };
-        let made = match kind {
-            // A tensor that should have been reduced first, or a last batch that is shorter.
-            FaultKind::Count => change(&|call| {
-                call.count = Count::Fixed(if count < 1024 {
-                    4 * count
-                } else {
-                    count / 4 * 3
-                });
-            }),
-            FaultKind::Datatype => change(&|call| call.dtype = other_type(call.dtype)),
-            FaultKind::Redop => change(&|call| call.redop = if call.redop == 0 { 2 } else { 0 }),
-            // A rank that takes itself for the root.
-            FaultKind::Root => change(&|call| {
-                let ranks = job.comms[member.comm].ranks.len();
-                call.root = if call.root == member.rank {
-                    (member.rank + 1) % ranks
-                } else {
-                    member.rank
-                };
-            }),
-            FaultKind::Order | FaultKind::Crossed => Some(calls[with]),
-            FaultKind::Op => change(&|call| call.op = other_op(call.op).unwrap_or(call.op)),
-            FaultKind::Extra => Some(expected),
-            // A barrier, or a look at something, that only one rank comes to.
-            FaultKind::Lone => change(&|call| {
-                (call.op, call.dtype, call.redop) = (Op::AllReduce, Dtype::Int64, 0);
-                (call.count, call.root) = (Count::Fixed(3), 0);
-            }),
-            FaultKind::OtherGroup => self.other_group(job, rank, &expected).and_then(|slot| {
-                change(&|call| {
-                    let ranks = job.comms[job.procs[rank].members[slot].comm].ranks.len();
-                    (call.slot, call.root) = (slot, call.root.min(ranks - 1));
-                })
-            }),
-            FaultKind::Peer => change(&|call| {
-                let n = job.comms[member.comm].ranks.len();
-                let next = (call.root + 1) % n;
-                call.root = if next == member.rank {
-                    (next + 1) % n
-                } else {
-                    next
-                };
-            }),
-            _ => None,
-        };
-        let hangs = match (kind, &made) {
-            (FaultKind::Redop, _) => false,
-            (FaultKind::Datatype, Some(made)) => {
-                let (a, b) = (bytes(&expected), bytes(made));
-                a != b && a.max(b) > ONE_LINE
-            }
-            _ => true,
-        };
+        let made = self.made(job, rank, expected, calls[with]);
         Plan {
-            kind,
+            kind: self.fault.kind,
             rank,
             step,
             at,
@@ -421,7 +362,67 @@ impl<'a> Search<'a> {
             expected,
             tokens: expected.resolve(self.options, step).0,
             made,
-            hangs,
+            hangs: self.hangs(&expected, made.as_ref()),
+        }
+    }
+
+    /// What is made in place of a call; `next` is the one that is made after it.
+    fn made(&self, job: &Job, rank: usize, expected: Call, next: Call) -> Option<Call> {
+        let member = &job.procs[rank].members[expected.slot];
+        let ranks = |comm: usize| job.comms[comm].ranks.len();
+        let mut call = expected;
+        match self.fault.kind {
+            // A tensor that should have been reduced first, or a last batch that is shorter.
+            FaultKind::Count => {
+                call.count = Count::Fixed(match fixed(&expected).unwrap_or(0) {
+                    count if count < 1024 => 4 * count,
+                    count => count / 4 * 3,
+                });
+            }
+            FaultKind::Datatype => call.dtype = other_type(call.dtype),
+            FaultKind::Redop => call.redop = if call.redop == 0 { 2 } else { 0 },
+            // A rank that takes itself for the root.
+            FaultKind::Root => {
+                call.root = match call.root == member.rank {
+                    true => (member.rank + 1) % ranks(member.comm),
+                    false => member.rank,
+                };
+            }
+            FaultKind::Order | FaultKind::Crossed => return Some(next),
+            FaultKind::Op => call.op = other_op(call.op).unwrap_or(call.op),
+            FaultKind::Extra => {}
+            // A barrier, or a look at something, that only one rank comes to.
+            FaultKind::Lone => {
+                (call.op, call.dtype, call.redop) = (Op::AllReduce, Dtype::Int64, 0);
+                (call.count, call.root) = (Count::Fixed(3), 0);
+            }
+            FaultKind::OtherGroup => {
+                let slot = self.other_group(job, rank, &expected)?;
+                let others = ranks(job.procs[rank].members[slot].comm);
+                (call.slot, call.root) = (slot, call.root.min(others - 1));
+            }
+            FaultKind::Peer => {
+                let n = ranks(member.comm);
+                let next = (call.root + 1) % n;
+                call.root = match next == member.rank {
+                    true => (next + 1) % n,
+                    false => next,
+                };
+            }
+            _ => return None,
+        }
+        Some(call)
+    }
+
+    /// The job does not go on to its end with the call that is made.
+    fn hangs(&self, expected: &Call, made: Option<&Call>) -> bool {
+        match (self.fault.kind, made) {
+            (FaultKind::Redop, _) => false,
+            (FaultKind::Datatype, Some(made)) => {
+                let (a, b) = (bytes(expected), bytes(made));
+                a != b && a.max(b) > ONE_LINE
+            }
+            _ => true,
         }
     }
 }

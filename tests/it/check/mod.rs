@@ -8,6 +8,7 @@ mod jobs;
 mod recorded;
 mod said;
 mod taken;
+mod uneven;
 
 use crate::check::recorded::{partings, sends};
 use crate::real::captured::truth;

@@ -1,5 +1,6 @@
 use super::*;
 use crate::formats::log;
+use crate::formats::log::blocks::REJOIN;
 use crate::formats::log::timeline;
 use crate::formats::log::walk::{Call, Visit};
 use crate::grammar::trainer::{Mark, Recogniser};
@@ -126,7 +127,7 @@ fn the_steps_of_real_jobs_are_proposed() {
             env!("CARGO_MANIFEST_DIR")
         );
         let origin = Origin::Path(path.into());
-        let input = Input::open(&origin, source::Options { mmap: true }).unwrap();
+        let input = Input::open(&origin, source::Options { mmap: true }, REJOIN).unwrap();
         let steps = |recogniser| {
             let options = log::Options {
                 jobs: 1,

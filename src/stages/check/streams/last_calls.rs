@@ -147,3 +147,10 @@ impl Tail {
         calls
     }
 }
+
+/// True where all calls are of one input: only its lines have an order.
+pub(crate) fn one_input<'c>(calls: impl IntoIterator<Item = &'c Last>) -> bool {
+    let mut inputs = calls.into_iter().map(|call| call.input);
+    let first = inputs.next();
+    inputs.all(|input| Some(input) == first)
+}

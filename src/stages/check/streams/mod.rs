@@ -238,13 +238,7 @@ impl Streams {
         } = part;
         self.counts |= counts > 0;
         let callers: Vec<u32> = to.members.iter().map(|&m| self.caller(m, merged)).collect();
-        // Of each member the stream of its collectives.
-        let mut own = vec![u32::MAX; callers.len()];
-        for (member, count) in first.iter().enumerate() {
-            let Some(count) = *count else { continue };
-            own[member] = self.stream(callers[member], Way::Collective, input);
-            self.begins(callers[member], count);
-        }
+        let own = self.own(&callers, &first, input);
         for (&caller, count) in callers.iter().zip(first_between) {
             if let Some(count) = count {
                 self.begins(caller, count);
@@ -285,11 +279,7 @@ impl Streams {
         }
         if let Some(alarm) = alarm.filter(|_| self.alarmed != Some(input)) {
             put(self, alarm);
-            self.alarmed = Some(input);
-            let here = |stream: &&mut Stream| stream.inputs.is_some_and(|(_, last)| last == input);
-            for stream in self.list.iter_mut().filter(here) {
-                stream.end();
-            }
+            self.hangs(input);
         }
         put(self, ends);
         if self.speakers.0 != input {
@@ -306,6 +296,26 @@ impl Streams {
             callers,
         };
         self.tail.push(kept, self.speakers.1.len());
+    }
+
+    /// Of each member of a chunk the stream of its collectives; `first` is the opCount of its first.
+    fn own(&mut self, callers: &[u32], first: &[Option<u64>], input: u32) -> Vec<u32> {
+        let mut own = vec![u32::MAX; callers.len()];
+        for (member, count) in first.iter().enumerate() {
+            let Some(count) = *count else { continue };
+            own[member] = self.stream(callers[member], Way::Collective, input);
+            self.begins(callers[member], count);
+        }
+        own
+    }
+
+    /// A line of the input says that the job hangs.
+    fn hangs(&mut self, input: u32) {
+        self.alarmed = Some(input);
+        let here = |stream: &&mut Stream| stream.inputs.is_some_and(|(_, last)| last == input);
+        for stream in self.list.iter_mut().filter(here) {
+            stream.end();
+        }
     }
 
     /// A caller has a call with this opCount: they rise.

@@ -7,11 +7,11 @@
 //! it must have been silent for longer than ever before in the middle of a step. How long it waited
 //! at the end of one says nothing.
 
-use super::fewer_calls::LastCalls;
-use super::mismatch::spot;
-use super::names::{self, Names};
 use crate::stages::check::finding::{About, Finding, Severity, Sure};
-use crate::stages::check::streams::last_calls::Last;
+use crate::stages::check::ranks::last_calls::LastCalls;
+use crate::stages::check::ranks::mismatch::spot;
+use crate::stages::check::ranks::names::{self, Names};
+use crate::stages::check::streams::last_calls::{Last, one_input};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
@@ -28,23 +28,18 @@ pub(crate) fn alone(
     process_of: impl Fn(u32) -> Option<u32>,
     job_of: impl Fn(u32) -> u32,
 ) -> BTreeMap<u32, u32> {
-    let mut jobs: BTreeMap<u32, (Vec<Last>, bool)> = BTreeMap::new();
+    let mut jobs: BTreeMap<u32, Vec<Last>> = BTreeMap::new();
     for call in calls {
-        let Some(process) = process_of(call.stream) else {
-            continue;
-        };
-        let (of_job, is_one) = jobs
-            .entry(job_of(process))
-            .or_insert_with(|| (Vec::new(), true));
-        *is_one &= of_job.last().is_none_or(|last| last.input == call.input);
-        of_job.push(Last {
-            stream: process,
-            ..*call
-        });
+        if let Some(process) = process_of(call.stream) {
+            jobs.entry(job_of(process)).or_default().push(Last {
+                stream: process,
+                ..*call
+            });
+        }
     }
-    let ordered = jobs.into_iter().filter(|(_, (_, is_one))| *is_one);
+    let ordered = jobs.into_iter().filter(|(_, calls)| one_input(calls));
     ordered
-        .filter_map(|(job, (calls, _))| Some((job, of_job(&calls)?)))
+        .filter_map(|(job, calls)| Some((job, of_job(&calls)?)))
         .collect()
 }
 

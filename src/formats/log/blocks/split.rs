@@ -2,13 +2,14 @@
 //! says it: a process's first buffer may be short, since it began with what is not in the log,
 //! and so may one that was flushed.
 
+use super::RUN;
 use super::line::{
     Kind, fit, header_in, is_whole, line_at, line_end, opened, opens, piece, strong, trimmed, whose,
 };
-use super::{BLOCK, RUN};
 use crate::grammar::coll;
 use crate::grammar::trainer::Recogniser;
 use crate::grammar::values::is_known;
+use crate::source::BLOCK;
 use memchr::{memchr, memmem};
 use std::ops::Range;
 use std::sync::LazyLock;

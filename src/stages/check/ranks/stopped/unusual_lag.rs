@@ -5,6 +5,7 @@
 //! hangs goes on only until all others wait, which takes more calls of theirs than a healthy
 //! job ever lets pass. So both the lag and the silence are held to the largest before.
 
+use super::made::Made;
 use crate::stages::check::streams::last_calls::Last;
 use rustc_hash::FxHashMap;
 
@@ -14,10 +15,10 @@ const ENOUGH: u64 = 16;
 /// One communicator's calls as they come.
 #[derive(Debug, Default)]
 struct Lag {
-    /// How many calls each member made, and when it made its last.
-    made: FxHashMap<u32, (u64, u64)>,
-    /// How many calls those with fewest made, and how many members these are.
-    fewest: (u64, usize),
+    /// How many calls each member made.
+    made: Made,
+    /// When each made its last.
+    last: FxHashMap<u32, u64>,
     /// Calls of all members together.
     all: u64,
     /// Calls so far.
@@ -35,38 +36,23 @@ struct Lag {
 impl Lag {
     /// Members that have made so many calls before.
     fn new(members: &[(u32, u64)]) -> Lag {
-        let mut lag = Lag {
-            made: members.iter().map(|&(m, made)| (m, (made, 0))).collect(),
+        Lag {
+            made: Made::new(members.iter().copied()),
             all: members.iter().map(|(_, made)| made).sum(),
             is_one: true,
             ..Lag::default()
-        };
-        lag.count();
-        lag
-    }
-
-    fn count(&mut self) {
-        let made = || self.made.values().map(|(made, _)| *made);
-        let least = made().min().unwrap_or(0);
-        self.fewest = (least, made().filter(|&made| made == least).count());
+        }
     }
 
     fn push(&mut self, member: u32, input: u32) {
         self.is_one &= *self.input.get_or_insert(input) == input;
-        let Some((made, last)) = self.made.get_mut(&member) else {
+        if !self.made.push(member) {
             return;
-        };
+        }
         self.now += 1;
         self.all += 1;
-        let gap = self.now - *last;
-        *last = self.now;
-        *made += 1;
-        if *made == self.fewest.0 + 1 {
-            self.fewest.1 = self.fewest.1.saturating_sub(1);
-        }
-        if self.fewest.1 == 0 {
-            self.count();
-        }
+        let last = self.last.insert(member, self.now);
+        let gap = self.now - last.unwrap_or(0);
         let ahead = self.ahead();
         let larger = |list: &[(u64, u64)], value: u64| list.last().is_none_or(|l| value > l.1);
         if larger(&self.most, ahead) {
@@ -78,7 +64,7 @@ impl Lag {
     }
 
     fn ahead(&self) -> u64 {
-        self.all - self.fewest.0 * self.made.len() as u64
+        self.all - self.made.least() * self.made.members()
     }
 
     /// The largest up to a call.
@@ -89,24 +75,19 @@ impl Lag {
 
     /// True where the members with fewest calls stopped.
     fn is_stopped(&self) -> bool {
-        let least = |m: &&(u64, u64)| m.0 == self.fewest.0;
+        let fewest = self.made.each().filter(|m| m.1 == self.made.least());
         // When the last of them made its last call.
-        let last = self
-            .made
-            .values()
-            .filter(least)
-            .map(|(_, last)| *last)
-            .max();
-        let Some(last) = last else { return false };
+        let last = fewest.map(|(member, _)| self.last.get(&member).copied().unwrap_or(0));
+        let Some(last) = last.max() else { return false };
         // A quarter more: the lags of a healthy job are not all seen in its first steps.
         4 * self.ahead() > 5 * Lag::up_to(&self.most, last)
             && self.now - last > Lag::up_to(&self.gaps, last)
     }
 }
 
-/// Whether a communicator's slowest members stopped, for those with enough calls to tell; `of` gives the communicator and the member of a
-/// stream, `begins` each communicator's members with how many calls they made before these. Only the lines of
-/// one input have an order.
+/// Whether a communicator's slowest members stopped, for those with enough calls to tell; `of` gives
+/// the communicator and the member of a stream, `begins` each communicator's members with how many
+/// calls they made before these. Only the lines of one input have an order.
 pub(crate) fn stopped(
     calls: &[Last],
     of: impl Fn(u32) -> Option<(u32, u32)>,
@@ -120,7 +101,7 @@ pub(crate) fn stopped(
             lag.push(member, call.input);
         }
     }
-    let tells = |lag: &&Lag| lag.is_one && lag.fewest.0 >= ENOUGH && lag.now > 0;
+    let tells = |lag: &&Lag| lag.is_one && lag.made.least() >= ENOUGH && lag.now > 0;
     let told = (0..).zip(&all).filter(|(_, lag)| tells(lag));
     told.map(|(at, lag)| (at, lag.is_stopped())).collect()
 }

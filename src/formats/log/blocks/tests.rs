@@ -1,5 +1,6 @@
 use super::line::{Kind, is_whole, line_end, opened};
 use super::*;
+use crate::source::{BLOCK, Seen};
 use crate::synth::options::{Damage, Layout, Nccl, Options, Prefix, Timestamps, Trainer};
 use crate::synth::{StreamSink, generate};
 use flate2::read::GzDecoder;
@@ -7,6 +8,7 @@ use memchr::memmem;
 use proptest::prelude::*;
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// What the reader makes of `log`, told that it is in blocks, read `step` bytes at a time.
 fn joined(log: &[u8], step: usize) -> (Vec<u8>, Seen) {

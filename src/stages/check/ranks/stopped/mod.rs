@@ -5,20 +5,25 @@
 //!
 //! - a line reports a failure: PyTorch's watchdog, a WARN, an exception, a launcher; or
 //! - one rank holds up all others, and is further behind and silent for longer than any was before
-//!   ([`super::unusual_lag`]); or
-//! - some ranks are whole steps apart from the others, and were not before ([`super::whole_steps`]); or
+//!   ([`unusual_lag`]); or
+//! - some ranks are whole steps apart from the others, and were not before ([`whole_steps`]); or
 //! - the order of lines is not known (a file for each rank), and one rank alone is far behind
 //!   others that are all at the same call.
 //!
 //! Where the log is of a job that runs, its end is no evidence at all.
 
+pub(super) mod lone_stop;
+mod made;
+pub(super) mod unusual_lag;
+pub(super) mod whole_steps;
+
 use super::deadlock::Met;
-use super::whole_steps::Uneven;
 use crate::stages::check::log::job_spans::Silence;
 use crate::stages::check::streams::compare::{Apart, Ranked};
 use crate::stages::communicators::{Found, State};
 use crate::stages::net::all::First;
 use std::collections::BTreeMap;
+use whole_steps::Uneven;
 
 /// By so many calls is a rank far behind.
 const FAR: u64 = 4;

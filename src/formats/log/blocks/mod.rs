@@ -20,13 +20,11 @@ mod line;
 mod split;
 mod suspect;
 
+use crate::source::{Found, Rejoin, fill};
 use joiner::Joiner;
 use std::io::{self, Read};
-use std::sync::{Arc, Mutex};
-pub(super) use suspect::is_blocks;
+use suspect::is_blocks;
 
-/// Bytes of a buffer: what C's library takes for a file or a pipe.
-pub const BLOCK: usize = 4096;
 /// Bytes in memory at a time.
 const WINDOW: usize = 1 << 20;
 /// How far after a write's end the next buffer's first header is looked for.
@@ -35,23 +33,17 @@ const RUN: usize = 128 << 10;
 /// job has few such places.
 const TRIES: u32 = 1 << 14;
 
-/// What was put together in a log.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Seen {
-    /// Processes that wrote whole buffers.
-    pub processes: u64,
-    /// Lines of calls that were joined.
-    pub calls: u64,
-    /// Other lines that were joined.
-    pub others: u64,
-    /// Where the first of them begins, in bytes of the log as it is put together.
-    pub first: Option<u64>,
-    /// Beginnings of lines whose ends are not in the log.
-    pub unended: u64,
-}
+/// How [`source`](crate::source) puts a log's lines together.
+pub const REJOIN: Rejoin = Rejoin {
+    is_blocks,
+    reader: |inner, found, is_known| match is_known {
+        true => Box::new(Reader::of_blocks(inner, found)),
+        false => Box::new(Reader::new(inner, found)),
+    },
+};
 
 /// A log as its processes wrote it, line by line, if it was written in blocks; else as it is.
-pub(super) struct Reader<R> {
+struct Reader<R> {
     inner: R,
     state: State,
     /// What was read and not yet taken.
@@ -65,9 +57,6 @@ pub(super) struct Reader<R> {
     seen: Found,
 }
 
-/// Where a [`Reader`] says what it found, once it is at the end.
-pub(super) type Found = Arc<Mutex<Option<Seen>>>;
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Unknown,
@@ -77,7 +66,7 @@ enum State {
 
 impl<R: Read> Reader<R> {
     /// Finds out by itself what the log is.
-    pub(super) fn new(inner: R, seen: Found) -> Reader<R> {
+    fn new(inner: R, seen: Found) -> Reader<R> {
         Reader {
             inner,
             state: State::Unknown,
@@ -92,7 +81,7 @@ impl<R: Read> Reader<R> {
     }
 
     /// Of a log that is known to be in blocks.
-    pub(super) fn of_blocks(inner: R, seen: Found) -> Reader<R> {
+    fn of_blocks(inner: R, seen: Found) -> Reader<R> {
         Reader {
             state: State::Blocks,
             ..Reader::new(inner, seen)
@@ -105,7 +94,7 @@ impl<R: Read> Reader<R> {
         self.taken = 0;
         let have = self.window.len();
         self.window.resize(have.max(WINDOW), 0);
-        let read = super::fill(&mut self.inner, &mut self.window[have..]);
+        let read = fill(&mut self.inner, &mut self.window[have..]);
         let n = *read.as_ref().unwrap_or(&0);
         self.ended = read.is_ok() && have + n < self.window.len();
         self.window.truncate(have + n);

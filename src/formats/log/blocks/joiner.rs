@@ -1,12 +1,13 @@
 //! Cuts a log into the writes that it is made of, and joins the lines that their ends cut.
 
+use super::RUN;
 use super::line::{
     Fit, Kind, fit, header_in, is_like, is_whole, line_at, line_end, opened, opens, piece, strong,
     trimmed, whose,
 };
 use super::split::{self, Seam};
-use super::{BLOCK, RUN, Seen};
 use crate::grammar::coll;
+use crate::source::{BLOCK, Seen};
 use memchr::{memchr, memmem, memrchr};
 use rustc_hash::FxHashMap;
 use std::ops::RangeInclusive;

@@ -27,7 +27,7 @@ const OTHERS: u32 = 32;
 
 /// Whether the log that begins with `bytes` was written in blocks by its processes. Only the
 /// first [`EVIDENCE`] bytes are looked at.
-pub(in super::super) fn is_blocks(bytes: &[u8]) -> bool {
+pub(super) fn is_blocks(bytes: &[u8]) -> bool {
     let bytes = &bytes[..bytes.len().min(EVIDENCE)];
     if !is_suspect(bytes) {
         return false;

@@ -1,13 +1,9 @@
-//! Messages without another side: a Send that nobody receives, a Recv that nobody sends. Which one
-//! is missing of many that are alike the rhythm of the rank's own calls tells.
+//! Which message is missing of many that are alike: the rhythm of the rank's own calls tells.
 
-use super::mismatch::{Calls, Details, spot};
-use super::names::{self, Names};
-use crate::stages::check::finding::{Finding, Severity, Sure};
-use crate::stages::check::streams::compare::{Ranked, Unpaired};
+use crate::stages::check::ranks::mismatch::Details;
+use crate::stages::check::streams::compare::Unpaired;
 use crate::stages::check::streams::reread::Detail;
 use crate::stages::check::streams::{Caller, Way};
-use crate::stages::check::wording::times;
 use std::cmp::{Ordering, Reverse};
 
 /// Which call of `pair` the rank that made fewer of them left out, if it went on after it; `None`
@@ -102,84 +98,6 @@ fn off(apart: &[u64], tail: u64, p: usize, missing: usize) -> u64 {
     };
     let away = least.saturating_sub(tail) + tail.saturating_sub(most);
     off.saturating_add(away)
-}
-
-/// Sends that are not what the other side receives.
-pub(crate) fn unpaired(
-    pair: &Unpaired,
-    left_out: Option<u64>,
-    details: &Details,
-    caller: impl Fn(u32) -> Caller,
-    names: Names<'_>,
-) -> Option<Finding> {
-    let of = |member: &Ranked, way: Way| {
-        let list = member.caller.and_then(|c| details.get(&(caller(c), way)));
-        Calls {
-            member: *member,
-            list: list.map_or(&[][..], |list| list),
-        }
-    };
-    let sends = of(&pair.from, Way::Send(pair.to.peer()));
-    let receives = of(&pair.to, Way::Recv(pair.from.peer()));
-    let first = pair.block * crate::stages::check::streams::BLOCK;
-    let last = pair
-        .sent
-        .max(pair.received)
-        .min(first + crate::stages::check::streams::BLOCK);
-    let size = |call: &Detail| (call.count, call.datatype);
-    let seq = (first..last).find(|&seq| match (sends.at(seq), receives.at(seq)) {
-        (Some(a), Some(b)) => size(a) != size(b),
-        _ => true,
-    })?;
-    let seq = left_out.unwrap_or(seq);
-    let (sent, received) = (sends.at(seq), receives.at(seq));
-    let communicator = names.communicator(pair.communicator);
-    let (from, to) = (names.rank(&pair.from), names.rank(&pair.to));
-    let (id, says, about) = if pair.sent == pair.received {
-        let (sent, received) = sent.zip(received)?;
-        let id = if sent.count == received.count {
-            "datatype_mismatch"
-        } else {
-            "count_mismatch"
-        };
-        let says = format!(
-            "message {seq} on communicator {communicator}: {from} calls {}, {to} calls {}",
-            names::call(sent),
-            names::call(received)
-        );
-        (id, says, &pair.from)
-    } else {
-        // Who makes fewer calls is the one whose call is missing.
-        let (lacks, what) = if pair.sent < pair.received {
-            (&pair.from, "Send")
-        } else {
-            (&pair.to, "Recv")
-        };
-        let says = format!(
-            "communicator {communicator}: {from} sends {} to {to}, which receives {}: a {what} of {} is \
-             missing, message {seq} or one like it before",
-            times(pair.sent),
-            times(pair.received),
-            names.rank(lacks)
-        );
-        ("p2p_missing_counterpart", says, lacks)
-    };
-    Some(Finding {
-        id,
-        severity: Severity::Error,
-        says,
-        about: names.about(about, pair.communicator, seq),
-        sure: Sure::High,
-        why: match seq {
-            0 => "it is the first message of the two".to_owned(),
-            1 => "the message before it fits".to_owned(),
-            _ => format!("the {seq} messages before it fit"),
-        },
-        advice: "a Send completes only with a Recv of the same number of elements on the other \
-                 rank: compare the schedules of both ranks in this step"
-            .to_owned(),
-        evidence: sent.into_iter().chain(received).map(spot).collect(),
-    })
 }
 
 #[cfg(test)]

@@ -1,0 +1,45 @@
+//! Logs whose lines were cut at the ends of their writers' buffers. Where a line is cut, only who
+//! reads logs knows: that is handed in.
+
+use std::fmt;
+use std::io::Read;
+use std::sync::{Arc, Mutex};
+
+/// Bytes of a writer's buffer: what C's library takes for a file or a pipe.
+pub const BLOCK: usize = 4096;
+
+/// What was put together in a log.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// Processes that wrote whole buffers.
+    pub processes: u64,
+    /// Lines of calls that were joined.
+    pub calls: u64,
+    /// Other lines that were joined.
+    pub others: u64,
+    /// Where the first of them begins, in bytes of the log as it is put together.
+    pub first: Option<u64>,
+    /// Beginnings of lines whose ends are not in the log.
+    pub unended: u64,
+}
+
+/// Where a reader says what it put together, once it is at the end.
+pub(crate) type Found = Arc<Mutex<Option<Seen>>>;
+
+/// A stream of bytes.
+pub(crate) type Raw = Box<dyn Read + Send>;
+
+/// How the lines of a log are put together that was written in blocks.
+#[derive(Clone, Copy)]
+pub struct Rejoin {
+    /// Whether the log that begins with these bytes was written in blocks.
+    pub(crate) is_blocks: fn(&[u8]) -> bool,
+    /// The log, put together; it is known to be in blocks, or else looked at.
+    pub(crate) reader: fn(Raw, Found, bool) -> Raw,
+}
+
+impl fmt::Debug for Rejoin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rejoin").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,124 @@
+//! Who is to blame for a circle.
+
+use super::Met;
+use super::replay::{Circle, Event, Step};
+use std::cmp::Ordering;
+
+/// So many calls before one are compared with those before another.
+const CONTEXT: usize = 16;
+
+/// A rank that waits in a collective, and the place of its call in its program.
+type Waiter = (u32, usize);
+
+/// Who is to blame for a circle: the ranks, what they wait in, and what the others wait in.
+pub(super) struct Blamed {
+    pub(super) ranks: Vec<u32>,
+    pub(super) own: Event,
+    pub(super) others: Event,
+    pub(super) waiting: Vec<u32>,
+    pub(super) is_sure: bool,
+}
+
+impl Blamed {
+    /// Who is to blame, as far as that can be known.
+    pub(super) fn of(met: &Met, circle: &Circle) -> Option<Blamed> {
+        met.blamed(circle).or_else(|| any_of(circle))
+    }
+}
+
+impl Met {
+    /// How many of the calls before a rank's next one came before such a call before; `None` for a
+    /// call that is the first of its kind.
+    fn habit(&self, rank: u32, at: usize) -> Option<usize> {
+        let program = self.programs.steps.get(rank as usize)?;
+        let kind = |step: &Step| (step.event.0, step.mark);
+        let head = kind(program.get(at)?);
+        let alike = |end: usize| {
+            let pairs = program[..end].iter().rev().zip(program[..at].iter().rev());
+            let same = pairs.take_while(|(a, b)| kind(a) == kind(b));
+            same.take(CONTEXT).count()
+        };
+        let before = (0..at).filter(|&end| kind(&program[end]) == head);
+        before.map(alike).max()
+    }
+
+    /// Of all pairs of collectives the one for whose few the most wait.
+    fn blamed(&self, circle: &Circle) -> Option<Blamed> {
+        let mut best: Option<Blamed> = None;
+        for (&a, at_a) in &circle.waits {
+            for (&b, at_b) in circle.waits.range((a.0, a.1 + 1)..) {
+                let Some(blamed) = self.of_two((a, at_a), (b, at_b)) else {
+                    continue;
+                };
+                let rank = |b: &Blamed| (b.is_sure, b.waiting.len());
+                if best.as_ref().is_none_or(|best| rank(&blamed) > rank(best)) {
+                    best = Some(blamed);
+                }
+            }
+        }
+        best
+    }
+
+    /// Who is to blame: of two collectives whose members wait in one for the other, the fewer.
+    fn of_two(
+        &self,
+        (a, at_a): (Event, &[Waiter]),
+        (b, at_b): (Event, &[Waiter]),
+    ) -> Option<Blamed> {
+        let shared = |ranks: &[Waiter], of: Event| -> Vec<Waiter> {
+            let is = |rank: &u32| self.member(of, *rank).is_some();
+            ranks.iter().filter(|(rank, _)| is(rank)).copied().collect()
+        };
+        let (in_a, in_b) = (shared(at_a, b), shared(at_b, a));
+        if in_a.is_empty() || in_b.is_empty() {
+            return None;
+        }
+        let habit = |ranks: &[Waiter]| {
+            let all = ranks.iter().map(|&(rank, at)| self.habit(rank, at));
+            all.min().flatten()
+        };
+        let fewer = match in_a.len().cmp(&in_b.len()) {
+            Ordering::Equal => None,
+            order => Some(order.is_lt()),
+        };
+        // A call of a new kind ends what the others go on with.
+        let habits = (habit(&in_a), habit(&in_b));
+        let is_clear = matches!(habits, (Some(a), Some(b)) if a.abs_diff(b) >= CONTEXT / 4);
+        let is_unused = match habits {
+            (Some(a), Some(b)) if a != b => Some(a < b),
+            (Some(_), None) => Some(true),
+            (None, Some(_)) => Some(false),
+            _ => None,
+        };
+        let (own, others, waiting) = match fewer.or(is_unused) {
+            Some(false) => ((b, in_b), a, at_a),
+            _ => ((a, in_a), b, at_b),
+        };
+        Some(Blamed {
+            ranks: ranks(&own.1),
+            own: own.0,
+            others,
+            waiting: ranks(waiting),
+            is_sure: fewer.is_some() || is_clear,
+        })
+    }
+}
+
+/// Of a longer circle: those in the collective that the fewest wait in, and others.
+fn any_of(circle: &Circle) -> Option<Blamed> {
+    let mut waits: Vec<_> = circle.waits.iter().collect();
+    waits.sort_by_key(|(event, ranks)| (ranks.len(), **event));
+    let (own, least) = waits.first()?;
+    let (others, waiting) = waits.last()?;
+    Some(Blamed {
+        ranks: ranks(least),
+        own: **own,
+        others: **others,
+        waiting: ranks(waiting),
+        is_sure: false,
+    })
+}
+
+fn ranks(waiters: &[Waiter]) -> Vec<u32> {
+    waiters.iter().map(|(rank, _)| *rank).collect()
+}

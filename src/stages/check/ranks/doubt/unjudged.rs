@@ -1,0 +1,72 @@
+//! Communicators whose ranks differ, but of which nothing can be judged.
+
+use crate::stages::check::streams::compare::{Apart, Compared, Ranked, Unpaired};
+use crate::stages::check::streams::why::Why;
+use crate::stages::communicators::{Found, State};
+use std::collections::BTreeMap;
+
+/// Drops the pairs of which the side that made more calls ended the communicator in order.
+pub(in crate::stages::check::ranks) fn drop_ended(
+    unpaired: &mut Vec<Unpaired>,
+    found: &Found,
+) -> Vec<(Why, usize)> {
+    let mut unjudged = Vec::new();
+    unpaired.retain(|pair| {
+        let more = if pair.sent > pair.received {
+            &pair.from
+        } else {
+            &pair.to
+        };
+        let ended = pair.sent != pair.received && has_ended(more, found);
+        if ended {
+            unjudged.push((Why::Ended, pair.communicator));
+        }
+        !ended
+    });
+    unjudged
+}
+
+/// The communicators on which some made fewer calls or one side of messages is missing, while the
+/// job goes on.
+pub(in crate::stages::check::ranks) fn running(
+    late: &[&Apart],
+    unpaired: &[Unpaired],
+    goes_on: impl Fn(usize) -> bool,
+) -> Vec<(Why, usize)> {
+    let late = late.iter().map(|apart| apart.communicator);
+    let lacking = unpaired.iter().filter(|pair| pair.sent != pair.received);
+    let those = late.chain(lacking.map(|pair| pair.communicator));
+    those
+        .filter(|&at| goes_on(at))
+        .map(|at| (Why::Running, at))
+        .collect()
+}
+
+/// Takes communicators out of those that differ. Each is told of once, with what was found first.
+pub(in crate::stages::check::ranks) fn leave_unjudged(
+    compared: &mut Compared,
+    unjudged: Vec<(Why, usize)>,
+) {
+    let mut unsure: BTreeMap<usize, Why> = BTreeMap::new();
+    for (why, at) in unjudged {
+        unsure.entry(at).or_insert(why);
+    }
+    compared
+        .apart
+        .retain(|a| !unsure.contains_key(&a.communicator));
+    for (communicator, why) in unsure {
+        compared.unjudged.entry(why).or_default().push(communicator);
+    }
+}
+
+/// True where the member ended the communicator in order: it waits for nobody.
+fn has_ended(member: &Ranked, found: &Found) -> bool {
+    found.sides[member.side].state == State::Destroyed
+}
+
+/// True where a member that made more calls than others was not kept waiting by them.
+pub(in crate::stages::check::ranks) fn is_over(apart: &Apart, found: &Found) -> bool {
+    let least = apart.members.iter().map(|m| m.before).min();
+    let mut ahead = apart.members.iter().filter(|m| Some(m.before) > least);
+    ahead.any(|member| has_ended(member, found))
+}

@@ -1,0 +1,69 @@
+//! Few ranks that made calls which most others did not.
+
+use super::{Standing, Told};
+use crate::stages::check::finding::{Finding, Severity, Sure};
+use crate::stages::check::ranks::mismatch::spot;
+use crate::stages::check::ranks::names;
+use crate::stages::check::streams::compare::{Apart, Ranked};
+use crate::stages::check::wording::{counted, verb};
+
+impl Told<'_> {
+    /// The finding on ranks that made calls that most others did not.
+    pub(super) fn ahead(&self, apart: &[&Apart]) -> Option<Finding> {
+        let is_ahead = |s: &Standing| s.ahead && s.behind.is_empty();
+        let those = self.standings.iter().filter(|(_, s)| is_ahead(s));
+        let ahead: Vec<u32> = those.map(|(&process, _)| process).collect();
+        let process = |member: &Ranked| self.names.found.sides[member.side].process;
+        let has_ahead = |group: &&&Apart| group.members.iter().any(|m| ahead.contains(&process(m)));
+        // The largest of them, and the first of equal ones.
+        let group = apart
+            .iter()
+            .rev()
+            .filter(has_ahead)
+            .max_by_key(|group| group.members.len())?;
+        if !(self.end.failed || self.uneven.is_some()) || self.laggards <= ahead.len() {
+            return None;
+        }
+        let least = group.members.iter().map(|m| m.before).min()?;
+        let (few, many): (Vec<Ranked>, Vec<Ranked>) =
+            group.members.iter().partition(|m| m.before > least);
+        let first = few.iter().max_by_key(|m| m.before)?;
+        if few.len() >= many.len() {
+            return None;
+        }
+        let steps = match self.uneven.is_some() {
+            true => format!(
+                "; these calls repeat earlier steps: {} more steps than the others (uneven data)",
+                verb(few.len(), "it ran", "they ran")
+            ),
+            false => String::new(),
+        };
+        let last = self.last.get(&process(first));
+        let made = last.map_or_else(String::new, |(_, _, call)| {
+            format!("; its last call is {}", names::call(call))
+        });
+        let communicator = group.communicator;
+        Some(Finding {
+            id: "rank_ahead",
+            severity: Severity::Error,
+            says: format!(
+                "{} made {} on communicator {} that {} did not make{steps}{made}",
+                self.names.ranks(&few),
+                counted(first.before - least, "call"),
+                self.names.communicator(communicator),
+                self.names.ranks(&many),
+            ),
+            about: self.names.about(first, communicator, least),
+            sure: Sure::Medium,
+            why: match self.end.failed {
+                true => "few ranks are ahead of many, and the log reports that the job failed",
+                false => "few ranks are ahead of many, and these are all at the same call",
+            }
+            .to_owned(),
+            advice: "look in the code for a collective that only some ranks make (rank 0 alone, a \
+                     condition on local data), and for uneven data (a rank with one more batch)"
+                .to_owned(),
+            evidence: last.map(|(_, _, call)| spot(call)).into_iter().collect(),
+        })
+    }
+}

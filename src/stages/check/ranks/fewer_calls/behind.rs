@@ -1,0 +1,218 @@
+//! Ranks that the others wait for.
+
+use super::standing::Lag;
+use super::{Standing, Told};
+use crate::stages::check::finding::{About, Finding, Severity, Sure};
+use crate::stages::check::ranks::mismatch::spot;
+use crate::stages::check::ranks::names;
+use crate::stages::check::ranks::stopped::Stop;
+use crate::stages::check::ranks::stopped::whole_steps::Uneven;
+use crate::stages::check::streams::compare::Ranked;
+use crate::stages::check::streams::reread::Detail;
+use crate::stages::check::wording::{counted, verb};
+use crate::stages::communicators::State;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The processes of one host that are behind, the first of them in full.
+struct Laggard<'a> {
+    standing: &'a Standing,
+    /// On the first communicator where it is behind.
+    lag: &'a Lag,
+    /// Its last call: the communicator, its rank there, the call.
+    last: Option<&'a (usize, Option<u32>, &'a Detail)>,
+    /// How many others of its host are behind.
+    others: usize,
+    /// None of them made any call.
+    all_silent: bool,
+}
+
+/// The call that names a rank best: its rank there, the communicator, the call's number.
+type Place = (Option<u32>, usize, Option<u64>);
+
+impl<'a> Laggard<'a> {
+    /// On which communicators it is behind, and by how many calls at most.
+    fn communicators(&self) -> BTreeSet<usize> {
+        let behind = self.standing.behind.iter();
+        behind.map(|lag| lag.communicator).collect()
+    }
+
+    /// One call that it left out, and went on elsewhere: its number, and the last call.
+    fn left_out(&self) -> Option<(u64, usize, &'a Detail)> {
+        let &(at, _, call) = self.last?;
+        let is_elsewhere = self.communicators().len() == 1 && at != self.lag.communicator;
+        let number = self.lag.lacks.filter(|_| is_elsewhere)?;
+        Some((number, at, call))
+    }
+
+    /// The call that it left out; else the one it made last: its number is that communicator's.
+    fn place(&self) -> Place {
+        match (self.last, self.left_out()) {
+            (Some((communicator, rank, call)), None) => (*rank, *communicator, Some(call.seq)),
+            (_, left_out) => {
+                let number = left_out.map(|(number, ..)| number);
+                (self.lag.member.rank, self.lag.communicator, number)
+            }
+        }
+    }
+}
+
+impl Told<'_> {
+    /// The laggards of each host, who is behind most first: of those one is told of in full.
+    pub(super) fn hosts(&self, laggards: impl Iterator<Item = u32>) -> Vec<Vec<u32>> {
+        let process = |process: u32| &self.names.found.processes[process as usize];
+        let mut hosts: BTreeMap<&[u8], Vec<u32>> = BTreeMap::new();
+        for laggard in laggards {
+            let host = &process(laggard).host;
+            hosts.entry(host).or_default().push(laggard);
+        }
+        let by = |process: &u32| {
+            let behind = self.standings.get(process).into_iter();
+            let behind = behind.flat_map(|s| &s.behind);
+            behind.fold(0_u64, |sum, lag| sum.saturating_add(lag.by))
+        };
+        let mut hosts: Vec<Vec<u32>> = hosts.into_values().collect();
+        for those in &mut hosts {
+            // Processes are numbered as their lines come, which says nothing.
+            those.sort_by_key(|&at| (Reverse(by(&at)), process(at).pid, at));
+        }
+        hosts
+    }
+
+    /// The finding on one host's `processes`, which are all behind.
+    pub(super) fn behind(&self, processes: &[u32]) -> Option<Finding> {
+        let first = *processes.first()?;
+        let standing = self.standings.get(&first)?;
+        let laggard = Laggard {
+            standing,
+            lag: standing.behind.first()?,
+            last: self.last.get(&first),
+            others: processes.len() - 1,
+            all_silent: processes.iter().all(|p| !self.last.contains_key(p)),
+        };
+        let member = &laggard.lag.member;
+        let process = self.names.process(member.side);
+        let (rank, communicator, seq) = laggard.place();
+        let (severity, sure, why) = self.how_sure(member);
+        // Of one that made none there is no line: one that went on shows that there were calls.
+        let went_on = || {
+            let mut ahead = self.standings.iter().filter(|(_, s)| s.ahead);
+            ahead.find_map(|(process, _)| self.last.get(process))
+        };
+        let shown = laggard.last.or_else(went_on);
+        Some(Finding {
+            id: match laggard.all_silent {
+                true => "rank_silent",
+                false => "rank_behind",
+            },
+            severity,
+            says: self.says(&laggard),
+            about: About {
+                host: Some(process.host.clone()),
+                pid: process.pid,
+                rank,
+                comm_id: self.names.id(communicator),
+                seq,
+                step: None,
+            },
+            sure,
+            why,
+            advice: "look at this process first: its own output, its host, a stack (py-spy dump); \
+                     the others wait for it"
+                .to_owned(),
+            evidence: shown.map(|(_, _, call)| spot(call)).into_iter().collect(),
+        })
+    }
+
+    /// What is said of a host's laggards.
+    fn says(&self, laggard: &Laggard<'_>) -> String {
+        let who = self.who(laggard);
+        let by = laggard.standing.behind.iter().map(|lag| lag.by).max();
+        let by = by.unwrap_or(0);
+        let waiting = counted(self.waiting as u64, "rank");
+        let wait = verb(self.waiting, "waits", "wait");
+        let mut says = match (laggard.last, laggard.left_out()) {
+            (_, Some((number, at, call))) => format!(
+                "{who} has not made call {number} of this communicator, and {waiting} {wait} for it; \
+                 its last call is {}, call {} of communicator {}",
+                names::call(call),
+                call.seq,
+                self.names.communicator(at),
+            ),
+            (Some((_, _, call)), None) => format!(
+                "{who} made no call after {}, its call {}; the others went on: it is behind on {}, \
+                 by up to {}, and {waiting} {wait} for it",
+                names::call(call),
+                call.seq,
+                counted(laggard.communicators().len() as u64, "communicator"),
+                counted(by, "call"),
+            ),
+            (None, None) => format!(
+                "{who} made no call at all, and others made up to {by} on the same communicators"
+            ),
+        };
+        if self.uneven.is_some() {
+            says += "; its missing calls repeat earlier steps: it ran fewer steps than the others \
+                     (uneven data)";
+        }
+        says
+    }
+
+    /// `rank 3 of communicator 0x5aa5 (8 ranks) (node1:4123) and 1 other rank of its host`.
+    fn who(&self, laggard: &Laggard<'_>) -> String {
+        let side = laggard.lag.member.side;
+        let process = names::process(self.names.process(side));
+        let many = match laggard.others {
+            0 => String::new(),
+            n => format!(" and {} of its host", counted(n as u64, "other rank")),
+        };
+        match laggard.place() {
+            (Some(rank), communicator, _) => format!(
+                "rank {rank} of communicator {} ({process}{}){many}",
+                self.names.communicator(communicator),
+                self.names.of_job(side, rank),
+            ),
+            (None, ..) => format!("{process}{many}"),
+        }
+    }
+
+    /// How sure it is that the member stopped.
+    fn how_sure(&self, member: &Ranked) -> (Severity, Sure, String) {
+        let alone = "it is ahead of no rank on any communicator";
+        let process = self.names.found.sides[member.side].process;
+        let stop = self.stopped.get(&self.stops.job(process));
+        if self.end.failed && stop == Some(&Stop::Failed) {
+            let why = format!("{alone}, and the log reports that the job failed");
+            let sure = match self.laggards {
+                1 => Sure::High,
+                _ => Sure::Medium,
+            };
+            (Severity::Error, sure, why)
+        } else if stop == Some(&Stop::Silent) {
+            let why = format!(
+                "{alone}; no line reports a failure, but it is further behind and has been silent \
+                 for longer than any rank before"
+            );
+            (Severity::Error, Sure::Medium, why)
+        } else if stop == Some(&Stop::Steps) {
+            let mut why = format!(
+                "{alone}; all others are at the same call, whole steps ahead; but no line reports \
+                 a failure"
+            );
+            let is_even = |uneven: &Uneven| uneven.sides.0 == uneven.sides.1;
+            if self.uneven.is_some_and(is_even) {
+                why += "; both sides have the same number of ranks, so the others may have run too many";
+            }
+            (Severity::Error, Sure::Medium, why)
+        } else if self.names.found.sides[member.side].state == State::Destroyed {
+            let why = format!("{alone}, and it ended the communicator");
+            (Severity::Error, Sure::High, why)
+        } else {
+            let why = format!(
+                "{alone}, and all others are at the same call; but no line reports a failure, and the log \
+                 may have been copied while the job ran"
+            );
+            (Severity::Warning, Sure::Low, why)
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Ranks that made fewer calls than the others when the log ends, and which of them the others
+//! wait for.
+//!
+//! A rank that stops makes its neighbours stop, and they theirs: at the end most ranks are behind
+//! some other. But who waits is ahead of the one it waits for. So the one to look at is behind
+//! somebody and ahead of nobody.
+
+mod ahead;
+mod behind;
+mod standing;
+
+use super::last_calls::LastCalls;
+use super::names::Names;
+use super::stopped::whole_steps::Uneven;
+use super::stopped::{Stop, Stops};
+use crate::stages::check::finding::Finding;
+use crate::stages::check::streams::compare::{Apart, Unpaired};
+use standing::{Standing, standings};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What else is known of how the job ended.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct End {
+    /// PyTorch's watchdog or a WARN says that it failed.
+    pub(crate) said: bool,
+    /// That, or communicators were aborted, as some trainers also end healthy jobs.
+    pub(crate) failed: bool,
+}
+
+/// What was found of ranks that are behind.
+pub(crate) struct Behind {
+    /// The findings.
+    pub(crate) findings: Vec<Finding>,
+    /// The processes that the others wait for, and on how many communicators and pairs.
+    pub(crate) laggards: BTreeMap<u32, usize>,
+    /// The jobs that nothing shows to have stopped: that ranks are behind there is no finding.
+    pub(crate) going_on: BTreeSet<u32>,
+}
+
+/// The findings on ranks that are behind on `apart`, and on pairs; `waits` are processes that say
+/// themselves that they wait.
+pub(crate) fn behind(
+    apart: &[&Apart],
+    unpaired: &[Unpaired],
+    last: &LastCalls<'_>,
+    names: Names<'_>,
+    (end, stops): (End, Stops<'_>),
+    waits: &BTreeSet<u32>,
+) -> Behind {
+    let standings = standings(apart, unpaired, names);
+    let mut laggards: BTreeMap<u32, usize> = standings
+        .iter()
+        .filter(|(process, s)| !s.ahead && !s.behind.is_empty() && !waits.contains(process))
+        .map(|(&process, s)| (process, s.behind.len()))
+        .collect();
+    let jobs: BTreeSet<u32> = standings.keys().map(|&p| stops.job(p)).collect();
+    let stop = |&job: &u32| {
+        let own = laggards.keys().filter(|&&p| stops.job(p) == job);
+        let own: Vec<u32> = own.copied().collect();
+        Some((job, stops.stop(job, &own, apart)?))
+    };
+    let stopped: BTreeMap<u32, Stop> = jobs.iter().filter_map(stop).collect();
+    let going_on: BTreeSet<u32> = jobs
+        .into_iter()
+        .filter(|job| !stopped.contains_key(job))
+        .collect();
+    laggards.retain(|&process, _| !going_on.contains(&stops.job(process)));
+    let told = Told {
+        standings: &standings,
+        last,
+        names,
+        end,
+        stopped: &stopped,
+        stops,
+        waiting: standings.values().filter(|s| s.ahead).count(),
+        laggards: laggards.len(),
+        uneven: stops.uneven(apart.iter().copied()),
+    };
+    // Where few are ahead of many, those called too much.
+    let findings = match told.ahead(apart) {
+        Some(finding) => vec![finding],
+        None => {
+            let hosts = told.hosts(laggards.keys().copied());
+            let findings = hosts.iter().filter_map(|those| told.behind(those));
+            findings.collect()
+        }
+    };
+    Behind {
+        findings,
+        laggards,
+        going_on,
+    }
+}
+
+/// What is known of those that are behind and ahead.
+struct Told<'a> {
+    standings: &'a BTreeMap<u32, Standing>,
+    last: &'a LastCalls<'a>,
+    names: Names<'a>,
+    end: End,
+    stopped: &'a BTreeMap<u32, Stop>,
+    stops: Stops<'a>,
+    waiting: usize,
+    /// Ranks that wait for nobody.
+    laggards: usize,
+    /// Two sides that are whole steps apart.
+    uneven: Option<&'a Uneven>,
+}

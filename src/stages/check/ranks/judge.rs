@@ -1,0 +1,183 @@
+//! What the calls where ranks differ show: who is to blame, and where.
+
+use super::absent_members;
+use super::case::Case;
+use super::deadlock::Met;
+use super::doubt::is_damaged;
+use super::doubt::unjudged::{is_over, running};
+use super::fewer_calls::{self, End};
+use super::messages::{Messages, wrong_peer};
+use super::mismatch::same_kind::Kin;
+use super::mismatch::{self, Details, Parting};
+use super::stopped::{Stops, lone_stop};
+use crate::formats::account::Account;
+use crate::grammar::values::has_root;
+use crate::stages::check::finding::{Finding, Sure};
+use crate::stages::check::streams::compare::{Apart, Compared, Ranked};
+use crate::stages::check::streams::why::Why;
+use crate::stages::check::streams::{BLOCK, Caller, Way};
+use crate::stages::check::watchdog::{Watched, nccl_call};
+use crate::stages::check::wording::counted;
+use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
+
+/// How the job ended, as far as lines other than the calls report it.
+#[derive(Clone, Copy)]
+pub(super) struct Ending<'a> {
+    pub(super) watched: &'a [Watched],
+    pub(super) end: End,
+    pub(super) stops: Stops<'a>,
+}
+
+/// Findings, and communicators of which nothing can be judged.
+pub(super) type Judged = (Vec<Finding>, Vec<(Why, usize)>);
+
+/// Communicators whose members part, by how.
+#[derive(Default)]
+struct Parts<'c> {
+    /// Members call different things.
+    different: Vec<(usize, Finding)>,
+    /// Some made fewer calls.
+    late: Vec<&'c Apart>,
+    /// Nothing can be judged.
+    unjudged: Vec<(Why, usize)>,
+}
+
+impl Case<'_> {
+    /// Who and where. Leaves those messages in `compared` that the job did not go on without.
+    pub(super) fn judge(&self, compared: &mut Compared, kin: &Kin, ending: Ending<'_>) -> Judged {
+        let Ending {
+            watched,
+            end,
+            stops,
+        } = ending;
+        let names = self.names;
+        let parts = self.parts(&compared.apart, kin);
+        let mut unjudged = parts.unjudged;
+        let mut findings = first_of(self.met, parts.different);
+        let caller = |number: u32| self.caller(number);
+        findings.extend(self.met.finding(self.details, caller, names));
+        let behind = fewer_calls::behind(
+            &parts.late,
+            &compared.unpaired,
+            self.last,
+            names,
+            (end, stops),
+            &nccl_call::waiting(watched, names),
+        );
+        let going_on = behind.going_on.clone();
+        let goes_on = |communicator: usize| {
+            let job = stops.job_of(communicator);
+            job.is_some_and(|job| going_on.contains(&job))
+        };
+        unjudged.extend(running(&parts.late, &compared.unpaired, goes_on));
+        if findings.is_empty() {
+            findings.extend(wrong_peer::wrong_peers(self, &compared.unpaired, goes_on));
+        }
+        // That one side is behind another is no finding where nothing shows that the job stopped.
+        compared
+            .unpaired
+            .retain(|pair| pair.sent == pair.received || !goes_on(pair.communicator));
+        let messages = Messages {
+            unpaired: &compared.unpaired,
+            case: self,
+        };
+        let told = !findings.is_empty();
+        findings.extend(messages.lacking(behind, told));
+        if findings.is_empty() && !stops.failures.running {
+            findings.extend(self.lone_stops(stops, &going_on));
+        }
+        (findings, unjudged)
+    }
+
+    /// How the members of each communicator in `all` part.
+    fn parts<'c>(&self, all: &'c [Apart], kin: &Kin) -> Parts<'c> {
+        let caller = |number: u32| self.caller(number);
+        let mut parts = Parts::default();
+        for apart in all {
+            let first = apart.block * BLOCK;
+            let stretch = (first, first + BLOCK);
+            let kin = kin.get(&apart.communicator).map_or(&[][..], |kin| kin);
+            let mut unjudged = |why| parts.unjudged.push((why, apart.communicator));
+            match mismatch::parting(apart, stretch, self.details, kin, caller, self.names) {
+                Parting::Different(mut finding) => {
+                    if let Some(doubt) = apart.doubt() {
+                        finding.sure = finding.sure.max(Sure::Medium);
+                        finding.why += doubt;
+                    }
+                    parts.different.push((apart.communicator, *finding));
+                }
+                // What those who are missing did is not known.
+                Parting::Behind | Parting::Unknown(_) if apart.is_partial => {}
+                Parting::Behind if is_over(apart, self.found) => unjudged(Why::Ended),
+                Parting::Behind if is_in_rooted(apart, self.details, caller) => {
+                    unjudged(Why::Rooted);
+                }
+                Parting::Behind => parts.late.push(apart),
+                Parting::Unknown(why) => unjudged(why),
+            }
+        }
+        parts
+    }
+
+    /// What differs if sides are of one communicator that has more ranks than the log.
+    pub(super) fn few(&self, compared: &Compared, accounts: &[Account]) -> Option<Finding> {
+        // Where lines are lost, only NCCL's own numbers say which call is which.
+        let sound = self.streams.counts || !accounts.iter().any(is_damaged);
+        let few = compared.few.as_ref().filter(|_| sound)?;
+        absent_members::finding(few, self.details, |n| self.caller(n), self.names)
+    }
+
+    /// Processes that alone stopped, of the jobs that otherwise seem to go on.
+    fn lone_stops(&self, stops: Stops<'_>, going_on: &BTreeSet<u32>) -> Vec<Finding> {
+        let mut process_of: FxHashMap<u32, u32> = FxHashMap::default();
+        for ((number, _), &stream) in &self.streams.at {
+            let own = self.whose.get(&self.caller(*number));
+            process_of.extend(own.map(|own| (stream, own.process)));
+        }
+        let process = |stream: u32| process_of.get(&stream).copied();
+        let alone = lone_stop::alone(&self.streams.tail(), process, |process| stops.job(process));
+        let alone = alone.into_iter().filter(|(job, _)| going_on.contains(job));
+        alone
+            .filter_map(|(_, process)| lone_stop::finding(process, self.last, self.names))
+            .collect()
+    }
+}
+
+/// The differences before which nothing went wrong: what the ranks call afterwards follows from it.
+fn first_of(met: &Met, all: Vec<(usize, Finding)>) -> Vec<Finding> {
+    let is_first = |(communicator, finding): &(usize, Finding)| {
+        finding
+            .about
+            .seq
+            .is_none_or(|seq| met.is_first(*communicator, seq))
+    };
+    let (mut first, rest): (Vec<_>, Vec<_>) = all.into_iter().partition(is_first);
+    if first.is_empty() && !met.is_circle() {
+        first = rest;
+    } else if let (Some((_, finding)), more @ 1..) = (first.first_mut(), rest.len()) {
+        finding.why += &format!(
+            "; calls also differ on {} as a consequence",
+            counted(more as u64, "other communicator")
+        );
+    }
+    first.into_iter().map(|(_, finding)| finding).collect()
+}
+
+/// True where most members have made their last call with the others, who went on by one, and it is
+/// one that its root is done with before them: they may be in it still, and wait for what is wrong.
+fn is_in_rooted(apart: &Apart, details: &Details, caller: impl Fn(u32) -> Caller) -> bool {
+    let calls = || apart.members.iter().map(|m| m.before);
+    let (least, most) = (calls().min().unwrap_or(0), calls().max().unwrap_or(0));
+    let many = calls().filter(|&n| n == least).count();
+    let last = |member: &Ranked| {
+        let list = details.get(&(caller(member.caller?), Way::Collective))?;
+        list.iter().find(|call| call.seq + 1 == least)
+    };
+    let call = apart
+        .members
+        .iter()
+        .find(|m| m.before == least)
+        .and_then(last);
+    least + 1 == most && 2 * many > apart.members.len() && call.is_some_and(|c| has_root(&c.op))
+}

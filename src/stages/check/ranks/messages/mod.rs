@@ -1,0 +1,119 @@
+//! Sends and receives that do not fit.
+
+mod left_out;
+mod unpaired;
+pub(super) mod wrong_peer;
+
+use super::case::Case;
+use super::fewer_calls::Behind;
+use super::names::Names;
+use crate::stages::check::finding::Finding;
+use crate::stages::check::streams::compare::{Ranked, Unpaired};
+use left_out::left_out;
+use std::collections::BTreeMap;
+use unpaired::unpaired;
+
+/// Messages that do not fit.
+pub(super) struct Messages<'a> {
+    pub(super) unpaired: &'a [Unpaired],
+    pub(super) case: &'a Case<'a>,
+}
+
+/// The side of a pair that made fewer calls.
+fn lacking(pair: &Unpaired) -> &Ranked {
+    let (sent, received) = pair.before;
+    if sent < received {
+        &pair.from
+    } else {
+        &pair.to
+    }
+}
+
+impl Messages<'_> {
+    /// Who is behind and which messages lack a side; `told` where something else was found already.
+    pub(super) fn lacking(&self, behind: Behind, told: bool) -> Vec<Finding> {
+        let all = !told && behind.laggards.is_empty();
+        let missing = self.findings(&behind, (!told, all));
+        let mut findings = Vec::new();
+        if !told && missing.iter().all(|f| f.id != "p2p_missing_counterpart") {
+            findings.extend(behind.findings);
+        }
+        findings.extend(missing);
+        findings
+    }
+
+    /// The findings. A message whose other side is missing is one where that rank went on without
+    /// it, or where nothing else explains it (`all`): a rank that stopped lacks many.
+    fn findings(&self, behind: &Behind, (shown, all): (bool, bool)) -> Vec<Finding> {
+        let case = self.case;
+        let caller = |number: u32| case.caller(number);
+        let process = |member: &Ranked| case.found.sides[member.side].process;
+        let last = |member: &Ranked| {
+            let last = case.last.get(&process(member));
+            last.map_or(0, |(_, _, call)| call.nth)
+        };
+        let told = |pair: &Unpaired| {
+            let lacking = lacking(pair);
+            // Who went on is ahead of somebody; who stopped is of nobody, and behind on much.
+            let lags = behind.laggards.get(&process(lacking));
+            let stopped = lags.is_some_and(|&lags| lags > 1);
+            let left_out = (!stopped && pair.sent != pair.received)
+                .then(|| left_out(pair, case.details, caller, last(lacking)))
+                .flatten();
+            let is_of_size = pair.sent == pair.received && shown;
+            (all || is_of_size || shown && left_out.is_some())
+                .then(|| unpaired(pair, left_out, case.details, caller, case.names))
+                .flatten()
+        };
+        let all = self.unpaired.iter();
+        let all: Vec<_> = all.filter_map(|pair| Some((pair, told(pair)?))).collect();
+        let (of_size, mut rest): (Vec<_>, Vec<_>) = all
+            .into_iter()
+            .partition(|(pair, finding)| pair.sent == pair.received && finding.about.seq.is_some());
+        rest.extend(of_sizes(of_size, case.names));
+        rest.into_iter().map(|(_, finding)| finding).collect()
+    }
+}
+
+/// Messages whose two sides differ: where one rank of a communicator has a part in all of them, it is
+/// one finding about that rank.
+fn of_sizes<'p>(
+    all: Vec<(&'p Unpaired, Finding)>,
+    names: Names<'_>,
+) -> Vec<(&'p Unpaired, Finding)> {
+    let mut by: BTreeMap<usize, Vec<(&Unpaired, Finding)>> = BTreeMap::new();
+    for (pair, finding) in all {
+        by.entry(pair.communicator)
+            .or_default()
+            .push((pair, finding));
+    }
+    let mut told = Vec::new();
+    for mut those in by.into_values() {
+        let in_all = |member: &Ranked| {
+            those.iter().all(|(pair, _)| {
+                let sides = [pair.from.side, pair.to.side];
+                sides.contains(&member.side)
+            })
+        };
+        let common: Vec<Ranked> = those
+            .first()
+            .map(|(pair, _)| [pair.from, pair.to].into_iter().filter(in_all).collect())
+            .unwrap_or_default();
+        let ([who], 2..) = (&common[..], those.len()) else {
+            told.append(&mut those);
+            continue;
+        };
+        let many = those.len();
+        those.sort_by_key(|(_, finding)| finding.about.seq);
+        if let Some((pair, mut finding)) = those.into_iter().next() {
+            finding.says += &format!(
+                "; {} is in all {many} pairs of ranks whose messages differ",
+                names.rank(who)
+            );
+            let seq = finding.about.seq.unwrap_or(0);
+            finding.about = names.about(who, pair.communicator, seq);
+            told.push((pair, finding));
+        }
+    }
+    told
+}

@@ -1,0 +1,70 @@
+//! Which of equally large groups of ranks calls what is usual.
+
+use super::{AHEAD, Calls};
+use crate::stages::check::streams::reread::Detail;
+
+/// Of equally large groups the one whose call others of the communicator's kind make there too, and
+/// how many; `None` where they make each, or none.
+pub(super) fn of_kin(
+    seq: u64,
+    groups: &[Vec<usize>],
+    all: &[Calls<'_>],
+    kin: &[&[Detail]],
+) -> Option<(usize, usize)> {
+    let tied = groups.iter().take_while(|g| g.len() == groups[0].len());
+    let votes: Vec<usize> = tied
+        .map(|group| {
+            let own = &all[group[0]];
+            let same = |list: &&&[Detail]| {
+                let other = Calls {
+                    member: own.member,
+                    list,
+                };
+                let both = |at: u64| own.same(at, &other, at);
+                both(seq) && seq.checked_sub(1).is_none_or(both)
+            };
+            kin.iter().filter(same).count()
+        })
+        .collect();
+    only(&votes).map(|at| (at, votes[at]))
+}
+
+/// The only one that has votes.
+fn only(votes: &[usize]) -> Option<usize> {
+    let mut those = (0..votes.len()).filter(|&at| votes[at] > 0);
+    let first = those.next()?;
+    those.next().is_none().then_some(first)
+}
+
+/// Of equally large groups the one whose call came before behind most of the same calls, or else of
+/// the same operations: the sizes may be those of a batch; `None` where that does not tell.
+pub(super) fn usual(seq: u64, groups: &[Vec<usize>], all: &[Calls<'_>]) -> Option<usize> {
+    usual_by(seq, groups, all, Calls::same).or_else(|| usual_by(seq, groups, all, Calls::same_op))
+}
+
+fn usual_by<'a>(
+    seq: u64,
+    groups: &[Vec<usize>],
+    all: &[Calls<'a>],
+    same: impl Fn(&Calls<'a>, u64, &Calls<'a>, u64) -> bool,
+) -> Option<usize> {
+    let tied = groups.iter().take_while(|g| g.len() == groups[0].len());
+    let alike: Vec<usize> = tied
+        .map(|group| {
+            let own = &all[group[0]];
+            let first = own.list.first().map_or(seq, |call| call.seq);
+            // How many calls before the two are the same.
+            let before = |at: u64| {
+                let back = 1..=AHEAD.min(at - first);
+                back.take_while(|back| same(own, at - back, own, seq.saturating_sub(*back)))
+                    .count()
+            };
+            let came = (first..seq).filter(|&at| same(own, at, own, seq));
+            came.map(before).max().unwrap_or(0)
+        })
+        .collect();
+    let most = alike.iter().max().copied().filter(|&most| most >= 2)?;
+    let mut those = (0..alike.len()).filter(|&at| alike[at] == most);
+    let first = those.next()?;
+    those.next().is_none().then_some(first)
+}

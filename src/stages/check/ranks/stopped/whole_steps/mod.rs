@@ -1,0 +1,103 @@
+//! Ranks that ran whole steps more or less than the others of their job: their data is uneven, or they
+//! left a step out.
+//!
+//! Such a job hangs where the fewer steps end. Every rank is then at the end of a step, so that all made
+//! the same call last, and they are at two places: what one side lacks is what the other made before.
+//! A log that ends anywhere shows this for a moment only, where one side has done a step that the other
+//! has yet to begin. But hosts run ahead of their GPUs, and one may always be a step behind the
+//! others. So those behind must have kept pace before, and not have been so far behind then.
+
+mod pace;
+mod sides;
+mod steps;
+#[cfg(test)]
+mod tests;
+
+use super::made::Made;
+use crate::stages::check::streams::last_calls::{Last, one_input};
+use rustc_hash::FxHashMap;
+use sides::{End, Sides, jobs};
+
+/// So many ranks do not come to one place of two by chance.
+const MANY: usize = 4;
+
+/// Nor does a job of fewer ranks.
+const RANKS: usize = 6;
+
+/// Where the order of lines is not known, so many must be at one place, and fewer at the other.
+const MOST: usize = 5;
+
+/// Two sides of a job, whole steps apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Uneven {
+    /// The job's communicators.
+    pub(crate) communicators: Vec<u32>,
+    /// How many ranks made fewer calls, and how many made more.
+    pub(crate) sides: (usize, usize),
+    /// The lines alone show that the job stopped there.
+    pub(crate) is_stop: bool,
+}
+
+/// The jobs of which two sides are whole steps apart. `of` gives of a stream the communicator, if it is of
+/// collectives, and the member; `begins` each communicator's members with how many calls they made
+/// before these.
+pub(crate) fn uneven(
+    calls: &[Last],
+    of: impl Fn(u32) -> Option<(Option<u32>, u32)>,
+    begins: &[Vec<(u32, u64)>],
+) -> Vec<Uneven> {
+    let members = begins.iter().map(|members| members.iter().copied());
+    let mut end = End {
+        made: members.map(Made::new).collect(),
+        last: FxHashMap::default(),
+    };
+    for call in calls {
+        let Some((at, member)) = of(call.stream) else {
+            continue;
+        };
+        end.last.insert(member, call.mark);
+        if let Some(made) = at.and_then(|at| end.made.get_mut(at as usize)) {
+            made.push(member);
+        }
+    }
+    let sides = jobs(begins).into_iter().filter_map(|job| end.sides(job));
+    let tail = Tail { calls, of, begins };
+    sides.filter_map(|sides| tail.judge(&sides)).collect()
+}
+
+/// The last calls, and whose they are.
+struct Tail<'a, F> {
+    calls: &'a [Last],
+    of: F,
+    begins: &'a [Vec<(u32, u64)>],
+}
+
+impl<F: Fn(u32) -> Option<(Option<u32>, u32)>> Tail<'_, F> {
+    fn judge(&self, sides: &Sides) -> Option<Uneven> {
+        let (less, more) = (sides.behind.len(), sides.ahead.len());
+        if !self.repeats(sides) {
+            return None;
+        }
+        let is_stop = match one_input(self.each(sides).map(|(.., call)| call)) {
+            true => less.max(more) >= MANY && less + more >= RANKS && self.is_new(sides),
+            false => less.max(more) >= MOST && less != more,
+        };
+        Some(Uneven {
+            communicators: sides.job.clone(),
+            sides: (less, more),
+            is_stop,
+        })
+    }
+
+    /// Their calls in order: the communicator, the member, the mark.
+    fn each<'s>(
+        &'s self,
+        sides: &'s Sides,
+    ) -> impl Iterator<Item = (Option<u32>, u32, &'s Last)> + 's {
+        self.calls.iter().filter_map(move |call| {
+            let (at, member) = (self.of)(call.stream)?;
+            let is_own = sides.members.contains(&member);
+            is_own.then_some((at, member, call))
+        })
+    }
+}
