@@ -2,9 +2,10 @@
 //! named. What nccl-ops, nccl-hist and nccl-agg finish into rows.
 
 use crate::count::cells::{Cells, Gathering};
-use crate::count::rowed::{Duration, Rowed};
+use crate::count::rowed::Rowed;
 use crate::count::tally;
 use crate::count::tally::{Key, Ops, Partial, Tally, Value};
+use crate::count::times::Total;
 use crate::error::Result;
 use crate::formats::door::{self, Known, Opening, Outcome, no_calls};
 use crate::formats::lines::Rows;
@@ -21,6 +22,7 @@ use crate::pool;
 use crate::report::{Report, counted};
 use crate::source::{self, Origin, Texts};
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub use crate::report::progress::Progress;
@@ -58,7 +60,7 @@ impl Options {
 }
 
 /// Who made a call, as far as it is known.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub struct Who {
     /// The host.
     pub host: Box<[u8]>,
@@ -78,7 +80,7 @@ pub struct Who {
 
 /// What recorded calls, as the call table says, and how they were served: times of one clock are
 /// not another's.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub struct Recorded {
     /// What they come from.
     pub src: Box<[u8]>,
@@ -124,7 +126,7 @@ impl Recorded {
 pub const LOG: &[u8] = b"log";
 
 /// Calls of all inputs, counted.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Calls {
     /// Operations by number.
     pub ops: Ops,
@@ -135,15 +137,14 @@ pub struct Calls {
     /// Some input has step lines, or rows with a step.
     pub has_steps: bool,
     /// By step and key, where a tally is exact.
-    durations: FxHashMap<(Option<u64>, Key), Duration>,
+    durations: FxHashMap<(Option<u64>, Key), Total>,
 }
 
 impl Calls {
     /// How many nanoseconds the calls of a step and key took together; `None` where that is not
     /// known of each of them.
     pub fn duration(&self, step: Option<u64>, key: &Key, value: &Value) -> Option<u64> {
-        let all = self.durations.get(&(step, *key));
-        all.filter(|all| all.calls == value.calls)?.sum
+        self.durations.get(&(step, *key))?.of(value.calls)
     }
 }
 
@@ -173,7 +174,7 @@ pub fn count(
 /// Counts rows that another stage makes.
 pub struct Counting<'o> {
     all: Collector<'o>,
-    rows: Rowed<'o>,
+    rows: Rowed,
 }
 
 impl<'o> Counting<'o> {
@@ -196,7 +197,7 @@ impl<'o> Counting<'o> {
     }
 
     /// Adds rows that were counted apart.
-    pub(crate) fn merge(&mut self, part: Rowed<'_>) {
+    pub(crate) fn merge(&mut self, part: Rowed) {
         self.all.rows.merge(part, &mut self.all.tally.ops);
     }
 
@@ -211,15 +212,15 @@ impl<'o> Counting<'o> {
 const BATCH: usize = 32;
 
 /// What a part of any input adds.
-struct Part<'o> {
+struct Part {
     /// Of a log.
-    calls: Partial<'o>,
+    calls: Partial,
     /// Of a table.
-    rows: Rowed<'o>,
+    rows: Rowed,
 }
 
-impl<'o> Part<'o> {
-    fn new(options: &'o tally::Options, window: Option<Window>) -> Part<'o> {
+impl Part {
+    fn new(options: &tally::Options, window: Option<Window>) -> Part {
         Part {
             calls: Partial::new(options),
             rows: Rowed::new(options, window),
@@ -227,7 +228,7 @@ impl<'o> Part<'o> {
     }
 }
 
-impl Visit for Part<'_> {
+impl Visit for Part {
     #[inline(always)]
     fn call(&mut self, call: &Call<'_>) {
         self.calls.call(call);
@@ -242,7 +243,7 @@ impl Visit for Part<'_> {
     }
 }
 
-impl Rows for Part<'_> {
+impl Rows for Part {
     #[inline]
     fn row(&mut self, row: &Row<'_>) {
         self.rows.row(row);
@@ -257,7 +258,7 @@ struct Collector<'o> {
     /// By merged member.
     logged: Gathering,
     /// The calls of tables.
-    rows: Rowed<'o>,
+    rows: Rowed,
     present: Present,
     /// How calls were placed.
     methods: Methods,
@@ -313,7 +314,7 @@ impl<'o> Collector<'o> {
     fn ahead(
         &mut self,
         origins: &[Origin],
-        ahead: Ahead<'o>,
+        ahead: Ahead,
         outcome: &mut Outcome,
         report: &mut Report,
         progress: &dyn Progress,
@@ -366,7 +367,7 @@ impl<'o> Collector<'o> {
 
     fn input(
         &mut self,
-        input: &mut Known<Part<'o>>,
+        input: &mut Known<Part>,
         report: &mut Report,
         progress: &dyn Progress,
     ) -> Result<()> {
@@ -405,7 +406,7 @@ impl<'o> Collector<'o> {
     fn walked(
         &mut self,
         name: &str,
-        log: log::Ahead<Partial<'o>>,
+        log: log::Ahead<Partial>,
         progress: &dyn Progress,
     ) -> Result<log::Log> {
         self.tally.clear();
@@ -531,13 +532,13 @@ fn sorted<T: Ord + Clone>(items: &[T]) -> (Vec<T>, Vec<u32>) {
 }
 
 /// Inputs before it is their turn.
-enum Ahead<'o> {
+enum Ahead {
     /// Small logs, walked as one, and what each had.
-    Together(Box<log::Ahead<Partial<'o>>>, Vec<Had>),
+    Together(Box<log::Ahead<Partial>>, Vec<Had>),
     /// Small logs, each walked by itself.
-    Each(Vec<log::Ahead<Partial<'o>>>),
+    Each(Vec<log::Ahead<Partial>>),
     /// Anything else, if it could be opened before it is its turn.
-    Other(Option<Box<Result<Known<Part<'o>>>>>),
+    Other(Option<Box<Result<Known<Part>>>>),
 }
 
 /// Walks small logs before it is their turn.
@@ -555,7 +556,7 @@ struct Walker<'o> {
 const APART: usize = 32;
 
 impl<'o> Walker<'o> {
-    fn ahead<'i>(&self, origins: &'i [Origin]) -> Vec<(&'i [Origin], Ahead<'o>)> {
+    fn ahead<'i>(&self, origins: &'i [Origin]) -> Vec<(&'i [Origin], Ahead)> {
         let mut all = Vec::new();
         // What is empty is nothing to walk, and in a folder nothing to be said of.
         let is_log = |head: &[u8]| !head.is_empty() && door::is_log(head);
@@ -570,14 +571,14 @@ impl<'o> Walker<'o> {
         all
     }
 
-    fn open(&self, origin: &Origin) -> Option<Box<Result<Known<Part<'o>>>>> {
+    fn open(&self, origin: &Origin) -> Option<Box<Result<Known<Part>>>> {
         let (tally, window) = (self.tally, self.options.window);
         let opening = self.options.opening(Tells::CALLS);
         let new = || Part::new(tally, window);
         opening.ahead(origin, self.several, new).map(Box::new)
     }
 
-    fn walk(&self, texts: &Texts<'_>) -> Ahead<'o> {
+    fn walk(&self, texts: &Texts<'_>) -> Ahead {
         let new = || Partial::new(self.tally);
         let next = |apart: usize| apart.checked_sub(1);
         let apart = self
@@ -688,7 +689,7 @@ pub fn said(name: &str, timeline: &Timeline, report: &Report) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::count::tally::Sizing;
     use crate::formats::log::walk::{self, tests::healthy};
@@ -703,7 +704,7 @@ mod tests {
         fn advance(&self, _: u64) {}
     }
 
-    fn options(jobs: usize, strict: bool) -> Options {
+    pub(crate) fn options(jobs: usize, strict: bool) -> Options {
         Options {
             source: source::Options::default(),
             log: log::Options {
@@ -715,6 +716,20 @@ mod tests {
             timeline: timeline::Options::default(),
             window: None,
         }
+    }
+
+    /// The calls of a log whose chunks `read` gives.
+    pub(crate) fn count_chunks(
+        tally: &tally::Options,
+        read: impl FnOnce(&mut dyn FnMut(log::Part<'_, Partial>)) -> (log::Log, Merged),
+    ) -> Calls {
+        let options = options(1, false);
+        let mut all = Collector::new(&options, tally, 1);
+        let (log, merged) = read(&mut |part| all.tally.merge(part, &options.timeline));
+        all.merged = merged;
+        all.add("a", &log, &mut Report::new("a", false, true));
+        all.rest();
+        all.finish()
     }
 
     /// Logs of no line and more, a damaged one, a table, a binary file, one that is not there, and

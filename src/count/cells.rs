@@ -5,6 +5,7 @@
 
 use crate::count::tally::{Bag, Key, Pieces, Value};
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
 /// A step; `None` where steps are not told apart or not known.
@@ -96,7 +97,7 @@ impl Gathering {
 }
 
 /// Counted calls by step and key.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Cells {
     /// What tells calls apart: sorted, each once.
     keys: Vec<Key>,
@@ -110,7 +111,7 @@ pub struct Cells {
 }
 
 /// Where the calls of a step are.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 struct Stretch {
     step: Step,
     /// How many cells there are; a key may have several.

@@ -6,3 +6,4 @@ pub mod groups;
 pub(crate) mod rowed;
 pub mod spread;
 pub mod tally;
+pub(crate) mod times;

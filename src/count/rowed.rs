@@ -1,37 +1,23 @@
 //! The calls of a call table's rows, counted by what tells them apart.
 
 use super::calls::{Recorded, Who};
+use super::times::Total;
 use crate::count::tally::{self, Counted, Key, Ops, Value};
 use crate::formats::lines::Rows;
 use crate::formats::log::timeline::{Present, Window};
 use crate::members::Interner;
 use crate::output::table::Row;
 use rustc_hash::{FxHashMap, FxHasher};
+use serde::{Deserialize, Serialize};
 use std::hash::{Hash, Hasher};
-
-/// How long equal calls took.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Duration {
-    /// How many of them have a duration.
-    pub(super) calls: u64,
-    /// Nanoseconds together; `None` beyond 64 bits.
-    pub(super) sum: Option<u64>,
-}
-
-impl Duration {
-    fn add(&mut self, other: Duration) {
-        self.calls = self.calls.saturating_add(other.calls);
-        self.sum = self.sum.zip(other.sum).and_then(|(a, b)| a.checked_add(b));
-    }
-}
 
 /// Counts by step and key.
 type By<T> = FxHashMap<(Option<u64>, Key), T>;
 
 /// The rows of a part of a table, or of all tables.
-#[derive(Debug)]
-pub(crate) struct Rowed<'o> {
-    options: &'o tally::Options,
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Rowed {
+    options: tally::Options,
     /// The steps that count; all rows if none.
     window: Option<Window>,
     /// Operations by number.
@@ -42,13 +28,13 @@ pub(crate) struct Rowed<'o> {
     rows_by: FxHashMap<u64, u32>,
     /// The counts.
     pub(super) cells: By<Value>,
-    /// Where a tally is exact.
-    pub(super) durations: By<Duration>,
+    /// How long they took, where a tally is exact.
+    pub(super) durations: By<Total>,
     /// The steps, where they are told apart.
     pub(super) present: Present,
 }
 
-impl Rows for Rowed<'_> {
+impl Rows for Rowed {
     fn row(&mut self, row: &Row<'_>) {
         if let (true, Some(step)) = (self.options.steps, row.step) {
             self.present.step(step, 1);
@@ -60,11 +46,11 @@ impl Rows for Rowed<'_> {
     }
 }
 
-impl<'o> Rowed<'o> {
+impl Rowed {
     /// Nothing counted yet.
-    pub(crate) fn new(options: &'o tally::Options, window: Option<Window>) -> Rowed<'o> {
+    pub(crate) fn new(options: &tally::Options, window: Option<Window>) -> Rowed {
         Rowed {
-            options,
+            options: options.clone(),
             window,
             ops: Ops::default(),
             who: Interner::default(),
@@ -76,7 +62,7 @@ impl<'o> Rowed<'o> {
     }
 
     /// Adds what follows, with the operations numbered by `ops`.
-    pub(super) fn merge(&mut self, part: Rowed<'_>, ops: &mut Ops) {
+    pub(super) fn merge(&mut self, part: Rowed, ops: &mut Ops) {
         let of_op: Vec<u32> = part.ops.names().map(|name| ops.intern(name).0).collect();
         let who = part.who.items().iter().cloned();
         let of_member: Vec<u32> = who.map(|who| self.who.intern(who)).collect();
@@ -89,8 +75,7 @@ impl<'o> Rowed<'o> {
             self.cells.entry(known(key)).or_default().merge(&value);
         }
         for (key, one) in part.durations {
-            let all = self.durations.entry(known(key));
-            all.and_modify(|all| all.add(one)).or_insert(one);
+            self.durations.entry(known(key)).or_default().merge(&one);
         }
         self.present.merge(&part.present);
     }
@@ -152,12 +137,8 @@ impl<'o> Rowed<'o> {
         let value = self.cells.entry((step, key)).or_default();
         value.add(row.calls, bytes);
         if let (true, Some(dur_ns)) = (self.options.exact, row.times().dur_ns) {
-            let one = Duration {
-                calls: row.calls,
-                sum: Some(dur_ns),
-            };
-            let all = self.durations.entry((step, key));
-            all.and_modify(|all| all.add(one)).or_insert(one);
+            let all = self.durations.entry((step, key)).or_default();
+            all.add(row.calls, dur_ns);
         }
     }
 }

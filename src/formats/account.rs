@@ -2,10 +2,12 @@
 
 use crate::members::twice::Again;
 use crate::source::{Broken, Seen};
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// What became of one line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Class {
     /// Holds at least one whole call, and nothing of NCCL's that is cut.
     Call,
@@ -22,20 +24,20 @@ pub enum Class {
 }
 
 /// A damaged place, for a person to look at.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     /// Line, from 1 once it is placed in its input; from 0 in its chunk before.
     pub line: u64,
     /// Column in bytes, from 1.
     pub column: u64,
     /// What was expected or found there.
-    pub what: &'static str,
+    pub what: Cow<'static, str>,
     /// The bytes there, a few.
     pub text: Vec<u8>,
 }
 
 /// Where the first line of a kind stands: its number, from 0 in the input once merged.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Firsts {
     /// Of those in [`Account::torn`]: its beginning.
     pub torn: Option<u64>,
@@ -77,7 +79,7 @@ pub const PLACES: usize = 5;
 const TEXT: usize = 120;
 
 /// The account of one input, or of a part of it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Account {
     /// Lines, counted as `wc -l` does, plus a last one without an end.
     pub lines: u64,
@@ -236,12 +238,18 @@ impl Account {
     }
 
     /// Notes a damaged place, if it is among the first.
-    pub fn place(&mut self, line: u64, column: usize, what: &'static str, text: &[u8]) {
+    pub fn place(
+        &mut self,
+        line: u64,
+        column: usize,
+        what: impl Into<Cow<'static, str>>,
+        text: &[u8],
+    ) {
         self.last_place = self.last_place.max(Some(line));
         let place = Place {
             line,
             column: column as u64 + 1,
-            what,
+            what: what.into(),
             text: text[..text.len().min(TEXT)].to_vec(),
         };
         let at = self
@@ -260,7 +268,7 @@ impl Account {
             self.place(
                 place.line + before,
                 place.column as usize - 1,
-                place.what,
+                place.what.clone(),
                 &place.text,
             );
         }

@@ -35,6 +35,7 @@
 use crate::grammar::token::{dec_i32, dec_u32, dec_u64};
 use aho_corasick::AhoCorasick;
 use memchr::memmem;
+use serde::{Deserialize, Serialize};
 use std::sync::LazyLock;
 
 /// How a job, or one of its processes, ended.
@@ -62,7 +63,7 @@ pub(crate) struct Failure<'a> {
 }
 
 /// What ended a process or a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum What {
     /// An exception of Python's.
     Exception,
@@ -85,7 +86,7 @@ pub(crate) enum What {
 }
 
 /// How a job failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum How {
     /// By itself: an exit code, an abort, a crash.
     Itself,

@@ -1,5 +1,6 @@
 //! The words of a call: datatypes, reductions, and the bytes they stand for.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// An element type by NCCL's code (`ncclDataType_t` in `nccl.h.in`, 2.30).
@@ -98,7 +99,7 @@ impl fmt::Display for RedOp {
 
 /// What kind of operation a name is, as far as its numbers' meaning goes. RCCL's MSCCL++ names
 /// (`mscclpp_ncclAllReduce`) mean the same as NCCL's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Kind {
     /// Every rank reduces and receives all.
     AllReduce,
@@ -146,7 +147,7 @@ pub fn has_root(name: &[u8]) -> bool {
 }
 
 /// Which bytes a number counts. Always named, never mixed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Basis {
     /// What the caller passed: count × element size.
     #[default]

@@ -1,6 +1,7 @@
 //! The id that all members of a communicator share.
 
 use crate::grammar::token::{PResult, dec_i64, dec_u32, hex_u64, word};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// Splits of splits that an id tells; the id of a deeper one is not known.
@@ -9,7 +10,7 @@ const DEEPEST: usize = 6;
 /// A communicator's id: as NCCL prints it, `0x9f3b`. A split for which NCCL prints none (2.23 to 2.28) has
 /// its parent's, which of the parent's children it is, and its color: `0x9f3b/2.7`. A split is one
 /// call of all the parent's ranks, so the two numbers are the same to all members.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct CommId {
     printed: u64,
     /// The child's number and color, from the outermost on; unused ones are 0.

@@ -8,9 +8,10 @@ use crate::grammar::message::communicator::init::{Event, Init};
 use crate::members::comm_id::CommId;
 use crate::members::twice::{Again, End, Print, Twice};
 use rustc_hash::{FxHashMap, FxHashSet};
+use serde::{Deserialize, Serialize};
 
 /// Which process: a host and a pid. `None` where the header is missing.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Process {
     /// The host as printed.
     pub host: Box<[u8]>,
@@ -19,7 +20,7 @@ pub struct Process {
 }
 
 /// Names a process and the CUDA device that was current.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Place {
     /// Index of the [`Process`].
     pub process: u32,
@@ -28,7 +29,7 @@ pub struct Place {
 }
 
 /// A communicator as one process names it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Member {
     /// Index of the [`Place`].
     pub place: u32,
@@ -42,7 +43,7 @@ pub struct Member {
 }
 
 /// What INIT lines say of an address.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Identity {
     /// This process's rank in the communicator.
     pub rank: u32,
@@ -53,7 +54,7 @@ pub struct Identity {
 }
 
 /// An INIT line in a chunk.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct InitAt {
     /// Index of the process in the chunk.
     pub process: u32,
@@ -64,7 +65,8 @@ pub struct InitAt {
 }
 
 /// A table of distinct values, numbered in the order they came.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(bound(deserialize = "T: Deserialize<'de> + Eq + std::hash::Hash"))]
 pub struct Interner<T> {
     items: Vec<T>,
     index: FxHashMap<T, u32>,
@@ -123,7 +125,7 @@ impl<T: Clone + Eq + std::hash::Hash> Interner<T> {
 }
 
 /// Everyone met in a chunk, or, merged, in all inputs.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Origins {
     /// Processes.
     pub processes: Interner<Process>,

@@ -12,11 +12,12 @@ use crate::grammar::coll;
 use crate::grammar::message::communicator::init::{Event, Init};
 use crate::members::Process;
 use rustc_hash::{FxHashMap, FxHasher};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 
 /// By what a call is known again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Print {
     /// A hash of what it says; 0 where there is no call.
     pub hash: u64,
@@ -26,7 +27,7 @@ pub struct Print {
 
 /// By what a chunk's steps are known again in another input: hashes of
 /// text, whatever became of it.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Prints {
     /// For each mark: of the first call since the mark before it, if there is one in the chunk,
     /// and of its own text.
@@ -38,7 +39,7 @@ pub struct Prints {
 }
 
 /// A communicator's address, and the opCount of a call on it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Count {
     /// The address.
     pub comm: u64,
@@ -246,7 +247,7 @@ enum Kind {
 }
 
 /// The inputs that have calls which the one in hand has too.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Again {
     /// The first one's name.
     pub of: String,

@@ -2,6 +2,7 @@
 //! is cut or damaged is given, and what is wrong with it is noted.
 
 use flate2::bufread::GzDecoder;
+use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, BufReader, Read};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -32,7 +33,7 @@ impl Codec {
 }
 
 /// What is wrong with a packed input of which something could be read.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Broken {
     /// What is wrong, in a sentence's end.
     pub what: String,

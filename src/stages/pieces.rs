@@ -1,11 +1,25 @@
-//! A made log walked in pieces of any size: what comes out must not depend on them.
+//! A made log walked in pieces of any size, each as if another machine had walked it: what comes
+//! out must not depend on them.
 
-use crate::formats::log::walk::{self, Visit};
+use crate::count::calls::tests::count_chunks;
+use crate::count::calls::{self, Calls, Counting};
+use crate::count::groups::By;
+use crate::count::rowed::Rowed;
+use crate::count::tally;
+use crate::formats::lines::Rows as _;
+use crate::formats::log::walk::{self, Scanned, Visit};
 use crate::formats::log::{Log, Part};
 use crate::grammar::trainer::Recogniser;
+use crate::grammar::values::Datatype;
 use crate::members::{Merged, Renumbered};
+use crate::output::render::Sheet;
+use crate::output::table::{Row, Timing};
 use crate::source::Place;
+use crate::stages::{agg, hist, ops};
 use crate::synth::{self, StreamSink};
+use proptest::prelude::*;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 /// The log of a job with all kinds of lines.
 pub(super) fn made(nccl: &str) -> Vec<u8> {
@@ -27,13 +41,34 @@ pub(super) fn made(nccl: &str) -> Vec<u8> {
     bytes
 }
 
-/// Walks `log` in pieces of about `size` bytes, cut at line ends.
-pub(super) fn walk<V: Visit>(
+/// What another machine would read of what was written here.
+pub(super) fn sent<T: Serialize + DeserializeOwned>(state: &T) -> T {
+    let mut bytes = Vec::new();
+    ciborium::into_writer(state, &mut bytes).unwrap();
+    ciborium::from_reader(&*bytes).unwrap()
+}
+
+/// Fewer pieces are sent: it takes longer than to walk them.
+const SENT: usize = 8;
+
+/// Walks `log` in pieces of about `size` bytes, cut at line ends. A few are read again from what
+/// was written of them.
+pub(super) fn walk<V: Visit + Serialize + DeserializeOwned>(
+    log: &[u8],
+    size: usize,
+    new: impl Fn() -> V,
+    take: impl FnMut(Part<'_, V>),
+) -> Merged {
+    read(log, size, new, take).1
+}
+
+/// The same, with what is known of the log.
+fn read<V: Visit + Serialize + DeserializeOwned>(
     log: &[u8],
     size: usize,
     new: impl Fn() -> V,
     mut take: impl FnMut(Part<'_, V>),
-) -> Merged {
+) -> (Log, Merged) {
     let (mut merged, mut whole) = (Merged::default(), Log::default());
     let (mut to, mut joined) = (Renumbered::default(), Vec::new());
     let mut from = 0;
@@ -43,10 +78,127 @@ pub(super) fn walk<V: Visit>(
         let end = end.map_or(log.len(), |at| near + at + 1);
         let (piece, offset) = (&log[from..end], from as u64);
         let quiet = walk::place(&log[..from], true) == Place::Quiet;
-        let scanned = walk::scan(piece, (offset, quiet), &Recogniser::all(), false, new());
+        let scanned: Scanned<V> =
+            walk::scan(piece, (offset, quiet), &Recogniser::all(), false, new());
+        let scanned = match size < log.len() && log.len() / size < SENT {
+            true => sent(&scanned),
+            false => scanned,
+        };
         take(whole.add(scanned, &mut merged, &mut to, &mut joined));
         from = end;
     }
     whole.end();
-    merged
+    (whole, merged)
+}
+
+/// The table as text.
+fn csv(sheet: &Sheet<'_>) -> String {
+    let mut text = Vec::new();
+    sheet.csv(1, &mut text).unwrap();
+    String::from_utf8(text).unwrap()
+}
+
+/// The tables of nccl-ops, nccl-hist and nccl-agg; `count` counts the calls for each.
+fn tables(by: &[By], count: impl Fn(tally::Options) -> Calls) -> [String; 3] {
+    let by = by.to_vec();
+    let (of_ops, of_hist, of_agg) = (
+        ops::Options {
+            by: by.clone(),
+            ..ops::Options::default()
+        },
+        hist::Options {
+            by: by.clone(),
+            ..hist::Options::default()
+        },
+        agg::Options {
+            by,
+            ..agg::Options::default()
+        },
+    );
+    [
+        csv(&ops::sheet(&count(of_ops.tally()), &of_ops)),
+        csv(&hist::sheet(&count(of_hist.tally()), &of_hist, false)),
+        csv(&agg::sheet(&count(of_agg.tally()), &of_agg)),
+    ]
+}
+
+const BY: [&[By]; 4] = [
+    &[],
+    &[By::Step, By::CommId],
+    &[By::Rank, By::Datatype],
+    &[By::Host, By::Comm],
+];
+
+#[test]
+fn halves_of_a_log_counted_elsewhere_give_its_table() {
+    for nccl in ["2.30", "2.16"] {
+        let log = made(nccl);
+        for by in BY {
+            let of = |size: usize| {
+                tables(by, |tally| {
+                    let new = || tally::Partial::new(&tally);
+                    let calls = count_chunks(&tally, |take| read(&log, size, new, take));
+                    match size < log.len() {
+                        true => sent(&calls),
+                        false => calls,
+                    }
+                })
+            };
+            let whole = of(usize::MAX);
+            assert!(whole.iter().all(|table| table.lines().count() > 3));
+            assert_eq!(of(log.len().div_ceil(2)), whole, "{nccl} {by:?}");
+            assert_eq!(of(log.len() / 5), whole, "{nccl} {by:?}");
+        }
+    }
+}
+
+/// A row: step, operation, elements, calls, duration.
+type Counted = (Option<u64>, usize, u64, u64, Option<u64>);
+
+proptest! {
+    /// Rows with durations and without; a row may stand for many calls.
+    #[test]
+    fn halves_of_a_table_counted_elsewhere_give_its_table(
+        rows in proptest::collection::vec((
+            proptest::option::of(0..3_u64),
+            0..3_usize,
+            0..9_u64,
+            prop_oneof![1..3_u64, Just(u64::MAX)],
+            prop_oneof![Just(None), (0..9_u64).prop_map(Some), Just(Some(u64::MAX))],
+        ), 0..40),
+        half in 0..40_usize,
+    ) {
+        let add = |rowed: &mut Rowed, list: &[Counted]| {
+            for &(step, op, count, calls, dur_ns) in list {
+                let timing = dur_ns.map(|_| Timing { dur_ns, clock: b"gpu", ..Timing::default() });
+                rowed.row(&Row {
+                    step,
+                    op: [&b"Send"[..], b"AllReduce", b"Broadcast"][op],
+                    count,
+                    datatype: Some(Datatype(7)),
+                    host: b"a",
+                    rank: Some(op as u32),
+                    calls,
+                    timing: timing.as_ref(),
+                    ..Row::default()
+                });
+            }
+        };
+        let at = half.min(rows.len());
+        let of = |parts: &[&[_]], tally: tally::Options| {
+            let read = calls::tests::options(1, false);
+            let mut counting = Counting::new(&read, &tally);
+            for part in parts {
+                let mut rowed = Rowed::new(&tally, None);
+                add(&mut rowed, part);
+                counting.merge(sent(&rowed));
+            }
+            counting.finish()
+        };
+        let (whole, halves) = ([&rows[..]], [&rows[..at], &rows[at..]]);
+        for by in BY {
+            let both = [&whole[..], &halves[..]].map(|parts| tables(by, |tally| of(parts, tally)));
+            prop_assert_eq!(&both[0], &both[1]);
+        }
+    }
 }

@@ -3,6 +3,7 @@
 use super::packed::Packed;
 use super::{Key, Value};
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 
 /// How many keys a chunk finds again without a hash table: few at first, since a small file has
 /// few, and clearing places costs more than using them.
@@ -12,7 +13,7 @@ const RECENT: std::ops::RangeInclusive<usize> = 256..=4096;
 /// records: the place of its key, and the key's sums while they fit 64 bits. A key keeps its
 /// number from stretch to stretch: the steps of a job are alike, and to forget what was met would
 /// cost as much as to count a short one.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Counts {
     /// What was met, by number.
     keys: Vec<Key>,
@@ -28,7 +29,7 @@ pub(super) struct Counts {
 }
 
 /// A [`Value`] that fits 64 bits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(super) struct Sums {
     pub(super) calls: u64,
     pub(super) bytes: u64,
@@ -49,7 +50,7 @@ impl From<Sums> for Value {
 
 /// A key's words and its index; two words tell keys apart where only members, operations and
 /// sizes are told apart.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Recent {
     who: u64,
     size: u64,

@@ -12,6 +12,7 @@ use crate::pool;
 use counts::Counts;
 use packed::Packed;
 pub(crate) use pieces::Pieces;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 pub(crate) mod bag;
@@ -24,7 +25,7 @@ pub use bag::Bag;
 pub use ops::Ops;
 
 /// What of a call's size tells it apart.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Sizing {
     /// Its element count, exactly (nccl-agg).
     Count,
@@ -37,7 +38,7 @@ pub enum Sizing {
 }
 
 /// What a tally tells apart, besides the operation and its size.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Options {
     /// How sizes are told apart.
     pub sizing: Sizing,
@@ -75,7 +76,7 @@ pub struct Counted {
 }
 
 /// What tells calls apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Key {
     /// The member's number; 0 where members are not told apart.
     pub member: u32,
@@ -117,7 +118,7 @@ pub const NO_ROOT: i64 = i64::MIN;
 pub const UNKNOWN: u64 = u64::MAX;
 
 /// How many calls and how large.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Value {
     /// Calls.
     pub calls: u64,
@@ -165,9 +166,9 @@ impl Value {
 }
 
 /// What one chunk adds.
-#[derive(Debug)]
-pub struct Partial<'o> {
-    options: &'o Options,
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Partial {
+    options: Options,
     ops: Ops,
     counts: Counts,
     /// Keys have no more than a member, an operation and a size.
@@ -184,11 +185,11 @@ pub struct Partial<'o> {
     wide: Vec<(u32, u32, Value)>,
 }
 
-impl<'o> Partial<'o> {
+impl Partial {
     /// Nothing counted yet.
-    pub fn new(options: &'o Options) -> Self {
+    pub fn new(options: &Options) -> Self {
         Partial {
-            options,
+            options: options.clone(),
             ops: Ops::default(),
             counts: Counts::new(),
             short: !options.exact && !options.datatypes && options.sizing != Sizing::Count,
@@ -211,7 +212,7 @@ impl<'o> Partial<'o> {
     }
 }
 
-impl Visit for Partial<'_> {
+impl Visit for Partial {
     #[inline(always)]
     fn call(&mut self, call: &Call<'_>) {
         if self.options.steps {
@@ -359,7 +360,7 @@ impl Tally {
     }
 
     /// Adds a chunk. Where steps are told apart its calls are counted when they are placed.
-    pub fn merge(&mut self, part: Part<'_, Partial<'_>>, steps: &timeline::Options) {
+    pub fn merge(&mut self, part: Part<'_, Partial>, steps: &timeline::Options) {
         let (mut partial, part) = part.taken();
         if self.options.steps {
             let Tally {
@@ -535,7 +536,7 @@ fn replay(
         }
         partial
     };
-    let sink = |partial: Partial<'_>| {
+    let sink = |partial: Partial| {
         let ends: Vec<_> = partial
             .ends
             .iter()

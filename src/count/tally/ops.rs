@@ -2,9 +2,10 @@
 
 use crate::grammar::values::{Kind, kind};
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 
 /// The operations met, numbered.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Ops {
     names: Vec<(Tag, Box<[u8]>, Kind)>,
     /// The numbers of those from [`FEW`] on: a table may have any names in any number.

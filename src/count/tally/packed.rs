@@ -1,11 +1,12 @@
 //! Counts in few bytes: there may be one for every few calls, and all stay until the rows are made.
 
 use super::counts::Sums;
+use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
 /// Counts by their keys' numbers. Mostly a key's calls in a stretch are all of one size: then they
 /// take 16 bytes, else 32.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Packed {
     /// The key and the calls of a count, and the bytes of one; where [`UNEVEN`] is set the bytes
     /// of all, and behind them the smallest and the largest.

@@ -2,11 +2,12 @@
 
 use super::packed::Packed;
 use super::{Key, Value};
+use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
 /// What the stretches of a chunk hold: there may be a row for every few calls, so the counts stay
 /// as the walk left them until the rows are made.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Pieces<S> {
     /// The chunk's keys, by their numbers here; two may be equal.
     pub(crate) keys: Vec<Key>,

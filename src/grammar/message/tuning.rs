@@ -16,6 +16,7 @@
 use crate::grammar::token::{
     PResult, blank_free, dec_u32, dec_u64, fail, fraction, is_name_byte, until, whole, word,
 };
+use serde::{Deserialize, Serialize};
 
 /// How NCCL does a call.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -66,7 +67,7 @@ pub struct Choice<'a> {
 }
 
 /// How ranks are arranged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Algorithm {
     /// Two trees.
     Tree,
@@ -87,7 +88,7 @@ pub enum Algorithm {
 }
 
 /// How data is handed on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Protocol {
     /// Low latency, 8 bytes at a time.
     Ll,

@@ -22,13 +22,14 @@ mod tests;
 
 pub use recogniser::Recogniser;
 pub(crate) use recogniser::pieces;
+use serde::{Deserialize, Serialize};
 
 /// A training framework whose step lines are known.
 ///
 /// Declared in order of priority: when lines of several stand in one log, the smallest is the one
 /// that counts the steps. DeepSpeed's lines stand beside Megatron-DeepSpeed's, a progress bar beside
 /// either. Megatron-Bridge prints Megatron-LM's line and is [`Trainer::Megatron`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Trainer {
     /// NeMo 2, `Training epoch 0, iteration 45/99` (`progress_printer.py` @8cfedd72).
     Nemo2,
@@ -97,7 +98,7 @@ pub enum Trainer {
 }
 
 /// What one step line says.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct StepLine {
     /// Who printed it.
     pub trainer: Trainer,
@@ -142,7 +143,7 @@ impl StepLine {
 }
 
 /// What the number on a step line counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Counts {
     /// Steps.
     Steps,
@@ -153,7 +154,7 @@ pub enum Counts {
 }
 
 /// What a line says of how fast the steps go, where that is not a step's time.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum Pace {
     /// Seconds that all of so many steps took, evaluations between them too; where the line
     /// does not say how many: all since the line before, or since the numbering began.
@@ -175,7 +176,7 @@ pub enum Pace {
 }
 
 /// A time since the numbering of steps began.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Clock {
     /// Seconds.
     pub seconds: f64,
@@ -184,7 +185,7 @@ pub struct Clock {
 }
 
 /// What a record in a line marks.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum Mark {
     /// The end of a training step.
     Step(StepLine),
@@ -215,7 +216,7 @@ pub enum Mark {
 }
 
 /// A line of an evaluation.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum Evaluation {
     /// It begins, at this stamp in milliseconds since the epoch.
     Starts(Option<i64>),

@@ -24,11 +24,13 @@ use crate::stages::net::all::First;
 use crate::stages::net::{self, Net};
 use crate::stages::survey::rhythm::Odd;
 use crate::stages::survey::{self, Sums};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
 /// One chunk's part of everything.
-struct Partial<'o> {
-    communicators: communicators::Partial<'o>,
+#[derive(Serialize, Deserialize)]
+struct Partial {
+    communicators: communicators::Partial,
     net: net::fold::Partial,
     streams: streams::Partial,
     sums: survey::Partial,
@@ -38,7 +40,7 @@ struct Partial<'o> {
 }
 
 /// What kinds of lines there are.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub(crate) struct Lines {
     /// PyTorch's watchdog says that a call took too long.
     pub(crate) hung: bool,
@@ -77,8 +79,8 @@ impl Lines {
     }
 }
 
-impl<'o> Partial<'o> {
-    fn new(tally: &'o tally::Options) -> Partial<'o> {
+impl Partial {
+    fn new(tally: &tally::Options) -> Partial {
         Partial {
             communicators: communicators::Partial::new(tally),
             net: net::fold::Partial::default(),
@@ -91,7 +93,7 @@ impl<'o> Partial<'o> {
     }
 }
 
-impl Visit for Partial<'_> {
+impl Visit for Partial {
     const MESSAGES: bool = true;
     const FOREIGN: bool = true;
 

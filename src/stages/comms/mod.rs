@@ -428,17 +428,17 @@ impl Run<'_> {
 }
 
 /// What is kept of the rows of a part of a table.
-enum Kept<'o> {
+enum Kept {
     /// As they are written.
     Text(Vec<u8>),
-    Counted(Box<Rowed<'o>>),
+    Counted(Box<Rowed>),
 }
 
 /// The rows of a part of a table that pass.
 struct TableRows<'o> {
     options: &'o Options,
     window: Option<&'o Window>,
-    kept: Kept<'o>,
+    kept: Kept,
     passed: bool,
     others: Option<Others>,
 }

@@ -11,14 +11,17 @@ use crate::members::comm_id::CommId;
 use crate::members::{Merged, Renumbered};
 use crate::stages::net::all::First;
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 
 /// One chunk's part.
-pub(crate) struct Partial<'o> {
-    tally: tally::Partial<'o>,
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Partial {
+    tally: tally::Partial,
     heard: Vec<Heard>,
 }
 
 /// A line about a communicator; its process is the chunk's.
+#[derive(Serialize, Deserialize)]
 pub(crate) struct Heard {
     process: u32,
     tid: Option<u64>,
@@ -29,6 +32,7 @@ pub(crate) struct Heard {
     what: What,
 }
 
+#[derive(Serialize, Deserialize)]
 enum What {
     Channels(Channels),
     Init(Box<Begun>),
@@ -38,6 +42,7 @@ enum What {
 }
 
 /// A communicator's name, kept.
+#[derive(Serialize, Deserialize)]
 struct Named {
     name: Box<[u8]>,
     hash: u64,
@@ -46,7 +51,7 @@ struct Named {
 }
 
 /// What an INIT line says, kept.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 struct Begun {
     stage: Stage,
     comm: u64,
@@ -55,7 +60,7 @@ struct Begun {
 }
 
 /// How long an initialisation took.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Timing {
     /// All of it, in seconds.
     pub(crate) total: f64,
@@ -66,7 +71,7 @@ pub(crate) struct Timing {
 }
 
 /// How far a communicator's life is, to one process.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub(crate) enum State {
     /// No INIT line names it.
     #[default]
@@ -98,7 +103,7 @@ impl State {
 }
 
 /// One process's side of a communicator.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Side {
     /// The merged process.
     pub(crate) process: u32,
@@ -136,20 +141,20 @@ pub(crate) struct Side {
     pub(crate) uses: Vec<(tally::Key, tally::Value)>,
 }
 
-impl<'o> Partial<'o> {
-    pub(crate) fn new(options: &'o tally::Options) -> Self {
+impl Partial {
+    pub(crate) fn new(options: &tally::Options) -> Self {
         Partial {
             tally: tally::Partial::new(options),
             heard: Vec::new(),
         }
     }
 
-    pub(crate) fn parts(self) -> (tally::Partial<'o>, Vec<Heard>) {
+    pub(crate) fn parts(self) -> (tally::Partial, Vec<Heard>) {
         (self.tally, self.heard)
     }
 }
 
-impl Visit for Partial<'_> {
+impl Visit for Partial {
     const MESSAGES: bool = true;
 
     fn message(&mut self, said: &Said<'_>) {

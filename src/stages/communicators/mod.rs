@@ -190,7 +190,7 @@ impl Gathered {
     }
 
     /// Adds a chunk.
-    pub(crate) fn add(&mut self, part: Part<'_, Partial<'_>>, steps: &timeline::Options) {
+    pub(crate) fn add(&mut self, part: Part<'_, Partial>, steps: &timeline::Options) {
         let (visit, part) = part.taken();
         let (calls, heard) = visit.parts();
         let input = self.inputs.len().saturating_sub(1);

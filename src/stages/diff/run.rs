@@ -127,7 +127,7 @@ struct Gather<'o> {
 impl<'o> Gather<'o> {
     fn input(
         &mut self,
-        input: &mut Known<Partial<'o>>,
+        input: &mut Known<Partial>,
         report: &mut Report,
         progress: &dyn Progress,
     ) -> Result<()> {
@@ -139,7 +139,7 @@ impl<'o> Gather<'o> {
 
     fn log(
         &mut self,
-        input: &mut Known<Partial<'o>>,
+        input: &mut Known<Partial>,
         report: &mut Report,
         progress: &dyn Progress,
     ) -> Result<()> {
@@ -200,7 +200,7 @@ impl<'o> Gather<'o> {
     }
 
     /// What the step lines print.
-    fn values(&mut self, log: &Log, input: &Known<Partial<'o>>, report: &Report) {
+    fn values(&mut self, log: &Log, input: &Known<Partial>, report: &Report) {
         // The values of a line are its own step's, also where the line lags behind the calls.
         let as_printed = timeline::Options {
             as_printed: true,
@@ -256,7 +256,7 @@ impl<'o> Gather<'o> {
     /// Counts the calls of a call table.
     fn table(
         &mut self,
-        input: &Known<Partial<'o>>,
+        input: &Known<Partial>,
         report: &mut Report,
         progress: &dyn Progress,
     ) -> Result<()> {

@@ -3,19 +3,21 @@
 use crate::count::tally;
 use crate::formats::log::walk::{Call, Said, Visit};
 use crate::stages::{communicators, net, tuning};
+use serde::{Deserialize, Serialize};
 
 /// One chunk's part.
-pub(super) struct Partial<'o> {
+#[derive(Serialize, Deserialize)]
+pub(super) struct Partial {
     /// Calls, and lines about communicators.
-    pub(super) calls: communicators::Partial<'o>,
+    pub(super) calls: communicators::Partial,
     /// Facts and connections.
     pub(super) net: net::fold::Partial,
     /// TUNING lines.
     pub(super) tuning: tuning::fold::Partial,
 }
 
-impl<'o> Partial<'o> {
-    pub(super) fn new(options: &'o tally::Options) -> Self {
+impl Partial {
+    pub(super) fn new(options: &tally::Options) -> Self {
         Partial {
             calls: communicators::Partial::new(options),
             net: net::fold::Partial::default(),
@@ -24,7 +26,7 @@ impl<'o> Partial<'o> {
     }
 }
 
-impl Visit for Partial<'_> {
+impl Visit for Partial {
     const MESSAGES: bool = true;
 
     fn message(&mut self, said: &Said<'_>) {

@@ -11,10 +11,11 @@ use crate::formats::log::Part;
 use crate::formats::log::torn::Joined;
 use crate::members::{Identity, Interner, Merged};
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
 /// Where something is said first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct First {
     /// The input's number.
     pub input: u32,

@@ -9,9 +9,10 @@ use crate::grammar::message::setup::plugin::{Event, Plugin};
 use crate::grammar::message::setup::setting::{By, HIDDEN, Setting};
 use crate::grammar::message::setup::version::{Component, Version};
 use crate::grammar::message::{Family, Message};
+use serde::{Deserialize, Serialize};
 
 /// What a fact is about, in the order of the output.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Kind {
     /// The network that communicators use.
     Network,
@@ -78,7 +79,7 @@ impl Kind {
 }
 
 /// A fact.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Fact {
     /// What it is about.
     pub kind: Kind,

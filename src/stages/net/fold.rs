@@ -15,10 +15,11 @@ use crate::grammar::message::tuning::{Algorithm, Tuning};
 use crate::members::Merged;
 use crate::members::comm_id::CommId;
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
 /// One chunk's facts and connections.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Partial {
     /// By process and fact: the first line that says so.
     pub(super) facts: FxHashMap<(u32, Fact), u64>,
@@ -37,7 +38,7 @@ pub struct Partial {
 }
 
 /// How many of NCCL's lines that are no calls were understood.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Coverage {
     /// What they say was read.
     pub read: u64,

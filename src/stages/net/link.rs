@@ -3,10 +3,11 @@
 use super::owner::Claim;
 use crate::grammar::message::network::channel::{Connection, Side};
 use crate::grammar::message::network::transport::{Gdr, Transport};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
 /// A connection without its channel.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Way {
     /// The rank that sends; of a COLLNET connection the one that prints.
     pub from: u32,
@@ -19,7 +20,7 @@ pub struct Way {
 }
 
 /// What a connection goes over.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Via {
     /// From GPU to GPU: how, and whether the receiver reads.
     P2p(Box<[u8]>, bool),
@@ -32,7 +33,7 @@ pub enum Via {
 }
 
 /// The network card of a connection.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Card {
     /// The plugin.
     pub plugin: Box<[u8]>,
@@ -140,7 +141,7 @@ impl Via {
 }
 
 /// A connection's lines in a chunk.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct Link {
     /// The process that prints them.
     pub process: u32,

@@ -1,9 +1,10 @@
 //! A communicator as an INIT line names it.
 
 use crate::grammar::message::communicator::init::{self, Init};
+use serde::{Deserialize, Serialize};
 
 /// A communicator as an INIT line names it, and where the line is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Named {
     /// Whether it begins or ends.
     pub event: init::Event,

@@ -10,11 +10,12 @@
 
 use super::link::{Channels, Way};
 use super::named::Named;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 /// What ends the waiting of a thread.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Event {
     /// `Init COMPLETE` of a communicator that no line said to begin.
     Complete(Named),
@@ -23,7 +24,7 @@ pub(crate) enum Event {
 }
 
 /// What a thread is at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) enum State {
     /// What it connects may be what it initialises.
     #[default]
@@ -33,7 +34,8 @@ pub(crate) enum State {
 }
 
 /// Connections by owner, if nothing names another, and way; with where each is said first.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(bound(deserialize = "O: Deserialize<'de> + Ord, L: Deserialize<'de>"))]
 pub(crate) struct Held<O, L>(BTreeMap<(O, Way), (Channels, L)>);
 
 impl<O, L> Default for Held<O, L> {
@@ -66,7 +68,8 @@ impl<O: Ord, L: Ord + Copy> Held<O, L> {
 }
 
 /// A thread's connections that wait, in a chunk.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(bound(deserialize = "O: Deserialize<'de> + Ord"))]
 pub(crate) struct Waiting<O> {
     /// Those before its first event in the chunk.
     pub lead: Held<O, u64>,

@@ -17,6 +17,7 @@
 
 use super::named::Named;
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 
 /// Whose a connection may be, after how many INIT lines of its process in the chunk, and which
 /// torn lines may say otherwise.
@@ -26,7 +27,7 @@ pub(crate) type Claim = (Whose, u32, Option<Late>);
 pub(crate) type Thread = (u32, Option<u64>);
 
 /// Whose a connection is, as far as a chunk knows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Whose {
     /// The communicator that the thread initialises.
     Init(Named),
@@ -47,7 +48,7 @@ pub(crate) enum Whose {
 
 /// Between the call that a connection goes by and its own line torn lines may hold a later call:
 /// in the slots from the first to before the second.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Late {
     /// The thread.
     pub tid: Option<u64>,
@@ -58,7 +59,7 @@ pub(crate) struct Late {
 }
 
 /// What threads are doing, in a chunk.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Threads {
     /// Counts calls, INIT lines and slots.
     now: u64,

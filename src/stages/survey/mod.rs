@@ -18,12 +18,13 @@ use crate::formats::log::{Log, Part};
 use crate::grammar::values::Datatype;
 use crate::members::{Merged, Renumbered};
 use rhythm::Odd;
+use serde::{Deserialize, Serialize};
 use skew::{Counts, Skew};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Calls and their bytes (API basis; those of unknown datatypes are left out).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sum {
     /// Calls.
     pub calls: u64,
@@ -47,7 +48,7 @@ impl Sum {
 }
 
 /// One chunk's sums.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Partial {
     gap: usize,
     now: Sum,

@@ -9,10 +9,11 @@ use crate::formats::log::walk::Call;
 use crate::members::Merged;
 use crate::members::comm_id::CommId;
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// One chunk's collectives by member and gap.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Counts {
     /// Those of the gap in hand, by member.
     now: Vec<u32>,

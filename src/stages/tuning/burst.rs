@@ -14,10 +14,11 @@
 use crate::grammar::message::tuning::{Algorithm, Protocol};
 use crate::grammar::values::{Basis, Datatype, Kind};
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How a call is served.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum How {
     /// By an algorithm and a protocol.
     By(Algorithm, Protocol),
@@ -28,7 +29,7 @@ pub enum How {
 }
 
 /// A TUNING line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Line {
     /// The operation's number, where the line names one.
     pub op: Option<u32>,
@@ -43,7 +44,7 @@ pub(crate) struct Line {
 }
 
 /// A call, but for its time and buffers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Made {
     /// Who made it: a member's number.
     pub member: u32,
@@ -58,7 +59,7 @@ pub(crate) struct Made {
 }
 
 /// What a thread printed since the burst before.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Burst {
     /// Calls, with how often.
     pub calls: FxHashMap<Made, u64>,
@@ -67,7 +68,7 @@ pub(crate) struct Burst {
 }
 
 /// Calls that a TUNING line fits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Fit {
     /// The call; of several that are put together, the smallest.
     pub made: Made,
@@ -78,7 +79,7 @@ pub(crate) struct Fit {
 }
 
 /// A TUNING line of a burst, and the calls it may belong to.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Match {
     /// The line.
     pub line: Line,

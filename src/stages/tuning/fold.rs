@@ -9,12 +9,13 @@ use crate::grammar::message::Message;
 use crate::grammar::message::tuning::Tuning;
 use crate::grammar::values::kind;
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 
 /// A thread: its process, and its number where the line has one.
 pub(super) type Thread = (u32, Option<u64>);
 
 /// What a thread printed in a chunk.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Stretch {
     /// The burst that the chunk's beginning may have cut, if another follows.
     pub(super) lead: Option<Burst>,
@@ -32,7 +33,7 @@ pub(super) const TUNED: [&[u8]; 5] = [
 ];
 
 /// One chunk's bursts.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Partial {
     pub(super) names: Ops,
     pub(super) threads: FxHashMap<Thread, Stretch>,
@@ -49,7 +50,7 @@ pub struct Partial {
 }
 
 /// A line behind a slot.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Late {
     Call(Thread, Made),
     Line(Thread, Line),

@@ -3,9 +3,10 @@
 use super::what::{What, Whats};
 use crate::count::tally::Ops;
 use crate::formats::log::walk::{Call, Visit};
+use serde::{Deserialize, Serialize};
 
 /// A chunk's calls by process.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Recorder {
     pub(super) ops: Ops,
     /// What was met; members and operations as the chunk numbers them.
@@ -21,7 +22,7 @@ pub struct Recorder {
 }
 
 /// One process's calls in a chunk, in line order.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct List {
     /// What each call is, by number.
     pub(super) calls: Vec<u32>,

@@ -1,7 +1,9 @@
 //! What calls are, by number: of the calls of a job most are like one before them.
 
+use serde::{Deserialize, Serialize};
+
 /// All that is held of a call but where it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct What {
     /// The member's number.
     pub member: u32,
@@ -42,7 +44,7 @@ const NONE: u32 = u32::MAX;
 
 /// What was met, by number. Where very much is met something may get a second number: a table that
 /// finds everything again would cost more than it saves.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Whats {
     all: Vec<What>,
     places: Vec<u32>,

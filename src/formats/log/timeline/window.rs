@@ -4,10 +4,11 @@ use super::Timeline;
 use crate::formats::lines::Rows;
 use crate::output::table::Row;
 use crate::report::ranges;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// A window of steps, `a..b`, both ends in it, in the trainer's own numbers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Window {
     /// The first step; 0 if open.
     pub from: u64,
@@ -59,7 +60,7 @@ impl std::str::FromStr for Window {
 }
 
 /// The steps that inputs have, to check a window against.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Present {
     /// Each line's step, with how many steps it stands for.
     steps: BTreeMap<u64, u64>,

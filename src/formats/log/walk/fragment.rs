@@ -2,9 +2,11 @@
 //! before them is known.
 
 use crate::formats::account::Class;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// The beginning of a line: as NCCL 2.29.2+ writes it into a pipe, its first 128 bytes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Begun {
     /// Index of the speaker's place.
     pub place: u32,
@@ -17,18 +19,18 @@ pub struct Begun {
 }
 
 /// Where a line is not what it should be.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Broken {
     /// The place in the physical line.
     pub at: usize,
     /// What was expected there.
-    pub what: &'static str,
+    pub what: Cow<'static, str>,
     /// What is there instead.
     pub text: Box<[u8]>,
 }
 
 /// A piece of a line that was written in two.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Piece {
     /// A beginning; the end comes later.
     Head(Begun),
@@ -57,7 +59,7 @@ pub enum Piece {
 }
 
 /// What the end of a line looks like.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Looks {
     /// It can only be the end of a NCCL line.
     Nccl,
@@ -68,7 +70,7 @@ pub enum Looks {
 }
 
 /// A [`Piece`] and where it stands.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fragment {
     /// What it is.
     pub piece: Piece,

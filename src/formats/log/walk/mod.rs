@@ -16,6 +16,7 @@ use crate::members::twice::Prints;
 pub use fragment::{Begun, Broken, Fragment, Looks, Piece, TEAR};
 pub use line::place;
 pub(crate) use line::{is_call, is_call_tail};
+use serde::{Deserialize, Serialize};
 pub use together::{Had, together};
 
 use crate::formats::account::{Account, Class};
@@ -134,7 +135,7 @@ impl<A: Visit, B: Visit> Visit for (A, B) {
 }
 
 /// A step line, or another line that ends a stretch of the log.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MarkAt {
     /// Where its own line (or record, if others stand before it on the line) begins, in bytes
     /// of the input.
@@ -149,8 +150,9 @@ pub struct MarkAt {
     pub mark: Mark,
 }
 
-/// What a chunk holds.
-#[derive(Debug)]
+/// What a chunk holds: all that is merged, so that a chunk may be walked on one machine, written, and
+/// merged in its turn on another.
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Scanned<V> {
     /// What the stage kept.
     pub visit: V,

@@ -18,9 +18,10 @@ use crate::grammar::token::{
     PResult, dec_i64, dec_u32, hex_u64, is_name_byte, pointer, whole, word,
 };
 use memchr::memmem;
+use serde::{Deserialize, Serialize};
 
 /// What an INIT line does to the address.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Event {
     /// The address now names this communicator.
     Init,
@@ -29,7 +30,7 @@ pub enum Event {
 }
 
 /// A communicator as one rank's INIT line gives it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Init {
     /// Whether it begins or ends.
     pub event: Event,
@@ -48,7 +49,7 @@ pub struct Init {
 }
 
 /// How a communicator was split from another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Split {
     /// The other's address.
     pub parent: u64,
@@ -71,7 +72,7 @@ impl Init {
 }
 
 /// How far a communicator's life is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Stage {
     /// `Init START`.
     InitStart,
@@ -103,7 +104,7 @@ pub struct Line<'a> {
 }
 
 /// Where a communicator's ranks are: `comm .. rank .. nRanks .. nNodes ..`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Layout {
     /// Its address in this process.
     pub comm: u64,

@@ -17,6 +17,7 @@ pub(crate) mod tree;
 use super::communicator::tail::untailed;
 use crate::grammar::token::{PResult, blanks, dec_u32, dec_u64, fraction, until, whole, word};
 use ring::{Neighbours, Ring};
+use serde::{Deserialize, Serialize};
 use tree::{Tree, Trees};
 
 /// A line about the arrangement.
@@ -52,7 +53,7 @@ pub struct Connected<'a> {
 }
 
 /// How many channels there are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Channels {
     /// For collectives.
     pub coll: u32,

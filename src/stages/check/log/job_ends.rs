@@ -16,6 +16,7 @@ use crate::stages::check::wording::TEXT;
 use crate::stages::check::wording::text;
 use crate::stages::net::all::First;
 use memchr::memmem;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How many stretches of lines of one kind are kept.
@@ -28,7 +29,7 @@ const LABEL: usize = 80;
 const KEPT: usize = 1 << 14;
 
 /// What a line tells of its job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 enum Kind {
     /// A process begins to use NCCL, or to make a communicator.
     Begins,
@@ -41,14 +42,14 @@ enum Kind {
 }
 
 /// A line of a failure, its names its own.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 struct Told {
     line: Line,
     what: Says,
 }
 
 /// What such a line says.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 enum Says {
     Traceback(Option<u32>),
     First,
@@ -58,7 +59,7 @@ enum Says {
 }
 
 /// Whose a line is.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Name {
     rank: Option<u32>,
     local_rank: Option<u32>,
@@ -97,7 +98,7 @@ pub(crate) struct Failure {
 }
 
 /// A line that tells of an end.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Line {
     /// Where it stands.
     pub(crate) at: First,
@@ -122,7 +123,7 @@ impl Line {
 }
 
 /// Lines of one kind, with none of another between them.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 struct Stretch {
     kind: Kind,
     first: Line,
@@ -141,7 +142,7 @@ fn is_quoted(line: &[u8]) -> bool {
 }
 
 /// The ends of a chunk's jobs, or of all inputs', in line order.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Ends {
     stretches: Vec<Stretch>,
     /// There were more than are kept: of what follows nothing is known.

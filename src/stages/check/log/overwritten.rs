@@ -8,6 +8,7 @@
 use crate::formats::log::walk::Said;
 use crate::stages::net::all::First;
 use memchr::memmem;
+use serde::{Deserialize, Serialize};
 
 /// How many places are kept; more are only counted.
 const PLACES: usize = 4;
@@ -16,7 +17,7 @@ const PLACES: usize = 4;
 const LONGEST: usize = 40;
 
 /// A chunk's lines that lack the beginning of their header, or all.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Remains {
     /// How many there are.
     pub(crate) count: u64,

@@ -6,6 +6,7 @@
 //! for.
 
 use super::{Streams, Way};
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
 /// So many calls of an input are kept at least.
@@ -16,7 +17,7 @@ const LEAST: usize = 1 << 13;
 const EACH: usize = 512;
 
 /// A send or a receive.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Between {
     /// The member.
     pub(crate) member: u32,

@@ -20,6 +20,7 @@ use crate::grammar::coll::Coll;
 use crate::members::{Identity, Interner, Merged, Renumbered};
 use last_calls::{Between, Kept, Last, Tail};
 use rustc_hash::{FxHashMap, FxHashSet};
+use serde::{Deserialize, Serialize};
 
 /// Calls between two kept hashes of a stream: what is read again where streams differ.
 pub(crate) const BLOCK: u64 = 256;
@@ -39,7 +40,7 @@ pub(crate) struct Caller {
 }
 
 /// Which of a caller's calls.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Way {
     /// Its collectives.
     Collective,
@@ -88,7 +89,7 @@ pub(crate) fn way(coll: &Coll<'_>) -> Option<Way> {
 }
 
 /// One chunk's calls.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Partial {
     /// Collectives in line order: the member and the call's mark.
     calls: Vec<(u32, u64)>,

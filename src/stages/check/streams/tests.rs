@@ -15,6 +15,7 @@ use crate::stages::check::ranks::unnamed_communicators;
 use crate::stages::check::{Checked, check};
 use crate::stages::{communicators, pieces};
 use proptest::prelude::*;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a call must agree in: operation, count, datatype, reduction, root or peer.
@@ -238,9 +239,10 @@ impl Progress for Nobody {
     fn advance(&self, _: u64) {}
 }
 
-struct Both<'o>(communicators::Partial<'o>, super::Partial);
+#[derive(Serialize, Deserialize)]
+struct Both(communicators::Partial, super::Partial);
 
-impl Visit for Both<'_> {
+impl Visit for Both {
     const MESSAGES: bool = true;
 
     fn message(&mut self, said: &Said<'_>) {

@@ -7,12 +7,13 @@ use crate::shared::data;
 use crate::stages::check::finding::{Finding, Severity, Sure};
 use crate::stages::pieces::walk;
 use proptest::prelude::*;
+use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 /// What nccl-check's walk does with WARN lines.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 struct Part(Partial);
 
 impl Visit for Part {

@@ -19,6 +19,7 @@ use crate::stages::check::wording::TEXT;
 use crate::stages::net::all::First;
 use memchr::memmem::Finder;
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
@@ -33,7 +34,7 @@ const ADDRESSES: usize = 1 << 16;
 type Thread = (u32, Option<u64>);
 
 /// What a process says in lines of one body.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Seen {
     /// How often.
     pub count: u64,
@@ -82,7 +83,7 @@ impl Seen {
 }
 
 /// One chunk's WARN lines and PyTorch watchdog lines.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Partial {
     bodies: FxHashMap<Box<[u8]>, u32>,
     /// By process and body.

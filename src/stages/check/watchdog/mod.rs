@@ -8,13 +8,14 @@ use super::wording::TEXT;
 use crate::grammar::message::c10d::C10d;
 use crate::stages::net::all::First;
 use rustc_hash::FxHashSet;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// How many lines that differ are kept; more are only counted.
 const RECORDS: usize = 1 << 14;
 
 /// A line of the watchdog; one that only repeats another is left out.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Watched {
     /// Where it stands.
     pub at: First,
@@ -39,7 +40,7 @@ impl Watched {
 }
 
 /// What a line of the watchdog says.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) enum What {
     /// A call took too long.
     Timeout(TimedOut),
@@ -57,7 +58,7 @@ pub(crate) enum What {
 }
 
 /// A call that took too long.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct TimedOut {
     /// PyTorch's number of the call in its process group.
     pub seq: u64,
@@ -77,7 +78,7 @@ pub(crate) struct TimedOut {
 type Key = (Option<Box<[u8]>>, Option<u32>, Option<u32>, Said);
 
 /// A record without what only repeats.
-#[derive(Debug, PartialEq, Eq, Hash)]
+#[derive(Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 enum Said {
     Timeout(u64),
     Work(Option<i64>, i64, i64),
@@ -85,7 +86,7 @@ enum Said {
 }
 
 /// The lines of the watchdog.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Watchdog {
     records: Vec<Watched>,
     known: FxHashSet<Key>,

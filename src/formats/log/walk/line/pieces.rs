@@ -272,6 +272,7 @@ impl Of<'_, '_> {
     /// Where it breaks off.
     fn broken(&self, at: usize, what: &'static str) -> Option<Broken> {
         let text = self.line.get(at..).unwrap_or_default().into();
+        let what = what.into();
         Some(Broken { at, what, text })
     }
 
