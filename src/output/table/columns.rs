@@ -234,9 +234,9 @@ columns! {
         op: &'a [u8] as Name = "the operation as printed",
         count: u64 as Count = "the number of elements",
         datatype: Option<Datatype> as Word =
-            "the type of an element: fp32, bf16, int64 ..., or type<N> for an unknown code",
+            "the type of an element: fp32, bf16, int64 ..., or type<17> for an unknown code",
         redop: Option<RedOp> as Word =
-            "sum, prod, max, min, avg or user<N>; empty where the operation does not reduce",
+            "sum, prod, max, min, avg or user<3>; empty where the operation does not reduce",
         root: Option<i64> as Number =
             "the root, or the peer of Send and Recv; empty for other operations",
         => bytes: Number = "count × element size in bytes",
