@@ -10,7 +10,7 @@ use common::{Made, job, make, size};
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
 use nccl_pipe::formats::log::timeline;
-use nccl_pipe::formats::log::walk::{self, Call, Scanned, Visit};
+use nccl_pipe::formats::log::walk::{self, Call, Scanned, Torn, Visit};
 use nccl_pipe::grammar::trainer::{Mark, Recogniser};
 use nccl_pipe::grammar::values::Datatype;
 use nccl_pipe::grammar::{coll, header};
@@ -114,6 +114,8 @@ impl Visit for Count {
     fn slot(&mut self) {
         self.slots += 1;
     }
+
+    fn torn(&mut self, _: &[Torn<'_>]) {}
 }
 
 fn walk(log: &[u8], recogniser: &Recogniser) -> Scanned<Count> {

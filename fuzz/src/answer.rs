@@ -6,7 +6,7 @@ use nccl_pipe::formats::log::Log;
 use nccl_pipe::grammar::coll::Coll;
 use nccl_pipe::grammar::trainer::{Mark, Recogniser};
 use nccl_pipe::members::{Merged, Renumbered};
-use nccl_pipe::formats::log::walk::{self, Call, Said, Scanned, Visit};
+use nccl_pipe::formats::log::walk::{self, Call, Said, Scanned, Torn, Visit};
 use nccl_pipe::source::Place;
 
 /// Keeps what is told of the calls and of the other lines, each with its gap, and where calls of
@@ -49,6 +49,14 @@ impl Visit for Keep {
     fn slot(&mut self) {
         self.slots.push((self.told.len(), self.gap));
     }
+
+    fn torn(&mut self, calls: &[Torn<'_>]) {
+        for Torn { slot, call } in calls.iter().rev() {
+            let (at, gap) = self.slots[*slot as usize];
+            let told = told(&call.coll, call.tid, call.time);
+            self.told.insert(at, (gap, told));
+        }
+    }
 }
 
 /// What a whole log gives.
@@ -88,14 +96,9 @@ pub fn read(
         let a = &scanned.account;
         assert!(a.decided() <= a.lines, "more lines decided than there are");
         assert_eq!(a.lines, lines(part), "lines of a piece");
-        let (mut renumbered, mut joined) = (Renumbered::default(), Vec::new());
-        let part = log.add(scanned, &mut merged, &mut renumbered, &mut joined);
-        let mut kept = part.visit;
-        for call in part.joined.iter().rev() {
-            let (coll, (tid, time)) = (call.coll(), call.header());
-            let (at, gap) = kept.slots[call.slot as usize];
-            kept.told.insert(at, (gap, self::told(&coll, tid, time)));
-        }
+        let mut renumbered = Renumbered::default();
+        let part = log.add(scanned, &mut merged, &mut renumbered);
+        let kept = part.visit;
         let (gap, line) = (part.gap, part.line);
         told.extend(kept.told.into_iter().map(|(g, text)| (g + gap, text)));
         foreign.extend(kept.foreign.into_iter().map(|(n, text)| (n + line, text)));

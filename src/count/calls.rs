@@ -13,7 +13,7 @@ use crate::formats::log::blocks::REJOIN;
 use crate::formats::log::placement::Methods;
 use crate::formats::log::propose;
 use crate::formats::log::timeline::{self, Present, Timeline, Times, Window};
-use crate::formats::log::walk::{Call, Had, Visit};
+use crate::formats::log::walk::{Call, Had, Torn, Visit};
 use crate::formats::{Tells, log};
 use crate::members::comm_id::CommId;
 use crate::members::{Member, Merged};
@@ -240,6 +240,10 @@ impl Visit for Part {
 
     fn slot(&mut self) {
         self.calls.slot();
+    }
+
+    fn torn(&mut self, calls: &[Torn<'_>]) {
+        self.calls.torn(calls);
     }
 }
 

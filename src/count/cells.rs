@@ -321,7 +321,6 @@ mod tests {
                     let part = Part {
                         visit: partial,
                         to: &to,
-                        joined: &[],
                         gap: first,
                         line: 0,
                         merged: &merged,

@@ -113,7 +113,8 @@ impl<V> Known<V> {
         Ok(Known { input, ..self })
     }
 
-    fn refused(&self, part: &str) -> Error {
+    /// The error of an input that lacks a part.
+    pub(crate) fn refused(&self, part: &str) -> Error {
         refused(&self.name(), self.format, part)
     }
 
@@ -161,7 +162,6 @@ impl<V: Visit + Rows + Send> Known<V> {
             sink(Part {
                 visit,
                 to: &to,
-                joined: &[],
                 gap: 0,
                 line: 0,
                 merged: known,

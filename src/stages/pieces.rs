@@ -70,7 +70,7 @@ fn read<V: Visit + Serialize + DeserializeOwned>(
     mut take: impl FnMut(Part<'_, V>),
 ) -> (Log, Merged) {
     let (mut merged, mut whole) = (Merged::default(), Log::default());
-    let (mut to, mut joined) = (Renumbered::default(), Vec::new());
+    let mut to = Renumbered::default();
     let mut from = 0;
     while from < log.len() {
         let near = (from + size).min(log.len());
@@ -84,7 +84,7 @@ fn read<V: Visit + Serialize + DeserializeOwned>(
             true => sent(&scanned),
             false => scanned,
         };
-        take(whole.add(scanned, &mut merged, &mut to, &mut joined));
+        take(whole.add(scanned, &mut merged, &mut to));
         from = end;
     }
     whole.end();

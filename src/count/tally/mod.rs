@@ -4,7 +4,7 @@
 use crate::formats::log::Part;
 use crate::formats::log::placement::{Across, Methods, Placement, Placer, Recorder, Streams, What};
 use crate::formats::log::timeline::{self, Timeline};
-use crate::formats::log::walk::{Call, Visit};
+use crate::formats::log::walk::{Call, Torn, Visit};
 use crate::grammar::coll::Coll;
 use crate::grammar::values::{Basis, Datatype, Kind};
 use crate::members::Merged;
@@ -234,6 +234,14 @@ impl Visit for Partial {
             self.calls.slot();
         }
     }
+
+    fn torn(&mut self, calls: &[Torn<'_>]) {
+        if self.options.steps {
+            return self.calls.torn(calls);
+        }
+        // Where a call comes in does not matter.
+        calls.iter().for_each(|torn| self.call(&torn.call));
+    }
 }
 
 impl Options {
@@ -297,7 +305,7 @@ pub struct Tally {
     options: Options,
     /// Operations by number.
     pub ops: Ops,
-    /// Where steps are not told apart, by gap 0 and key; else the calls that were joined.
+    /// Where steps are not told apart, by gap 0 and key; else counts that need many bits.
     calls: Bag<usize, Key>,
     /// Where steps are told apart: the gaps of each chunk, by their numbers in the input. Most
     /// gaps of a window are never looked at again.
@@ -395,14 +403,6 @@ impl Tally {
         }
         for (key, sums) in partial.cells.all() {
             self.calls.push(0, keys[key as usize], sums.into());
-        }
-        for call in part.joined {
-            let coll = call.coll();
-            let (op, kind) = self.ops.intern(coll.op);
-            let (key, bytes) = self.options.key(op, kind, call.member, &coll);
-            let mut value = Value::default();
-            value.add(1, bytes);
-            self.calls.push(0, key, value);
         }
     }
 

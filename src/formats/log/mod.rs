@@ -13,13 +13,14 @@ use crate::formats::account::Account;
 use crate::formats::log::attempts::{Attempts, Begin};
 use crate::formats::log::timeline::{ByPosition, Timeline};
 use crate::formats::log::torn::{Joined, Joiner};
-use crate::formats::log::walk::{Had, MarkAt, Piece, Scanned, Visit};
+use crate::formats::log::walk::{Call, Had, MarkAt, Piece, Scanned, Torn, Visit};
 use crate::formats::{Format, Is, Tells};
 use crate::grammar::trainer::{Mark, Recogniser};
 use crate::members::twice::{Again, Count, End};
 use crate::members::{Merged, Renumbered};
 use crate::pool;
 use crate::source::{Broken, Chunk, Chunks, Input, Texts};
+use rustc_hash::FxHashMap;
 use std::iter;
 
 /// The format: any text that is no other. A log may be damaged, or wrapped in whatever collected it.
@@ -72,8 +73,6 @@ pub struct Part<'a, V> {
     pub visit: V,
     /// How its numbers read in the merged tables.
     pub to: &'a Renumbered,
-    /// Calls that were joined in it.
-    pub joined: &'a [Joined],
     /// The input's number of the chunk's first gap.
     pub gap: usize,
     /// The input's number of the chunk's first line, from 0.
@@ -97,7 +96,6 @@ impl<'a, V> Part<'a, V> {
         Part {
             visit,
             to: self.to,
-            joined: self.joined,
             gap: self.gap,
             line: self.line,
             merged: self.merged,
@@ -131,15 +129,14 @@ impl Log {
     }
 
     /// Adds what a chunk holds; it follows what was added before.
-    pub fn add<'a, V>(
+    pub fn add<'a, V: Visit>(
         &'a mut self,
         scanned: Scanned<V>,
         merged: &'a mut Merged,
         to: &'a mut Renumbered,
-        joined: &'a mut Vec<Joined>,
     ) -> Part<'a, V> {
         let Scanned {
-            visit,
+            mut visit,
             origins,
             inits,
             init_lines,
@@ -153,7 +150,7 @@ impl Log {
         self.last = prints.last.or(self.last);
         self.account.merge(&account);
         merged.overwritten |= self.account.overwritten > 1;
-        joined.clear();
+        let mut joined = Vec::new();
         *to = merged.begin();
         for mut fragment in fragments {
             merged.until(fragment.at, to, &origins, &inits);
@@ -166,15 +163,15 @@ impl Log {
                 Piece::Tail { .. } => {}
             }
             self.joiner
-                .feed(fragment, merged, &mut self.account, joined);
+                .feed(fragment, merged, &mut self.account, &mut joined);
         }
         merged.until(u64::MAX, to, &origins, &inits);
         self.attempts.add(&inits, to);
         merged
             .twice
             .steps(&prints, marks.iter().map(|mark| mark.start));
-        for call in &*joined {
-            merged.joined_call(call.member, call.text(), call.at);
+        if !joined.is_empty() {
+            visit.torn(&torn(&joined, merged, to));
         }
         self.init_lines.extend(init_lines);
         let placed = |m: MarkAt| {
@@ -189,7 +186,6 @@ impl Log {
         Part {
             visit,
             to,
-            joined,
             gap,
             line,
             merged,
@@ -209,6 +205,54 @@ impl Log {
     pub fn end(&mut self) {
         self.joiner.close(&mut self.account);
         self.account.end();
+    }
+}
+
+/// The calls of a chunk that were joined, in the numbers of the chunk, which get more where it has
+/// none of the caller.
+fn torn<'j>(joined: &'j [Joined], merged: &mut Merged, to: &mut Renumbered) -> Vec<Torn<'j>> {
+    let mut members = Locals::of(&to.members);
+    let mut processes = Locals::of(&to.processes);
+    let torn = joined.iter().map(|call| {
+        merged.joined_call(call.member, call.text(), call.at);
+        let place = merged.origins.members.get(call.member).place;
+        let process = merged.origins.places.get(place).process;
+        let (tid, time) = call.header();
+        Torn {
+            slot: call.slot,
+            call: Call {
+                coll: call.coll(),
+                member: members.number(call.member, &mut to.members),
+                process: processes.number(process, &mut to.processes),
+                tid,
+                time,
+                at: call.at,
+            },
+        }
+    });
+    torn.collect()
+}
+
+/// A chunk's numbers by the merged ones.
+struct Locals(FxHashMap<u32, u32>);
+
+impl Locals {
+    fn of(merged: &[u32]) -> Locals {
+        let locals = merged.iter().enumerate().rev();
+        // Of two that are one the first.
+        Locals(
+            locals
+                .map(|(local, &merged)| (merged, local as u32))
+                .collect(),
+        )
+    }
+
+    /// The chunk's number of one of `all`, new or known.
+    fn number(&mut self, merged: u32, all: &mut Vec<u32>) -> u32 {
+        *self.0.entry(merged).or_insert_with(|| {
+            all.push(merged);
+            (all.len() - 1) as u32
+        })
     }
 }
 
@@ -334,7 +378,7 @@ pub fn together<V: Visit>(
     Some((Ahead(Some((scanned, read))), had))
 }
 
-impl<V> Ahead<V> {
+impl<V: Visit> Ahead<V> {
     /// Does what [`read`] does with the walked chunk of the input `name`.
     ///
     /// # Errors
@@ -395,7 +439,7 @@ impl<V> Ahead<V> {
 }
 
 /// Merges the walked chunks of the input `name`, which `chunks` hands over in order.
-fn gather<V>(
+fn gather<V: Visit>(
     name: &str,
     strict: bool,
     merged: &mut Merged,
@@ -409,11 +453,10 @@ fn gather<V>(
         ..Log::default()
     };
     let mut to = Renumbered::default();
-    let mut joined = Vec::new();
     chunks(&mut |walked| {
         let (scanned, bytes) = walked?;
         progress(bytes);
-        sink(log.add(scanned, merged, &mut to, &mut joined))?;
+        sink(log.add(scanned, merged, &mut to))?;
         if strict {
             first_damage(name, &log.account)
         } else {

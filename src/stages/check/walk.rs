@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::formats::account::Account;
 use crate::formats::log::Log;
 use crate::formats::log::timeline::Timeline;
-use crate::formats::log::walk::{Call, MarkAt, Said, Visit};
+use crate::formats::log::walk::{Call, MarkAt, Said, Torn, Visit};
 use crate::formats::{Tells, door};
 use crate::grammar::message::Message;
 use crate::grammar::message::c10d::C10d;
@@ -152,6 +152,15 @@ impl Visit for Partial {
         self.streams.slot();
         self.sums.slot();
     }
+
+    // Where a torn line is among others is not known closely enough for the order of calls and
+    // WARN lines.
+    fn torn(&mut self, calls: &[Torn<'_>]) {
+        self.communicators.torn(calls);
+        self.net.torn(calls);
+        self.streams.torn(calls);
+        self.sums.torn(calls);
+    }
 }
 
 /// What is known of one input.
@@ -280,14 +289,14 @@ pub(crate) fn walk(
             |bytes| progress.advance(bytes),
             |part| {
                 let (visit, part) = part.taken();
-                let (to, merged, joined) = (part.to, part.merged, part.joined);
+                let (to, merged) = (part.to, part.merged);
                 lines.add(visit.lines.placed(number, part.line));
                 warnings.add(visit.warnings, &to.processes, number, part.line);
                 remains.add(visit.remains, number, part.line);
                 speakers.extend(to.processes.iter().copied());
                 gathered.add(part.with(visit.communicators), &options.timeline);
-                streams.add(visit.streams, to, merged, joined, number);
-                sums.add(visit.sums, part.gap, to, merged, joined);
+                streams.add(visit.streams, to, merged, number);
+                sums.add(visit.sums, part.gap, to, merged);
                 all.add(part.with(visit.net));
                 Ok(())
             },

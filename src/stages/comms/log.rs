@@ -218,10 +218,10 @@ struct Numbering<'r> {
 
 impl Numbering<'_> {
     fn number(&mut self, log: &mut log::Log, chunk: Chunk, scanned: Scanned<Records>) -> Numbered {
-        let (mut to, mut joined) = (Renumbered::default(), Vec::new());
-        let part = log.add(scanned, self.merged, &mut to, &mut joined);
+        let mut to = Renumbered::default();
+        let part = log.add(scanned, self.merged, &mut to);
         let (gap, mut records) = (part.gap, part.visit);
-        records.put_in(&joined, &to, self.merged, self.seqs);
+        records.follow(&to, self.merged, self.seqs);
         records.place(gap, self.merged, &mut self.gaps);
         if let Some(served) = &mut self.served {
             records.serve(self.merged, served);

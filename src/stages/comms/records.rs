@@ -4,8 +4,7 @@ use crate::count::calls::LOG;
 use crate::count::tally::Ops;
 use crate::formats::log::placement::Again;
 use crate::formats::log::timeline::Timeline;
-use crate::formats::log::torn::Joined;
-use crate::formats::log::walk::{Call, Visit};
+use crate::formats::log::walk::{Call, Torn, Visit, put_in};
 use crate::grammar::values::{Datatype, Kind, RedOp, has_redop, has_root};
 use crate::members::{Merged, Renumbered};
 use crate::output::table::{Row, Timing};
@@ -42,7 +41,7 @@ pub(super) struct Record {
     stream: u64,
     op_count: u64,
     tid: Option<u64>,
-    /// Where the time stamp stands: in the chunk, or in `Records::times` for a joined line and
+    /// Where the time stamp stands: in the chunk, or in `Records::times` for a torn line and
     /// for one that was unwrapped.
     time: (u32, u32),
     /// Its number among the calls of `sequence` in the chunk.
@@ -66,11 +65,13 @@ pub(super) struct Records {
     sequence_of: FxHashMap<(u32, Peer), u32>,
     /// The same for collectives, by member: most calls. `u32::MAX` where there is none yet.
     collectives: Vec<u32>,
-    /// Merged member by the chunk's; joined calls' members stand behind.
+    /// Merged member by the chunk's.
     members: Vec<u32>,
     /// For each slot: its place in `list` and its gap.
     slots: Vec<(usize, u32)>,
-    /// Stamps of joined and of unwrapped lines, behind the chunk's bytes.
+    /// Some calls' lines were torn: their numbers are not in the order of the calls.
+    is_torn: bool,
+    /// Stamps of torn and of unwrapped lines, after the chunk's bytes.
     times: Vec<u8>,
     len: usize,
 }
@@ -90,6 +91,19 @@ impl Visit for Records {
     fn slot(&mut self) {
         self.slots.push((self.list.len(), self.gap));
     }
+
+    fn torn(&mut self, calls: &[Torn<'_>]) {
+        self.is_torn = true;
+        let mut torn = Vec::with_capacity(calls.len());
+        for Torn { slot, call } in calls {
+            let slot = self.slots.get(*slot as usize).copied();
+            let (at, gap) = slot.unwrap_or((self.list.len(), self.gap));
+            let (mut record, kind) = self.record(call, gap);
+            self.number(&mut record, kind);
+            torn.push((at, record));
+        }
+        put_in(&mut self.list, torn);
+    }
 }
 
 impl Records {
@@ -106,6 +120,7 @@ impl Records {
             collectives: Vec::new(),
             members: Vec::new(),
             slots: Vec::new(),
+            is_torn: false,
             times: Vec::new(),
             len: bytes.len(),
         }
@@ -189,24 +204,16 @@ impl Records {
         at
     }
 
-    /// Puts the joined calls in at their slots, and turns each sequence's number of calls into
-    /// the number it had before this chunk.
-    pub(super) fn put_in(
-        &mut self,
-        joined: &[Joined],
-        to: &Renumbered,
-        merged: &Merged,
-        seqs: &mut Seqs,
-    ) {
+    /// Turns each sequence's number of calls into the number it had before this chunk.
+    pub(super) fn follow(&mut self, to: &Renumbered, merged: &Merged, seqs: &mut Seqs) {
         self.members.clone_from(&to.members);
-        self.put_joined(joined);
         let key = |(member, peer): (u32, Peer)| {
             let member = self.members[member as usize];
             let member = merged.origins.members.get(member);
             let process = merged.origins.places.get(member.place).process;
             (process, member.comm, member.identity, peer)
         };
-        // A process whose device changed has two members for one communicator, and a joined
+        // A process whose device changed has two members for one communicator, and a torn
         // call comes in between others: then the numbers of this chunk are counted anew.
         let mut numbers: FxHashMap<SeqKey, usize> = FxHashMap::default();
         let mut keys = Vec::with_capacity(self.sequences.len());
@@ -218,7 +225,7 @@ impl Records {
             keys.push((key, number));
             counts.push(0_u64);
         }
-        if numbers.len() < keys.len() || !joined.is_empty() {
+        if numbers.len() < keys.len() || self.is_torn {
             for record in &mut self.list {
                 let count = &mut counts[keys[record.sequence as usize].1];
                 record.seq = *count;
@@ -268,47 +275,6 @@ impl Records {
             let choice = served.next((thread, member.comm, op, record.count, record.datatype));
             record.choice = choice.unwrap_or(u32::MAX);
         }
-    }
-
-    fn put_joined(&mut self, joined: &[Joined]) {
-        let mut late = Vec::with_capacity(joined.len());
-        for call in joined {
-            let (coll, (tid, time)) = (call.coll(), call.header());
-            let slot = self.slots.get(call.slot as usize);
-            let (at, gap) = slot.copied().unwrap_or((0, 0));
-            let member = self.members.len() as u32;
-            self.members.push(call.member);
-            let (mut record, kind) = self.record(
-                &Call {
-                    coll,
-                    member,
-                    // Nobody asks for it here.
-                    process: 0,
-                    tid,
-                    time: b"",
-                    at: call.at,
-                },
-                gap,
-            );
-            self.number(&mut record, kind);
-            if !time.is_empty() {
-                record.time = self.kept(time);
-            }
-            late.push((at, record));
-        }
-        if late.is_empty() {
-            return;
-        }
-        late.sort_by_key(|(at, _)| *at);
-        let mut list = Vec::with_capacity(self.list.len() + late.len());
-        let mut from = 0;
-        for (at, record) in late {
-            list.extend_from_slice(&self.list[from..at]);
-            list.push(record);
-            from = at;
-        }
-        list.extend_from_slice(&self.list[from..]);
-        self.list = list;
     }
 
     /// The memory of the calls, which are forgotten.

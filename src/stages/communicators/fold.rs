@@ -1,7 +1,7 @@
 //! What is kept of a log: the calls by who made them, and the lines about communicators.
 
 use crate::count::tally;
-use crate::formats::log::walk::{Call, Said, Visit};
+use crate::formats::log::walk::{Call, Said, Torn, Visit};
 use crate::grammar::message::Message;
 use crate::grammar::message::communicator::init::{self, Stage};
 use crate::grammar::message::communicator::timing;
@@ -196,6 +196,10 @@ impl Visit for Partial {
 
     fn slot(&mut self) {
         self.tally.slot();
+    }
+
+    fn torn(&mut self, calls: &[Torn<'_>]) {
+        self.tally.torn(calls);
     }
 }
 

@@ -1,7 +1,7 @@
 //! What is kept of a chunk: all that the stages it is made of keep, from one walk.
 
 use crate::count::tally;
-use crate::formats::log::walk::{Call, Said, Visit};
+use crate::formats::log::walk::{Call, Said, Torn, Visit};
 use crate::stages::{communicators, net, tuning};
 use serde::{Deserialize, Serialize};
 
@@ -50,5 +50,11 @@ impl Visit for Partial {
         self.calls.slot();
         self.net.slot();
         self.tuning.slot();
+    }
+
+    fn torn(&mut self, calls: &[Torn<'_>]) {
+        self.calls.torn(calls);
+        self.net.torn(calls);
+        self.tuning.torn(calls);
     }
 }

@@ -8,8 +8,7 @@ use super::named_later::{self, Event, Held, Waiting};
 use super::owner::Claim;
 use super::owner::{Late, Thread, Threads, Whose};
 use crate::formats::log::Part;
-use crate::formats::log::torn::Joined;
-use crate::members::{Identity, Interner, Merged};
+use crate::members::{Identity, Interner, Merged, Renumbered};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -55,42 +54,20 @@ struct Open {
     held: Held<Owner, First>,
 }
 
-/// A call of the chunk added whose line was torn.
-struct Torn {
-    slot: u32,
-    process: u32,
-    tid: Option<u64>,
-    member: u32,
-}
-
-impl Torn {
-    fn of(call: &Joined, merged: &Merged) -> Torn {
-        let place = merged.origins.members.get(call.member).place;
-        Torn {
-            slot: call.slot,
-            process: merged.origins.places.get(place).process,
-            tid: call.header().0,
-            member: call.member,
-        }
-    }
-}
-
 /// What is known of a chunk.
 struct Known<'a> {
     merged: &'a Merged,
-    /// Merged member by the chunk's.
-    members: &'a [u32],
-    /// In the order of their slots.
-    torn: &'a [Torn],
+    to: &'a Renumbered,
+    threads: &'a Threads,
 }
 
 impl Known<'_> {
     /// The last torn call of a process, or of one thread of it, in some slots.
     fn last(&self, process: u32, tid: Option<Option<u64>>, late: Late) -> Option<u32> {
-        let in_slots = |call: &&Torn| (late.from..late.to).contains(&call.slot);
-        let own = |call: &&Torn| call.process == process && tid.is_none_or(|tid| tid == call.tid);
-        let mut those = self.torn.iter().rev().filter(in_slots);
-        those.find(own).map(|call| call.member)
+        let own = |(by, of): Thread| {
+            self.to.processes[by as usize] == process && tid.is_none_or(|tid| tid == of)
+        };
+        self.threads.last_torn(late, own)
     }
 }
 
@@ -111,18 +88,11 @@ impl All {
         let Part {
             mut visit,
             to,
-            joined,
             line: before,
             merged,
             ..
         } = part;
         visit.end();
-        let torn: Vec<Torn> = joined.iter().map(|call| Torn::of(call, merged)).collect();
-        let known = Known {
-            merged,
-            members: &to.members,
-            torn: &torn,
-        };
         let Partial {
             facts,
             links,
@@ -134,6 +104,11 @@ impl All {
             waiting,
             inits,
         } = visit;
+        let known = Known {
+            merged,
+            to,
+            threads: &threads,
+        };
         let input = self.input;
         let first = |line| First {
             input,
@@ -170,7 +145,7 @@ impl All {
             let thread = (to.processes[process as usize], tid);
             self.follow(thread, of, &known, first);
         }
-        self.keep(&threads, &to.processes, &known);
+        self.keep(&known);
         for (process, inits) in inits {
             let process = to.processes[process as usize];
             for (stage, named) in inits {
@@ -261,19 +236,20 @@ impl All {
             Whose::Init(named) => Some(Comm::of(&named, process, known.merged)),
             Whose::Call(member) => {
                 let torn = late.and_then(|late| known.last(process, Some(late.tid), late));
-                of_member(torn.unwrap_or(known.members[member as usize]))
+                of_member(known.to.members[torn.unwrap_or(member) as usize])
             }
             Whose::Before { tid, init, call } => {
                 let thread = (process, tid);
                 let torn = late.and_then(|late| known.last(process, Some(tid), late));
                 let begun = self.inits.get(&thread).filter(|_| init && torn.is_none());
                 begun.copied().or_else(|| {
-                    let own = torn.or(self.calls.get(&thread).copied());
+                    let merged = |member: u32| known.to.members[member as usize];
+                    let own = torn.map(merged).or(self.calls.get(&thread).copied());
                     let any = || {
                         let (member, from) = call.map_or((None, 0), |(m, from)| (Some(m), from));
                         let after = late.map(|late| Late { from, ..late });
                         let torn = after.and_then(|late| known.last(process, None, late));
-                        torn.or(member.map(|member| known.members[member as usize]))
+                        torn.or(member).map(merged)
                     };
                     own.or_else(any)
                         .or_else(|| self.last.get(&process).copied())
@@ -289,19 +265,13 @@ impl All {
     }
 
     /// Keeps what threads were doing at the end of a chunk.
-    fn keep(&mut self, threads: &Threads, processes: &[u32], known: &Known<'_>) {
+    fn keep(&mut self, known: &Known<'_>) {
+        let Known { to, threads, .. } = known;
         let mut last: FxHashMap<u32, (u64, u32)> = FxHashMap::default();
         let mut own: FxHashMap<Thread, (u64, u32)> = FxHashMap::default();
-        let whole = threads.calls().map(|(process, tid, at, member)| {
-            let process = processes[process as usize];
-            (process, tid, at, known.members[member as usize])
-        });
-        let torn = known.torn.iter().map(|call| {
-            let at = threads.slot_at(call.slot);
-            (call.process, call.tid, at, call.member)
-        });
-        for (process, tid, at, member) in whole.chain(torn) {
-            let call = (at, member);
+        for ((process, tid), at, member) in threads.calls() {
+            let process = to.processes[process as usize];
+            let call = (at, to.members[member as usize]);
             let newest = last.entry(process).or_insert(call);
             *newest = call.max(*newest);
             let newest = own.entry((process, tid)).or_insert(call);
@@ -311,7 +281,7 @@ impl All {
             self.inits.remove(&thread);
         }
         for ((process, tid), at, init) in threads.inits() {
-            let thread = (processes[process as usize], tid);
+            let thread = (to.processes[process as usize], tid);
             let called = own.get(&thread).map_or(0, |call| call.0);
             match init {
                 Some(named) if at > called => {

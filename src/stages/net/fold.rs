@@ -6,7 +6,7 @@ use super::named::Named;
 use super::named_later::{Event, Held, Waiting};
 use super::owner::Claim;
 use super::owner::{Thread, Threads, Whose};
-use crate::formats::log::walk::{Call, Said, Visit};
+use crate::formats::log::walk::{Call, Said, Torn, Visit};
 use crate::grammar::message::Message;
 use crate::grammar::message::communicator::init::{self, Stage};
 use crate::grammar::message::graph::Graph;
@@ -118,11 +118,7 @@ impl Partial {
 
     /// The chunk is over.
     pub(super) fn end(&mut self) {
-        let called: BTreeSet<Thread> = self
-            .threads
-            .calls()
-            .map(|(process, tid, ..)| (process, tid))
-            .collect();
+        let called: BTreeSet<Thread> = self.threads.whole().map(|call| call.0).collect();
         for thread in called {
             self.calls_of(thread);
         }
@@ -187,6 +183,10 @@ impl Visit for Partial {
 
     fn slot(&mut self) {
         self.threads.slot();
+    }
+
+    fn torn(&mut self, calls: &[Torn<'_>]) {
+        self.threads.torn(calls);
     }
 
     fn message(&mut self, said: &Said<'_>) {

@@ -16,6 +16,7 @@
 //! may be the last ([`Late`]), the merge decides.
 
 use super::named::Named;
+use crate::formats::log::walk::Torn;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
@@ -58,6 +59,14 @@ pub(crate) struct Late {
     pub to: u32,
 }
 
+/// A call whose line was torn.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct TornCall {
+    slot: u32,
+    thread: Thread,
+    member: u32,
+}
+
 /// What threads are doing, in a chunk.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Threads {
@@ -65,6 +74,8 @@ pub(crate) struct Threads {
     now: u64,
     /// When each slot was.
     slots: Vec<u64>,
+    /// In the order of their slots.
+    torn: Vec<TornCall>,
     /// For each member: when each thread called it last; the thread of the last call first.
     called: Vec<Vec<(u64, Option<u64>)>>,
     /// The members of each process.
@@ -117,9 +128,21 @@ impl Threads {
         self.slots.push(self.now);
     }
 
-    /// When a slot was.
-    pub(crate) fn slot_at(&self, slot: u32) -> u64 {
-        self.slots.get(slot as usize).copied().unwrap_or(0)
+    /// Keeps calls whose lines were torn.
+    pub(crate) fn torn(&mut self, calls: &[Torn<'_>]) {
+        let torn = calls.iter().map(|torn| TornCall {
+            slot: torn.slot,
+            thread: (torn.call.process, torn.call.tid),
+            member: torn.call.member,
+        });
+        self.torn.extend(torn);
+    }
+
+    /// The member of the last torn call in some slots of those threads that are `own`.
+    pub(crate) fn last_torn(&self, late: Late, own: impl Fn(Thread) -> bool) -> Option<u32> {
+        let in_slots = |call: &&TornCall| (late.from..late.to).contains(&call.slot);
+        let mut those = self.torn.iter().rev().filter(in_slots);
+        those.find(|call| own(call.thread)).map(|call| call.member)
     }
 
     /// The slots that may hold a later call of a thread than the one at `since`, if there are any.
@@ -196,12 +219,21 @@ impl Threads {
 
     /// What the chunk's end leaves to the next: for each thread its last call, for each process
     /// too, with when.
-    pub(crate) fn calls(&self) -> impl Iterator<Item = (u32, Option<u64>, u64, u32)> {
+    pub(crate) fn calls(&self) -> impl Iterator<Item = (Thread, u64, u32)> {
+        let torn = self.torn.iter().map(|call| {
+            let at = self.slots.get(call.slot as usize).copied();
+            (call.thread, at.unwrap_or(0), call.member)
+        });
+        self.whole().chain(torn)
+    }
+
+    /// The same of those whose lines were whole.
+    pub(crate) fn whole(&self) -> impl Iterator<Item = (Thread, u64, u32)> {
         let all = &self.called;
         self.members.iter().flat_map(move |(&process, members)| {
             members.iter().flat_map(move |&member| {
                 let called = all[member as usize].iter();
-                called.map(move |&(at, tid)| (process, tid, at, member))
+                called.map(move |&(at, tid)| ((process, tid), at, member))
             })
         })
     }

@@ -12,8 +12,7 @@ use crate::formats::log::placement::{
     Across, Placed, Placement, Placer, Recorder, Streams, Taken, What,
 };
 use crate::formats::log::timeline::Timeline;
-use crate::formats::log::torn::Joined;
-use crate::formats::log::walk::{Call, Visit};
+use crate::formats::log::walk::{Call, Torn, Visit};
 use crate::formats::log::{Log, Part};
 use crate::grammar::values::Datatype;
 use crate::members::{Merged, Renumbered};
@@ -74,6 +73,16 @@ impl Visit for Partial {
 
     fn slot(&mut self) {
         self.slots.push(self.gap);
+    }
+
+    // Ranks are not compared by their calls in a gap where lines are torn.
+    fn torn(&mut self, calls: &[Torn<'_>]) {
+        for Torn { slot, call } in calls {
+            let gap = self.slots.get(*slot as usize).copied();
+            let mut one = Sum::default();
+            one.add(call.coll.datatype, call.coll.count);
+            self.done.push((gap.unwrap_or(self.gap), one));
+        }
     }
 }
 
@@ -140,15 +149,8 @@ impl Sums {
         }
     }
 
-    /// Adds a chunk whose first gap is `gap` of the input, with the calls that were joined.
-    pub(super) fn add(
-        &mut self,
-        mut part: Partial,
-        gap: usize,
-        to: &Renumbered,
-        merged: &Merged,
-        joined: &[Joined],
-    ) {
+    /// Adds a chunk whose first gap is `gap` of the input.
+    pub(super) fn add(&mut self, mut part: Partial, gap: usize, to: &Renumbered, merged: &Merged) {
         part.counts.end(part.gap);
         for &(local, member, n) in &part.counts.done {
             let member = to.members[member as usize];
@@ -159,13 +161,6 @@ impl Sums {
         }
         for (local, sum) in part.done {
             self.put(gap + local, sum);
-        }
-        for joined in joined {
-            let coll = joined.coll();
-            let slot = part.slots.get(joined.slot as usize).copied();
-            let mut one = Sum::default();
-            one.add(coll.datatype, coll.count);
-            self.put(gap + slot.unwrap_or(part.gap), one);
         }
     }
 

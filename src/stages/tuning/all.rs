@@ -1,11 +1,10 @@
 //! All chunks together.
 
 use super::burst::{Burst, Fit, How, Line, Made, Match};
-use super::fold::{Late, Partial, TUNED, Thread, made};
+use super::fold::{Late, Partial, Thread};
 use super::served::Served;
 use crate::count::tally::Ops;
 use crate::formats::log::Part;
-use crate::formats::log::torn::Joined;
 use crate::grammar::values::kind;
 use crate::members::{Merged, Renumbered};
 use rustc_hash::FxHashMap;
@@ -99,11 +98,7 @@ impl All {
     /// Adds a chunk that follows what was added before.
     pub fn add(&mut self, part: Part<'_, Partial>) {
         let Part {
-            visit,
-            to,
-            merged,
-            joined,
-            ..
+            visit, to, merged, ..
         } = part;
         let Partial {
             names,
@@ -144,7 +139,6 @@ impl All {
                 self.follow(thread, burst, merged);
             }
         }
-        let mut joined = joined.iter().peekable();
         for late in late {
             match late {
                 Late::Call(thread, made) => self.made(thread, made, merged),
@@ -152,29 +146,8 @@ impl All {
                     let burst = self.open.entry(thread).or_default();
                     *burst.lines.entry(line).or_default() += 1;
                 }
-                Late::Slot(slot) => {
-                    while let Some(call) = joined.next_if(|call| call.slot <= slot) {
-                        self.joined(call, merged);
-                    }
-                }
             }
         }
-        joined.for_each(|call| self.joined(call, merged));
-    }
-
-    /// A call whose line was torn.
-    fn joined(&mut self, call: &Joined, merged: &Merged) {
-        let coll = call.coll();
-        let Some(made) = made(&mut self.names, call.member, &coll) else {
-            return;
-        };
-        if TUNED.contains(&coll.op) && is_first(merged, call.member) == Some(true) {
-            self.calls += 1;
-        }
-        let origins = &merged.origins;
-        let place = origins.members.get(call.member).place;
-        let (tid, _) = call.header();
-        self.made((origins.places.get(place).process, tid), made, merged);
     }
 
     fn made(&mut self, thread: Thread, made: Made, merged: &Merged) {
@@ -352,7 +325,6 @@ impl Numbers<'_> {
         match late {
             Late::Call(of, made) => Late::Call(self.thread(of), self.made(made)),
             Late::Line(of, line) => Late::Line(self.thread(of), self.line(line)),
-            Late::Slot(slot) => Late::Slot(slot),
         }
     }
 }

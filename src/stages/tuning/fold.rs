@@ -3,11 +3,10 @@
 
 use super::burst::{Burst, How, Line, Made, Match};
 use crate::count::tally::Ops;
-use crate::formats::log::walk::{Call, Said, Visit};
-use crate::grammar::coll::Coll;
+use crate::formats::log::walk::{Call, Said, Torn, Visit, put_in};
 use crate::grammar::message::Message;
 use crate::grammar::message::tuning::Tuning;
-use crate::grammar::values::kind;
+use crate::grammar::values::{Kind, kind};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +23,7 @@ pub(super) struct Stretch {
 }
 
 /// What NCCL tunes: AlltoAll, Gather and Scatter are sent and received.
-pub(super) const TUNED: [&[u8]; 5] = [
+const TUNED: [&[u8]; 5] = [
     b"AllReduce",
     b"AllGather",
     b"ReduceScatter",
@@ -40,33 +39,19 @@ pub struct Partial {
     pub(super) matches: FxHashMap<Match, u64>,
     /// Calls of each member that NCCL tunes.
     pub(super) calls: FxHashMap<u32, u64>,
-    /// Slots met.
-    slots: u32,
-    /// What comes behind the first slot that may get a call: where the merge puts one decides which
-    /// burst it is in.
+    /// How much was late at each slot.
+    slots: Vec<usize>,
+    /// What comes after the first slot: where a torn call comes in decides which burst it is in.
     pub(super) late: Vec<Late>,
     /// All is late: which burst comes after which is wanted.
     in_order: bool,
 }
 
-/// A line behind a slot.
+/// A line after a slot.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Late {
     Call(Thread, Made),
     Line(Thread, Line),
-    Slot(u32),
-}
-
-/// What a call is to the join, if it is no Send or Recv.
-pub(super) fn made(names: &mut Ops, member: u32, coll: &Coll<'_>) -> Option<Made> {
-    let (op, kind) = names.intern(coll.op);
-    (kind != crate::grammar::values::Kind::PointToPoint).then_some(Made {
-        member,
-        op,
-        count: coll.count,
-        datatype: coll.datatype,
-        nranks: coll.nranks,
-    })
 }
 
 impl Partial {
@@ -80,7 +65,27 @@ impl Partial {
 
     /// Whether what comes now is left to the merge.
     fn is_late(&self) -> bool {
-        self.in_order || !self.late.is_empty()
+        self.in_order || !self.slots.is_empty()
+    }
+
+    /// What a call is to the join, if it is no Send or Recv.
+    #[inline]
+    fn call_of(&mut self, call: &Call<'_>) -> Option<Made> {
+        let coll = &call.coll;
+        let (op, kind) = self.names.intern(coll.op);
+        if kind == Kind::PointToPoint {
+            return None;
+        }
+        if TUNED.contains(&coll.op) {
+            *self.calls.entry(call.member).or_default() += 1;
+        }
+        Some(Made {
+            member: call.member,
+            op,
+            count: coll.count,
+            datatype: coll.datatype,
+            nranks: coll.nranks,
+        })
     }
 
     fn made(&mut self, thread: Thread, made: Made) {
@@ -102,12 +107,9 @@ impl Visit for Partial {
 
     #[inline]
     fn call(&mut self, call: &Call<'_>) {
-        let Some(made) = made(&mut self.names, call.member, &call.coll) else {
+        let Some(made) = self.call_of(call) else {
             return;
         };
-        if TUNED.contains(&call.coll.op) {
-            *self.calls.entry(call.member).or_default() += 1;
-        }
         let thread = (call.process, call.tid);
         if self.is_late() {
             self.late.push(Late::Call(thread, made));
@@ -117,8 +119,18 @@ impl Visit for Partial {
     }
 
     fn slot(&mut self) {
-        self.late.push(Late::Slot(self.slots));
-        self.slots += 1;
+        self.slots.push(self.late.len());
+    }
+
+    fn torn(&mut self, calls: &[Torn<'_>]) {
+        let mut late = Vec::with_capacity(calls.len());
+        for Torn { slot, call } in calls {
+            let at = self.slots.get(*slot as usize).copied();
+            let made = self.call_of(call);
+            let made = made.map(|made| Late::Call((call.process, call.tid), made));
+            late.extend(made.map(|made| (at.unwrap_or(self.late.len()), made)));
+        }
+        put_in(&mut self.late, late);
     }
 
     fn message(&mut self, said: &Said<'_>) {

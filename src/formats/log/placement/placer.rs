@@ -75,9 +75,7 @@ impl Placer {
         mut sink: impl FnMut(&Streams, &[Vec<(u32, u32)>]),
     ) {
         self.printer = steps.printer;
-        let made = self
-            .streams
-            .add(calls, part.gap, part.to, part.merged, part.joined);
+        let made = self.streams.add(calls, part.gap, part.to);
         for (gap, n) in made {
             *self.by_gap.entry(gap).or_default() += n;
         }

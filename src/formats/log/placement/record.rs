@@ -2,8 +2,12 @@
 
 use super::what::{What, Whats};
 use crate::count::tally::Ops;
-use crate::formats::log::walk::{Call, Visit};
+use crate::formats::log::walk::{Call, Torn, Visit, put_in};
+use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
+
+/// The place of a call whose line was torn: it is on two lines.
+pub(super) const NOWHERE: u64 = u64::MAX;
 
 /// A chunk's calls by process.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -18,7 +22,7 @@ pub struct Recorder {
     lines: bool,
     gap: u32,
     /// For each slot: its gap, and how many calls each process had made.
-    pub(super) slots: Vec<(u32, Box<[u32]>)>,
+    slots: Vec<(u32, Box<[u32]>)>,
 }
 
 /// One process's calls in a chunk, in line order.
@@ -42,6 +46,23 @@ impl Recorder {
         }
     }
 
+    /// The number of what a call is.
+    #[inline(always)]
+    fn what(&mut self, call: &Call<'_>) -> u32 {
+        let (op, _) = self.ops.intern(call.coll.op);
+        self.whats.number(What::of(&call.coll, call.member, op))
+    }
+
+    /// The calls of a process.
+    #[inline(always)]
+    fn list(&mut self, process: u32) -> &mut List {
+        let process = process as usize;
+        if self.lists.len() <= process {
+            self.lists.resize_with(process + 1, List::default);
+        }
+        &mut self.lists[process]
+    }
+
     /// Ends the gap in hand; gives the number of the last one.
     pub(super) fn close(&mut self) -> u32 {
         for process in self.touched.drain(..) {
@@ -57,24 +78,11 @@ impl Recorder {
 impl Visit for Recorder {
     #[inline(always)]
     fn call(&mut self, call: &Call<'_>) {
-        let coll = &call.coll;
-        let (op, _) = self.ops.intern(coll.op);
-        let what = self.whats.number(What {
-            member: call.member,
-            op,
-            datatype: coll.datatype,
-            nranks: coll.nranks,
-            redop: coll.redop,
-            root: coll.root,
-            count: coll.count,
-        });
-        let process = call.process as usize;
-        if self.lists.len() <= process {
-            self.lists.resize_with(process + 1, List::default);
-        }
-        let list = &mut self.lists[process];
+        let what = self.what(call);
+        let lines = self.lines;
+        let list = self.list(call.process);
         list.calls.push(what);
-        if self.lines {
+        if lines {
             list.at.push(call.at);
         }
         if !list.is_touched {
@@ -91,5 +99,53 @@ impl Visit for Recorder {
     fn slot(&mut self) {
         let made = self.lists.iter().map(|list| list.calls.len() as u32);
         self.slots.push((self.gap, made.collect()));
+    }
+
+    fn torn(&mut self, calls: &[Torn<'_>]) {
+        let last = self.close();
+        let mut of: FxHashMap<u32, Vec<(u32, usize, u32)>> = FxHashMap::default();
+        for Torn { slot, call } in calls {
+            let what = self.what(call);
+            let slot = self.slots.get(*slot as usize);
+            let gap = slot.map_or(last, |slot| slot.0);
+            // A process that the chunk has pieces of only has made no calls.
+            let before = slot.map_or(Some(&u32::MAX), |slot| slot.1.get(call.process as usize));
+            let before = before.map_or(0, |&before| before as usize);
+            let torn = of.entry(call.process).or_default();
+            torn.push((gap, before, what));
+        }
+        let lines = self.lines;
+        for (process, torn) in of {
+            self.list(process).put_in(&torn, lines);
+        }
+    }
+}
+
+impl List {
+    /// Puts calls in whose lines were torn: the gap, how many calls come before, and what it is.
+    fn put_in(&mut self, torn: &[(u32, usize, u32)], lines: bool) {
+        let mut gaps: Vec<(u32, u32)> = torn
+            .iter()
+            .map(|&(gap, ..)| (gap, until(&self.ends, gap)))
+            .collect();
+        self.ends.append(&mut gaps);
+        self.ends.sort_unstable();
+        self.ends.dedup();
+        for (gap, end) in &mut self.ends {
+            *end += torn.partition_point(|call| call.0 <= *gap) as u32;
+        }
+        put_in(&mut self.calls, torn.iter().map(|call| (call.1, call.2)));
+        if lines {
+            let at = torn.iter().map(|call| (call.1, NOWHERE));
+            put_in(&mut self.at, at);
+        }
+    }
+}
+
+/// How many calls appear up to the end of `gap`.
+pub(super) fn until(ends: &[(u32, u32)], gap: u32) -> u32 {
+    match ends.partition_point(|&(g, _)| g <= gap) {
+        0 => 0,
+        n => ends[n - 1].1,
     }
 }

@@ -1,15 +1,10 @@
 //! All calls that are still to be placed, by process, in line order.
 
-use super::record::{List, Recorder};
+use super::record::{List, NOWHERE, Recorder, until};
 use super::what::{What, Whats};
 use crate::count::tally::Ops;
-use crate::formats::log::torn::Joined;
-use crate::members::{Merged, Renumbered};
-use rustc_hash::FxHashMap;
+use crate::members::Renumbered;
 use std::collections::BTreeMap;
-
-/// The place of a call whose line was torn: it is on two lines.
-const NOWHERE: u64 = u64::MAX;
 
 /// One process's calls.
 #[derive(Debug, Default)]
@@ -29,14 +24,10 @@ impl Stream {
 
     /// How many calls appear up to the end of `gap`.
     pub(super) fn until(&self, gap: u32) -> u32 {
-        match self.ends.partition_point(|&(g, _)| g <= gap) {
-            0 => 0,
-            n => self.ends[n - 1].1,
-        }
+        until(&self.ends, gap)
     }
 
-    fn end_gap(&mut self, gap: u32) {
-        let end = self.len();
+    fn end_gap(&mut self, gap: u32, end: u32) {
         match self.ends.last_mut() {
             Some(last) if last.0 == gap => last.1 = end,
             _ => self.ends.push((gap, end)),
@@ -80,15 +71,12 @@ impl Streams {
         &mut self.streams[at]
     }
 
-    /// Adds a chunk whose first gap is `gap` of the input, with the calls that were joined. Gives the
-    /// number of calls by gap.
+    /// Adds a chunk whose first gap is `gap` of the input. Gives the number of calls by gap.
     pub(super) fn add(
         &mut self,
         mut part: Recorder,
         gap: usize,
         to: &Renumbered,
-        merged: &Merged,
-        joined: &[Joined],
     ) -> Vec<(u32, u64)> {
         let last = part.close();
         let gap = gap as u32;
@@ -102,62 +90,10 @@ impl Streams {
             })
         });
         let whats: Vec<u32> = whats.collect();
-        let made = made(&part, gap, last, joined);
-        let mut late = self.joined(&part, last, to, merged, joined);
-        for (local, list) in part.lists.iter().enumerate() {
-            let Some(&process) = to.processes.get(local) else {
-                continue;
-            };
-            let joined = late.remove(&process).unwrap_or_default();
-            self.stream(process).append(list, &whats, gap, &joined);
+        for (&process, list) in to.processes.iter().zip(&part.lists) {
+            self.stream(process).append(list, &whats, gap);
         }
-        // Processes of which the chunk has pieces only, in their order.
-        let mut rest: Vec<(u32, Vec<Late>)> = late.into_iter().collect();
-        rest.sort_unstable_by_key(|(process, _)| *process);
-        for (process, joined) in rest {
-            let list = List::default();
-            self.stream(process).append(&list, &whats, gap, &joined);
-        }
-        made
-    }
-
-    /// The joined calls by process: where each belongs among the process's calls of the chunk.
-    fn joined(
-        &mut self,
-        part: &Recorder,
-        last: u32,
-        to: &Renumbered,
-        merged: &Merged,
-        joined: &[Joined],
-    ) -> FxHashMap<u32, Vec<Late>> {
-        let mut late: FxHashMap<u32, Vec<Late>> = FxHashMap::default();
-        for call in joined {
-            let coll = call.coll();
-            let (op, _) = self.ops.intern(coll.op);
-            let what = self.whats.number(What {
-                member: call.member,
-                op,
-                datatype: coll.datatype,
-                nranks: coll.nranks,
-                redop: coll.redop,
-                root: coll.root,
-                count: coll.count,
-            });
-            let member = merged.origins.members.get(call.member);
-            let process = merged.origins.places.get(member.place).process;
-            let local = to.processes.iter().position(|&p| p == process);
-            let slot = part.slots.get(call.slot as usize);
-            let gap = slot.map_or(last, |slot| slot.0);
-            let before = match (slot, local) {
-                (_, None) => 0,
-                (Some((_, made)), Some(local)) => made.get(local).copied().unwrap_or(0),
-                (None, Some(local)) => part.lists.get(local).map_or(0, |l| l.calls.len() as u32),
-            };
-            late.entry(process)
-                .or_default()
-                .push(Late { before, gap, what });
-        }
-        late
+        made(&part, gap, last)
     }
 
     /// How many processes there are.
@@ -328,7 +264,7 @@ impl Streams {
 }
 
 /// A chunk's calls by gap of the input.
-fn made(part: &Recorder, gap: u32, last: u32, joined: &[Joined]) -> Vec<(u32, u64)> {
+fn made(part: &Recorder, gap: u32, last: u32) -> Vec<(u32, u64)> {
     let mut made = vec![0_u64; last as usize + 1];
     let mut add = |at: u32, n: u64| {
         if let Some(made) = made.get_mut(at as usize) {
@@ -342,51 +278,19 @@ fn made(part: &Recorder, gap: u32, last: u32, joined: &[Joined]) -> Vec<(u32, u6
             from = end;
         }
     }
-    for call in joined {
-        add(part.slots.get(call.slot as usize).map_or(last, |s| s.0), 1);
-    }
     let all = (gap..).zip(made);
     all.filter(|(_, n)| *n > 0).collect()
 }
 
-/// A joined call, with how many of its process's calls in the chunk come before it.
-#[derive(Debug, Clone, Copy)]
-struct Late {
-    before: u32,
-    gap: u32,
-    what: u32,
-}
-
 impl Stream {
-    /// Adds a chunk's calls, whose first gap is `gap`; `joined` come in between.
-    fn append(&mut self, list: &List, whats: &[u32], gap: u32, joined: &[Late]) {
-        let mut from = 0;
-        let mut joined = joined.iter().peekable();
-        let mut until = |this: &mut Stream, to: u32, in_gap: Option<u32>| {
-            let mut part = |this: &mut Stream, to: u32| {
-                let range = from.min(to) as usize..to as usize;
-                let of = |&what: &u32| whats.get(what as usize).copied().unwrap_or(0);
-                this.calls.extend(list.calls[range.clone()].iter().map(of));
-                this.at.extend(list.at.get(range).unwrap_or_default());
-                from = from.max(to);
-            };
-            while let Some(late) = joined.next_if(|l| match in_gap {
-                Some(in_gap) => l.gap <= in_gap && l.before <= to,
-                None => true,
-            }) {
-                part(this, late.before.min(list.calls.len() as u32));
-                this.calls.push(late.what);
-                if !this.at.is_empty() || !list.at.is_empty() {
-                    this.at.push(NOWHERE);
-                }
-                this.end_gap(gap + late.gap);
-            }
-            part(this, to);
-        };
+    /// Adds a chunk's calls, whose first gap is `gap`.
+    fn append(&mut self, list: &List, whats: &[u32], gap: u32) {
+        let before = self.len();
+        let of = |&what: &u32| whats.get(what as usize).copied().unwrap_or(0);
+        self.calls.extend(list.calls.iter().map(of));
+        self.at.extend(&list.at);
         for &(in_gap, end) in &list.ends {
-            until(self, end, Some(in_gap));
-            self.end_gap(gap + in_gap);
+            self.end_gap(gap + in_gap, before + end);
         }
-        until(self, list.calls.len() as u32, None);
     }
 }

@@ -115,7 +115,7 @@ impl Job {
         let (text, recogniser) = (self.log(), Recogniser::all());
         let mut merged = Merged::default();
         merged.next_input();
-        let (mut log, mut to, mut joined) = (Log::default(), Renumbered::default(), Vec::new());
+        let (mut log, mut to) = (Log::default(), Renumbered::default());
         let mut placer = Placer::new(held, jobs);
         // Calls by gap, as they are given.
         let mut given: BTreeMap<u32, usize> = BTreeMap::new();
@@ -131,7 +131,7 @@ impl Job {
             let bytes = &text.as_bytes()[from..end];
             let at = (from as u64, true);
             let scanned = walk::scan(bytes, at, &recogniser, false, Recorder::default());
-            let part = log.add(scanned, &mut merged, &mut to, &mut joined);
+            let part = log.add(scanned, &mut merged, &mut to);
             let (calls, part) = part.taken();
             placer.add(calls, &part, steps, &mut sink);
             // Of a log without step lines no more is kept than its last chunk added.

@@ -1,5 +1,6 @@
 //! What calls are, by number: of the calls of a job most are like one before them.
 
+use crate::grammar::coll::Coll;
 use serde::{Deserialize, Serialize};
 
 /// All that is held of a call but where it is.
@@ -22,6 +23,20 @@ pub struct What {
 }
 
 impl What {
+    /// What a call is, by the numbers of its member and operation.
+    #[inline(always)]
+    pub(super) fn of(coll: &Coll<'_>, member: u32, op: u32) -> What {
+        What {
+            member,
+            op,
+            datatype: coll.datatype,
+            nranks: coll.nranks,
+            redop: coll.redop,
+            root: coll.root,
+            count: coll.count,
+        }
+    }
+
     #[inline(always)]
     fn hash(&self) -> u64 {
         let who =

@@ -2,7 +2,6 @@ use super::*;
 use crate::formats::log;
 use crate::formats::log::blocks::REJOIN;
 use crate::formats::log::timeline;
-use crate::formats::log::walk::{Call, Visit};
 use crate::grammar::trainer::{Mark, Recogniser};
 use crate::members::Merged;
 use crate::shared::data;
@@ -107,12 +106,6 @@ fn the_known_trainers_lines_are_proposed() {
 /// Logs of real jobs, as if their trainers were not known.
 #[test]
 fn the_steps_of_real_jobs_are_proposed() {
-    struct Nothing;
-    impl Visit for Nothing {
-        fn call(&mut self, _: &Call<'_>) {}
-
-        fn slot(&mut self) {}
-    }
     for (job, base) in [
         ("ddp", 0),
         ("fsdp", 0),
@@ -136,7 +129,7 @@ fn the_steps_of_real_jobs_are_proposed() {
                 keep_init_lines: false,
             };
             let merged = &mut Merged::default();
-            let log = log::read(&input, &options, merged, || Nothing, |_| {}, |_| Ok(())).unwrap();
+            let log = log::read(&input, &options, merged, || (), |_| {}, |_| Ok(())).unwrap();
             let options = timeline::Options::default();
             let found = log.timeline(&options);
             let steps = found.steps.iter().map(|step| step.step);

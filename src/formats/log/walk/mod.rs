@@ -10,6 +10,7 @@ mod fragment;
 mod line;
 mod together;
 mod torn;
+mod visit;
 mod waiting;
 
 use crate::members::twice::Prints;
@@ -18,12 +19,13 @@ pub use line::place;
 pub(crate) use line::{is_call, is_call_tail};
 use serde::{Deserialize, Serialize};
 pub use together::{Had, together};
+pub(crate) use visit::put_in;
+pub use visit::{Call, Said, Torn, Visit};
 
 use crate::formats::account::{Account, Class};
 use crate::grammar::coll::{self, Coll};
 use crate::grammar::header::{self, Header};
 use crate::grammar::hot::{self, Back};
-use crate::grammar::message::Message;
 use crate::grammar::message::communicator::init::{Event, Init};
 use crate::grammar::trainer::{Found, Mark, Recogniser};
 use crate::grammar::values::Datatype;
@@ -36,103 +38,6 @@ use rustc_hash::FxHashMap;
 use std::sync::LazyLock;
 use waiting::Waiting;
 pub(crate) use waiting::{WAIT, WAIT_FOR_MESSAGE};
-
-/// A call met in the walk.
-#[derive(Debug, Clone, Copy)]
-pub struct Call<'a> {
-    /// What the line says.
-    pub coll: Coll<'a>,
-    /// Who said it: a member's number.
-    pub member: u32,
-    /// The process of that member: its index in the chunk.
-    pub process: u32,
-    /// The thread, where the header is there.
-    pub tid: Option<u64>,
-    /// The time stamp as printed; empty if there is none.
-    pub time: &'a [u8],
-    /// Where its line begins, in bytes of the input.
-    pub at: u64,
-}
-
-/// A line of NCCL's that is no call.
-#[derive(Debug, Clone, Copy)]
-pub struct Said<'a> {
-    /// What it says.
-    pub message: Message<'a>,
-    /// The same as printed, with NCCL's stamp and header.
-    pub text: &'a [u8],
-    /// Who says it: index of the process in the chunk; nobody's where the line has no header.
-    pub process: u32,
-    /// The same with the device that was current.
-    pub place: u32,
-    /// The thread, where the header is there.
-    pub tid: Option<u64>,
-    /// The time stamp as printed; empty if there is none.
-    pub time: &'a [u8],
-    /// Where it begins, in bytes of the input.
-    pub at: u64,
-    /// Its line, from 0 in the chunk.
-    pub line: u64,
-}
-
-/// What a stage keeps of a chunk.
-pub trait Visit {
-    /// Whether messages are wanted; those who want none do not pay for reading them.
-    const MESSAGES: bool = false;
-    /// A message, in line order.
-    fn message(&mut self, _said: &Said<'_>) {}
-    /// Whether lines that are not NCCL's are wanted.
-    const FOREIGN: bool = false;
-    /// A line that is not NCCL's ([`Class::Foreign`]), without its end, and its number from 0 in
-    /// the chunk; in line order.
-    fn foreign(&mut self, _line: &[u8], _number: u64) {}
-    /// A call, in line order.
-    fn call(&mut self, call: &Call<'_>);
-    /// A mark: what follows lies in the next gap.
-    fn mark(&mut self) {}
-    /// A place where the merge may put calls whose lines are torn, in line order: what a stage
-    /// makes of the calls must know them by it.
-    fn slot(&mut self);
-}
-
-/// Keeps nothing: the marks and the account are all that is wanted.
-impl Visit for () {
-    fn call(&mut self, _call: &Call<'_>) {}
-
-    fn slot(&mut self) {}
-}
-
-/// Two stages that walk together.
-impl<A: Visit, B: Visit> Visit for (A, B) {
-    const MESSAGES: bool = A::MESSAGES || B::MESSAGES;
-    const FOREIGN: bool = A::FOREIGN || B::FOREIGN;
-
-    fn message(&mut self, said: &Said<'_>) {
-        self.0.message(said);
-        self.1.message(said);
-    }
-
-    fn foreign(&mut self, line: &[u8], number: u64) {
-        self.0.foreign(line, number);
-        self.1.foreign(line, number);
-    }
-
-    #[inline(always)]
-    fn call(&mut self, call: &Call<'_>) {
-        self.0.call(call);
-        self.1.call(call);
-    }
-
-    fn mark(&mut self) {
-        self.0.mark();
-        self.1.mark();
-    }
-
-    fn slot(&mut self) {
-        self.0.slot();
-        self.1.slot();
-    }
-}
 
 /// A step line, or another line that ends a stretch of the log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -34,6 +34,16 @@ impl Visit for Keep {
     fn slot(&mut self) {
         self.slots.push((self.calls.len(), self.gap));
     }
+    fn torn(&mut self, calls: &[Torn<'_>]) {
+        let slots = std::mem::take(&mut self.slots);
+        for Torn { slot, call } in calls.iter().rev() {
+            let (at, gap) = slots[*slot as usize];
+            self.gap = gap;
+            self.call(call);
+            let call = self.calls.pop().unwrap();
+            self.calls.insert(at, call);
+        }
+    }
 }
 
 /// What a whole input gives: its calls as text, its account and marks, and the lines that are not
@@ -63,25 +73,13 @@ fn walked(bytes: &[u8], cuts: &[usize], long_only: bool) -> (Given, bool) {
         scan.waiting = Waiting::new(place(&bytes[..from], true) == Place::Quiet);
         scan.long_only = long_only;
         scan.walk(0);
-        let (mut renumbered, mut joined) = (Renumbered::default(), Vec::new());
-        let part = log.add(scan.out, &mut merged, &mut renumbered, &mut joined);
+        let mut renumbered = Renumbered::default();
+        let part = log.add(scan.out, &mut merged, &mut renumbered);
         let (gap, line, keep) = (part.gap, part.line, part.visit);
         foreign.extend(keep.foreign.into_iter().map(|(n, text)| (n + line, text)));
-        let mut calls: Vec<(usize, u32, String)> = keep
-            .calls
-            .into_iter()
-            .map(|(g, member, text)| (g + gap, renumbered.members[member as usize], text))
-            .collect();
-        for call in joined.iter().rev() {
-            let (coll, (tid, time)) = (call.coll(), call.header());
-            let (at, g) = keep.slots[call.slot as usize];
-            let time = String::from_utf8_lossy(time).into_owned();
-            calls.insert(
-                at,
-                (g + gap, call.member, format!("{coll:?} {tid:?} {time}")),
-            );
-        }
-        rows.extend(calls);
+        let member = |member: u32| renumbered.members[member as usize];
+        let calls = keep.calls.into_iter();
+        rows.extend(calls.map(|(g, by, text)| (g + gap, member(by), text)));
         from = to;
     }
     log.end();

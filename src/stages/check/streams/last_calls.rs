@@ -38,9 +38,6 @@ pub(crate) struct Kept {
     pub(crate) calls: Vec<(u32, u64)>,
     /// Sends and receives in line order.
     pub(crate) between: Vec<Between>,
-    /// Calls that were put together from pieces: the stream, the mark, and how many of both kinds
-    /// stand before.
-    pub(crate) joined: Vec<(u32, u64, (usize, usize))>,
     /// Of each member the stream of its collectives.
     pub(crate) own: Vec<u32>,
     /// Of each member the caller it is.
@@ -49,33 +46,25 @@ pub(crate) struct Kept {
 
 impl Kept {
     fn len(&self) -> usize {
-        self.calls.len() + self.between.len() + self.joined.len()
+        self.calls.len() + self.between.len()
     }
 
     /// Its calls in line order: the stream and the mark.
     fn each(&self, streams: &Streams, mut sink: impl FnMut(u32, u64)) {
         let mut between = self.between.iter().peekable();
-        let mut joined = self.joined.iter().peekable();
-        let mut done = (0, 0);
-        loop {
-            let next = between.peek().filter(|call| call.behind <= done.0);
-            if let Some((stream, mark, _)) = joined.next_if(|(.., at)| *at <= done) {
-                sink(*stream, *mark);
-            } else if let Some(call) = next {
-                let caller = self.callers[call.member as usize];
-                if let Some(&stream) = streams.at.get(&(caller, call.way)) {
-                    sink(stream, call.mark);
-                }
-                between.next();
-                done.1 += 1;
-            } else if let Some(&(member, mark)) = self.calls.get(done.0) {
-                sink(self.own[member as usize], mark);
-                done.0 += 1;
-            } else {
-                break;
+        let other = |call: &Between, sink: &mut dyn FnMut(u32, u64)| {
+            let caller = self.callers[call.member as usize];
+            if let Some(&stream) = streams.at.get(&(caller, call.way)) {
+                sink(stream, call.mark);
             }
+        };
+        for (done, &(member, mark)) in self.calls.iter().enumerate() {
+            while let Some(call) = between.next_if(|call| call.behind <= done) {
+                other(call, &mut sink);
+            }
+            sink(self.own[member as usize], mark);
         }
-        joined.for_each(|(stream, mark, _)| sink(*stream, *mark));
+        between.for_each(|call| other(call, &mut sink));
     }
 }
 

@@ -14,8 +14,7 @@ pub(crate) mod reread;
 mod tests;
 pub(crate) mod why;
 
-use crate::formats::log::torn::Joined;
-use crate::formats::log::walk::Call;
+use crate::formats::log::walk::{Call, Torn, put_in};
 use crate::grammar::coll::Coll;
 use crate::members::{Identity, Interner, Merged, Renumbered};
 use last_calls::{Between, Kept, Last, Tail};
@@ -88,6 +87,15 @@ pub(crate) fn way(coll: &Coll<'_>) -> Option<Way> {
     }
 }
 
+/// A moment in a chunk.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct Alarm {
+    /// How many collectives there were before it, and how many sends and receives.
+    calls: (usize, usize),
+    /// How many slots.
+    slots: usize,
+}
+
 /// One chunk's calls.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Partial {
@@ -103,8 +111,8 @@ pub(crate) struct Partial {
     first_between: Vec<Option<u64>>,
     /// The bits that any opCount has.
     counts: u64,
-    /// How many calls there were when something first said that the job hangs.
-    alarm: Option<(usize, usize)>,
+    /// When something first said that the job hangs.
+    alarm: Option<Alarm>,
 }
 
 impl Partial {
@@ -134,10 +142,59 @@ impl Partial {
         self.slots.push((self.calls.len(), self.between.len()));
     }
 
+    /// Puts calls in whose lines were torn.
+    pub(crate) fn torn(&mut self, torn: &[Torn<'_>]) {
+        let (mut calls, mut between) = (Vec::new(), Vec::new());
+        let mut done = 0;
+        for &Torn { slot, call } in torn {
+            let Some(way) = way(&call.coll) else { continue };
+            let at = self.slots.get(slot as usize).copied();
+            let at = at.unwrap_or((self.calls.len(), self.between.len()));
+            let rest = self.between[done..at.1].iter_mut();
+            rest.for_each(|call| call.behind += calls.len());
+            done = at.1;
+            self.counts |= call.coll.op_count;
+            let is_before = self
+                .alarm
+                .is_some_and(|alarm| (slot as usize) < alarm.slots);
+            let (member, mark) = (call.member, mark_of(&call.coll, way));
+            if way == Way::Collective {
+                least_of(&mut self.first, &call);
+                calls.push((at.0, (member, mark)));
+                self.alarm
+                    .iter_mut()
+                    .filter(|_| is_before)
+                    .for_each(|alarm| alarm.calls.0 += 1);
+            } else {
+                least_of(&mut self.first_between, &call);
+                let behind = at.0 + calls.len();
+                between.push((
+                    at.1,
+                    Between {
+                        member,
+                        way,
+                        mark,
+                        behind,
+                    },
+                ));
+                self.alarm
+                    .iter_mut()
+                    .filter(|_| is_before)
+                    .for_each(|alarm| alarm.calls.1 += 1);
+            }
+        }
+        let rest = self.between[done..].iter_mut();
+        rest.for_each(|call| call.behind += calls.len());
+        put_in(&mut self.calls, calls);
+        put_in(&mut self.between, between);
+    }
+
     /// A line says that the job hangs.
     pub(crate) fn alarm(&mut self) {
-        let now = (self.calls.len(), self.between.len());
-        self.alarm.get_or_insert(now);
+        self.alarm.get_or_insert(Alarm {
+            calls: (self.calls.len(), self.between.len()),
+            slots: self.slots.len(),
+        });
     }
 }
 
@@ -149,6 +206,13 @@ fn first_of(first: &mut Vec<Option<u64>>, call: &Call<'_>) {
         first.resize(member + 1, None);
     }
     first[member].get_or_insert(call.coll.op_count);
+}
+
+/// The same of a call that may have been made before those that are known.
+fn least_of(first: &mut Vec<Option<u64>>, call: &Call<'_>) {
+    first_of(first, call);
+    let (member, count) = (call.member as usize, call.coll.op_count);
+    first[member] = first[member].map(|first| first.min(count));
 }
 
 /// Calls of one caller and one way, in their order.
@@ -219,23 +283,16 @@ impl Streams {
         self.tail.calls(self)
     }
 
-    /// Adds a chunk of `input` that follows those before, with the calls that were joined.
-    pub(crate) fn add(
-        &mut self,
-        part: Partial,
-        to: &Renumbered,
-        merged: &Merged,
-        joined: &[Joined],
-        input: u32,
-    ) {
+    /// Adds a chunk of `input` that follows those before.
+    pub(crate) fn add(&mut self, part: Partial, to: &Renumbered, merged: &Merged, input: u32) {
         let Partial {
             calls,
             between,
-            slots,
             first,
             first_between,
             counts,
             alarm,
+            ..
         } = part;
         self.counts |= counts > 0;
         let callers: Vec<u32> = to.members.iter().map(|&m| self.caller(m, merged)).collect();
@@ -246,9 +303,8 @@ impl Streams {
             }
         }
         let mut done = (0, 0);
-        // Takes the calls up to there, if they are not taken yet.
+        // Takes the calls up to there.
         let mut put = |all: &mut Streams, to: (usize, usize)| {
-            let to = (to.0.max(done.0), to.1.max(done.1));
             for &(member, mark) in &calls[done.0..to.0] {
                 all.list[own[member as usize] as usize].push(mark);
             }
@@ -258,31 +314,11 @@ impl Streams {
             }
             done = to;
         };
-        let mut joined: Vec<&Joined> = joined.iter().collect();
-        joined.sort_by_key(|call| call.slot);
-        let mut placed = Vec::new();
-        let ends = (calls.len(), between.len());
-        for call in joined {
-            let slot = slots.get(call.slot as usize).copied();
-            if let Some(slot) = slot {
-                put(self, slot);
-            }
-            let coll = call.coll();
-            if let Some(way) = way(&coll) {
-                let caller = self.caller(call.member, merged);
-                let at = self.stream(caller, way, input);
-                self.begins(caller, coll.op_count);
-                self.counts |= coll.op_count > 0;
-                let mark = mark_of(&coll, way);
-                self.list[at as usize].push(mark);
-                placed.push((at, mark, slot.unwrap_or(ends)));
-            }
-        }
         if let Some(alarm) = alarm.filter(|_| self.alarmed != Some(input)) {
-            put(self, alarm);
+            put(self, alarm.calls);
             self.hangs(input);
         }
-        put(self, ends);
+        put(self, (calls.len(), between.len()));
         if self.speakers.0 != input {
             self.speakers = (input, FxHashSet::default());
         }
@@ -292,7 +328,6 @@ impl Streams {
             input,
             calls,
             between,
-            joined: placed,
             own,
             callers,
         };

@@ -5,8 +5,7 @@ use crate::count::calls::Options;
 use crate::count::tally::Ops;
 use crate::error::Result;
 use crate::formats::log;
-use crate::formats::log::torn::Joined;
-use crate::formats::log::walk::{Call, Visit};
+use crate::formats::log::walk::{Call, Torn, Visit, put_in};
 use crate::grammar::coll::Coll;
 use crate::members::{Identity, Merged, Process};
 use crate::source::Input;
@@ -88,11 +87,11 @@ pub(crate) fn again(
             || Calls::new(&comms),
             |_| {},
             |part| {
-                let Calls {
-                    ops, list, slots, ..
-                } = &part.visit;
-                let mut push = |member: u32, coll: &Coll<'_>, at: u64, joined: bool| {
-                    let Some(way) = way(coll) else { return };
+                let Calls { ops, list, .. } = &part.visit;
+                for call in list {
+                    let coll = call.coll(ops.name(call.op));
+                    let member = part.to.members[call.member as usize];
+                    let Some(way) = way(&coll) else { continue };
                     let stream = *known.entry((member, way)).or_insert_with(|| {
                         let name = name_of(member, way, part.merged);
                         index.get(&name).copied()
@@ -102,26 +101,12 @@ pub(crate) fn again(
                         let process = part.merged.origins.places.get(member.place).process;
                         let nth = made.entry(process).or_default();
                         streams[stream].push(|| Detail {
-                            joined,
-                            ..Detail::of(coll, (number, at), *nth)
+                            joined: call.joined,
+                            ..Detail::of(&coll, (number, call.at), *nth)
                         });
                         *nth += 1;
                         silence.call(process, number);
                     }
-                };
-                let mut joined: Vec<&Joined> = part.joined.iter().collect();
-                joined.sort_by_key(|call| call.slot);
-                let mut joined = joined.into_iter().peekable();
-                let place = |call: &Joined| slots.get(call.slot as usize).copied();
-                for (at, call) in list.iter().enumerate() {
-                    while let Some(call) = joined.next_if(|call| place(call) == Some(at)) {
-                        push(call.member, &call.coll(), call.at, true);
-                    }
-                    let coll = call.coll(ops.name(call.op));
-                    push(part.to.members[call.member as usize], &coll, call.at, false);
-                }
-                for call in joined {
-                    push(call.member, &call.coll(), call.at, true);
                 }
                 Ok(())
             },
@@ -204,6 +189,7 @@ struct Small {
     root: i64,
     at: u64,
     op_count: u64,
+    joined: bool,
 }
 
 impl Small {
@@ -233,24 +219,41 @@ impl<'w> Calls<'w> {
     }
 }
 
+impl Calls<'_> {
+    /// A call, if it is on one of the addresses.
+    fn small(&mut self, call: &Call<'_>, joined: bool) -> Option<Small> {
+        let coll = &call.coll;
+        self.comms.contains(&coll.comm).then(|| Small {
+            member: call.member,
+            op: self.ops.intern(coll.op).0,
+            count: coll.count,
+            datatype: coll.datatype,
+            redop: coll.redop,
+            root: coll.root,
+            at: call.at,
+            op_count: coll.op_count,
+            joined,
+        })
+    }
+}
+
 impl Visit for Calls<'_> {
     fn call(&mut self, call: &Call<'_>) {
-        let coll = &call.coll;
-        if self.comms.contains(&coll.comm) {
-            self.list.push(Small {
-                member: call.member,
-                op: self.ops.intern(coll.op).0,
-                count: coll.count,
-                datatype: coll.datatype,
-                redop: coll.redop,
-                root: coll.root,
-                at: call.at,
-                op_count: coll.op_count,
-            });
-        }
+        let small = self.small(call, false);
+        self.list.extend(small);
     }
 
     fn slot(&mut self) {
         self.slots.push(self.list.len());
+    }
+
+    fn torn(&mut self, calls: &[Torn<'_>]) {
+        let mut torn = Vec::new();
+        for Torn { slot, call } in calls {
+            let at = self.slots.get(*slot as usize).copied();
+            let at = at.unwrap_or(self.list.len());
+            torn.extend(self.small(call, true).map(|small| (at, small)));
+        }
+        put_in(&mut self.list, torn);
     }
 }

@@ -6,7 +6,7 @@ use crate::count::calls::{Options, Progress};
 use crate::formats::account::Account;
 use crate::formats::log;
 use crate::formats::log::timeline;
-use crate::formats::log::walk::{Call, Said, Visit};
+use crate::formats::log::walk::{Call, Said, Torn, Visit};
 use crate::grammar::trainer::Recogniser;
 use crate::report::Report;
 use crate::source::{self, Origin};
@@ -262,6 +262,11 @@ impl Visit for Both {
         self.0.slot();
         self.1.slot();
     }
+
+    fn torn(&mut self, calls: &[Torn<'_>]) {
+        self.0.torn(calls);
+        self.1.torn(calls);
+    }
 }
 
 /// Walks a log in pieces of about `size` bytes.
@@ -276,7 +281,7 @@ fn hashed(log: &str, size: usize) -> Hashed {
     };
     let merged = pieces::walk(log.as_bytes(), size, new, |part| {
         let (Both(named, calls), part) = part.taken();
-        all.add(calls, part.to, part.merged, part.joined, 0);
+        all.add(calls, part.to, part.merged, 0);
         gathered.add(part.with(named), &timeline::Options::default());
     });
     let steps = timeline::resolve(&[], &[], &timeline::Options::default());

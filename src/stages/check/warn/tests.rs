@@ -2,7 +2,7 @@
 
 use super::triage::{Ended, findings};
 use super::warnings::{Partial, Warnings};
-use crate::formats::log::walk::{Call, Said, Visit};
+use crate::formats::log::walk::{Call, Said, Torn, Visit};
 use crate::shared::data;
 use crate::stages::check::finding::{Finding, Severity, Sure};
 use crate::stages::pieces::walk;
@@ -29,6 +29,8 @@ impl Visit for Part {
     }
 
     fn slot(&mut self) {}
+
+    fn torn(&mut self, _: &[Torn<'_>]) {}
 
     fn foreign(&mut self, line: &[u8], number: u64) {
         self.0.foreign(line, number);
