@@ -1,6 +1,10 @@
 //! One file a stage. Each has `Options` (plain, no clap), reads inputs and gives rows or bytes;
 //! none knows of argv, standard output or exit codes.
 //!
+//! Those that read logs in one walk have one shape: what it needs, what it keeps of a chunk, and how
+//! chunks add up (`Stage`). A call whose line was torn is no matter there: it is in its chunk's part
+//! before that is added ([`Visit::torn`]).
+//!
 //! nccl-ops, nccl-hist and nccl-agg share one fold, [`crate::count::calls::count`], and differ in what
 //! they make of it.
 
@@ -19,7 +23,16 @@ pub mod survey;
 pub mod timing;
 pub mod tuning;
 
+use crate::count::calls::{Options, Progress};
 use crate::count::groups::By;
+use crate::error::Result;
+use crate::formats::Tells;
+use crate::formats::door::{self, Known};
+use crate::formats::log::walk::Visit;
+use crate::formats::log::{Log, Part};
+use crate::members::Merged;
+use crate::report::Report;
+use crate::source::Origin;
 
 /// The names of the group columns of `by`, in order.
 fn group_columns(by: &[By]) -> Vec<String> {
@@ -27,4 +40,77 @@ fn group_columns(by: &[By]) -> Vec<String> {
         .flat_map(|b| b.columns())
         .map(|c| (*c).to_owned())
         .collect()
+}
+
+/// A stage, while its inputs are read.
+pub(crate) trait Stage {
+    /// What each input must tell.
+    const NEEDS: Tells;
+    /// Inputs are read again afterwards.
+    const AGAIN: bool = false;
+    /// What is kept of a chunk.
+    type Visit: Visit + Send;
+
+    /// The next log begins.
+    fn begin(&mut self, name: String);
+
+    /// Adds a chunk that follows what was added before.
+    fn add(&mut self, part: Part<'_, Self::Visit>);
+
+    /// The log is read to its end.
+    fn end(&mut self, input: Known<Self::Visit>, log: Log, merged: &Merged, report: &mut Report);
+
+    /// Takes an input that is no log, where a stage does not need one.
+    ///
+    /// # Errors
+    /// It cannot be read, or is of no use here.
+    fn other(
+        &mut self,
+        input: &Known<Self::Visit>,
+        _merged: &mut Merged,
+        _report: &mut Report,
+        _progress: &dyn Progress,
+    ) -> Result<()> {
+        Err(input.refused("log lines"))
+    }
+}
+
+/// Reads all `origins`; `new` keeps nothing of a chunk yet. Gives everyone who was met.
+///
+/// # Errors
+/// No input could be read, or tells what is needed; damage under `--strict`.
+pub(crate) fn read<S: Stage>(
+    stage: &mut S,
+    origins: &[Origin],
+    options: &Options,
+    report: &mut Report,
+    progress: &dyn Progress,
+    new: impl Fn() -> S::Visit + Sync,
+) -> Result<Merged> {
+    let mut merged = Merged::default();
+    let mut opening = options.opening(S::NEEDS);
+    opening.again = S::AGAIN;
+    door::each(origins, opening, report, &new, |mut input, report| {
+        if !input.tells(Tells::LINES) {
+            return stage.other(&input, &mut merged, report, progress);
+        }
+        if S::AGAIN {
+            input = input.rewindable()?;
+        }
+        stage.begin(input.name());
+        let log = input.told(
+            &options.log,
+            &mut merged,
+            report,
+            &new,
+            |bytes| progress.advance(bytes),
+            |part| {
+                stage.add(part);
+                Ok(())
+            },
+        )?;
+        stage.end(input, log, &merged, report);
+        Ok(())
+    })?;
+    Ok(merged)
 }

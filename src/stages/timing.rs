@@ -4,13 +4,16 @@ use crate::count::calls;
 use crate::count::calls::{Options, Progress};
 use crate::count::spread::Spread;
 use crate::error::Result;
+use crate::formats::Tells;
+use crate::formats::door::Known;
 use crate::formats::log::propose;
 use crate::formats::log::timeline::{self, Present, Step};
-use crate::formats::{Tells, door};
+use crate::formats::log::{Log, Part};
 use crate::members::Merged;
 use crate::output::render::{Cell, Grid};
 use crate::report::Report;
 use crate::source::Origin;
+use crate::stages::{self, Stage};
 
 /// The steps of the window, with their values, in the order of their lines. A field that the
 /// trainer does not print stays unknown and hides nothing.
@@ -23,44 +26,19 @@ pub fn steps(
     report: &mut Report,
     progress: &dyn Progress,
 ) -> Result<Vec<Step>> {
-    let mut merged = Merged::default();
-    let mut present = Present::default();
-    let mut steps = Vec::new();
-    let opening = options.opening(Tells::STEP_LINES);
-    door::each(
-        origins,
-        opening,
-        report,
-        || (),
-        |mut input, report| {
-            let log = input.told(
-                &options.log,
-                &mut merged,
-                report,
-                || (),
-                |bytes| progress.advance(bytes),
-                |_| Ok(()),
-            )?;
-            // The values of a line are its own step's, also where the line lags behind the calls.
-            let as_printed = timeline::Options {
-                as_printed: true,
-                ..options.timeline.clone()
-            };
-            let timeline = log.timeline(&as_printed);
-            calls::stamps(&input.name(), &timeline, report);
-            if timeline.interval() > 1 {
-                report.note(&format!(
-                    "{}: a step line appears every {} steps; each line is one value",
-                    input.name(),
-                    timeline.interval()
-                ));
-            }
-            present.add(&timeline);
-            steps.extend(timeline.steps);
-            Ok(())
+    let mut stage = Reading {
+        options: timeline::Options {
+            as_printed: true,
+            ..options.timeline.clone()
         },
-    )?;
+        present: Present::default(),
+        steps: Vec::new(),
+    };
+    stages::read(&mut stage, origins, options, report, progress, || ())?;
     progress.finish();
+    let Reading {
+        present, mut steps, ..
+    } = stage;
     present
         .demand(options.window.as_ref())
         .map_err(|missing| propose::anew(missing, &present, origins, options.source))?;
@@ -68,6 +46,37 @@ pub fn steps(
         steps.retain(|s| window.contains(s.step));
     }
     Ok(steps)
+}
+
+/// What was read so far.
+struct Reading {
+    // The values of a line are its own step's, also where the line lags behind the calls.
+    options: timeline::Options,
+    present: Present,
+    steps: Vec<Step>,
+}
+
+impl Stage for Reading {
+    const NEEDS: Tells = Tells::STEP_LINES;
+    type Visit = ();
+
+    fn begin(&mut self, _: String) {}
+
+    fn add(&mut self, _: Part<'_, ()>) {}
+
+    fn end(&mut self, input: Known<()>, log: Log, _: &Merged, report: &mut Report) {
+        let timeline = log.timeline(&self.options);
+        calls::stamps(&input.name(), &timeline, report);
+        if timeline.interval() > 1 {
+            report.note(&format!(
+                "{}: a step line appears every {} steps; each line is one value",
+                input.name(),
+                timeline.interval()
+            ));
+        }
+        self.present.add(&timeline);
+        self.steps.extend(timeline.steps);
+    }
 }
 
 /// One row a step.

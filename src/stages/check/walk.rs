@@ -8,11 +8,12 @@ use super::warn::warnings::{self, Warnings};
 use crate::count::calls::{Options, Progress};
 use crate::count::tally;
 use crate::error::{Error, Result};
+use crate::formats::Tells;
 use crate::formats::account::Account;
-use crate::formats::log::Log;
+use crate::formats::door::Known;
 use crate::formats::log::timeline::Timeline;
 use crate::formats::log::walk::{Call, MarkAt, Said, Torn, Visit};
-use crate::formats::{Tells, door};
+use crate::formats::log::{Log, Part};
 use crate::grammar::message::Message;
 use crate::grammar::message::c10d::C10d;
 use crate::grammar::trainer::Mark;
@@ -24,6 +25,7 @@ use crate::stages::net::all::First;
 use crate::stages::net::{self, Net};
 use crate::stages::survey::rhythm::Odd;
 use crate::stages::survey::{self, Sums};
+use crate::stages::{self, Stage};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -261,75 +263,125 @@ pub(crate) fn walk(
     progress: &dyn Progress,
 ) -> Result<Seen> {
     let tally = communicators::tally_options(false);
-    let mut merged = Merged::default();
-    let mut gathered = Gathered::new(&tally, 1, options.log.jobs);
-    let mut all = net::all::All::default();
-    let mut streams = Streams::default();
-    let mut inputs: Vec<Walked> = Vec::new();
-    let (mut accounts, mut processes) = (Vec::new(), Vec::new());
-    let mut kept = Vec::new();
-    let (mut warnings, mut lines) = (Warnings::default(), Lines::default());
+    let mut stage = Reading {
+        options,
+        gathered: Gathered::new(&tally, 1, options.log.jobs),
+        net: net::all::All::default(),
+        streams: Streams::default(),
+        warnings: Warnings::default(),
+        lines: Lines::default(),
+        now: Now::default(),
+        inputs: Vec::new(),
+        accounts: Vec::new(),
+        processes: Vec::new(),
+        kept: Vec::new(),
+    };
     let new = || Partial::new(&tally);
-    let opening = options.opening(Tells::LINES);
-    door::each(origins, opening.again(), report, new, |input, report| {
-        // An input is counted whether it can be read to its end or not.
-        let number = u32::try_from(inputs.len()).unwrap_or(u32::MAX);
-        let mut input = input.rewindable()?;
+    let merged = stages::read(&mut stage, origins, options, report, progress, new)?;
+    progress.finish();
+    Ok(stage.seen(&merged))
+}
+
+/// What was gathered so far.
+struct Reading<'o> {
+    options: &'o Options,
+    gathered: Gathered,
+    net: net::all::All,
+    streams: Streams,
+    warnings: Warnings,
+    lines: Lines,
+    /// Of the input in hand.
+    now: Now,
+    inputs: Vec<Walked>,
+    accounts: Vec<Account>,
+    processes: Vec<BTreeSet<u32>>,
+    kept: Vec<Input>,
+}
+
+/// What is known of the input in hand.
+#[derive(Default)]
+struct Now {
+    number: u32,
+    sums: Sums,
+    speakers: BTreeSet<u32>,
+    remains: Remains,
+}
+
+impl Stage for Reading<'_> {
+    const NEEDS: Tells = Tells::LINES;
+    const AGAIN: bool = true;
+    type Visit = Partial;
+
+    fn begin(&mut self, name: String) {
+        // An input is counted only if it can be read to its end.
+        let number = u32::try_from(self.inputs.len()).unwrap_or(u32::MAX);
         if number > 0 {
-            all.next_input();
+            self.net.next_input();
         }
-        gathered.begin_input(input.name());
-        let (mut sums, mut speakers) = (Sums::default(), BTreeSet::new());
-        let mut remains = Remains::default();
-        let mut log = input.told(
-            &options.log,
-            &mut merged,
-            report,
-            new,
-            |bytes| progress.advance(bytes),
-            |part| {
-                let (visit, part) = part.taken();
-                let (to, merged) = (part.to, part.merged);
-                lines.add(visit.lines.placed(number, part.line));
-                warnings.add(visit.warnings, &to.processes, number, part.line);
-                remains.add(visit.remains, number, part.line);
-                speakers.extend(to.processes.iter().copied());
-                gathered.add(part.with(visit.communicators), &options.timeline);
-                streams.add(visit.streams, to, merged, number);
-                sums.add(visit.sums, part.gap, to, merged);
-                all.add(part.with(visit.net));
-                Ok(())
-            },
-        )?;
-        let timeline = log.timeline(&options.timeline);
-        gathered.end_input(&timeline, &merged, None);
+        self.gathered.begin_input(name);
+        self.now = Now {
+            number,
+            ..Now::default()
+        };
+    }
+
+    fn add(&mut self, part: Part<'_, Partial>) {
+        let (visit, part) = part.taken();
+        let (to, merged) = (part.to, part.merged);
+        let now = &mut self.now;
+        let (number, line) = (now.number, part.line);
+        self.lines.add(visit.lines.placed(number, line));
+        self.warnings
+            .add(visit.warnings, &to.processes, number, line);
+        now.remains.add(visit.remains, number, line);
+        now.speakers.extend(to.processes.iter().copied());
+        self.gathered
+            .add(part.with(visit.communicators), &self.options.timeline);
+        self.streams.add(visit.streams, to, merged, number);
+        now.sums.add(visit.sums, part.gap, to, merged);
+        self.net.add(part.with(visit.net));
+    }
+
+    fn end(&mut self, input: Known<Partial>, mut log: Log, merged: &Merged, _: &mut Report) {
+        let Now {
+            number,
+            sums,
+            speakers,
+            remains,
+        } = std::mem::take(&mut self.now);
+        let timeline = log.timeline(&self.options.timeline);
+        self.gathered.end_input(&timeline, merged, None);
         let steps = log.marks.iter();
         let steps = steps.filter(|mark| matches!(mark.mark, Mark::Step(_)));
-        warnings.steps(number, steps.map(|mark| mark.line).collect());
-        warnings.again(number, log.begins.iter().map(|begin| begin.at));
+        self.warnings
+            .steps(number, steps.map(|mark| mark.line).collect());
+        self.warnings
+            .again(number, log.begins.iter().map(|begin| begin.at));
         let name = input.name();
-        let printer = options.timeline.printer;
-        let walked = Walked::of(name, &mut log, timeline, (sums, remains), &merged, printer);
-        inputs.push(walked);
-        accounts.push(log.account);
-        processes.push(speakers);
-        kept.push(input.into_input().at_rest());
-        Ok(())
-    })?;
-    progress.finish();
-    warnings.settle(&merged.aliases());
-    let found = gathered.finish(&merged);
-    let names = inputs.iter().map(|input| input.name.clone()).collect();
-    let net = Net::of(all, &merged, names);
-    Ok(Seen {
-        inputs,
-        accounts,
-        processes,
-        net,
-        found,
-        streams,
-        kept,
-        warnings,
-        lines,
-    })
+        let printer = self.options.timeline.printer;
+        let walked = Walked::of(name, &mut log, timeline, (sums, remains), merged, printer);
+        self.inputs.push(walked);
+        self.accounts.push(log.account);
+        self.processes.push(speakers);
+        self.kept.push(input.into_input().at_rest());
+    }
+}
+
+impl Reading<'_> {
+    /// All inputs are read.
+    fn seen(mut self, merged: &Merged) -> Seen {
+        self.warnings.settle(&merged.aliases());
+        let names = self.inputs.iter().map(|input| input.name.clone()).collect();
+        Seen {
+            net: Net::of(self.net, merged, names),
+            found: self.gathered.finish(merged),
+            inputs: self.inputs,
+            accounts: self.accounts,
+            processes: self.processes,
+            streams: self.streams,
+            kept: self.kept,
+            warnings: self.warnings,
+            lines: self.lines,
+        }
+    }
 }

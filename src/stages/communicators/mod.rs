@@ -24,16 +24,18 @@ use crate::count::calls::{Options as Read, Progress};
 use crate::count::tally;
 use crate::count::tally::{Bag, Key, Ops, Sizing, Tally};
 use crate::error::Result;
-use crate::formats::log::Part;
+use crate::formats::Tells;
+use crate::formats::door::Known;
 use crate::formats::log::propose;
 use crate::formats::log::timeline::{self, Present, Timeline, Window};
-use crate::formats::{Tells, door};
+use crate::formats::log::{Log, Part};
 use crate::grammar::values::Basis;
 use crate::members::comm_id::CommId;
 use crate::members::{Identity, Member, Merged, Process};
 use crate::report::Report;
 use crate::source::Origin;
 use crate::stages::net::all::First;
+use crate::stages::{self, Stage};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 pub(crate) use fold::{Partial, Side, Sides, State};
@@ -116,38 +118,16 @@ pub fn read(
     progress: &dyn Progress,
 ) -> Result<Found> {
     let tally = tally_options(read.window.is_some());
-    let mut merged = Merged::default();
-    let mut all = Gathered::new(&tally, origins.len(), read.log.jobs);
-    let mut present = Present::default();
-    let opening = read.opening(Tells::MEMBERS);
-    door::each(
-        origins,
-        opening,
-        report,
-        || Partial::new(&tally),
-        |mut input, report| {
-            all.begin_input(input.name());
-            let log = input.told(
-                &read.log,
-                &mut merged,
-                report,
-                || Partial::new(&tally),
-                |bytes| progress.advance(bytes),
-                |part| {
-                    all.add(part, &read.timeline);
-                    Ok(())
-                },
-            )?;
-            let timeline = log.timeline(&read.timeline);
-            let window = read.window.as_ref();
-            if window.is_some() {
-                calls::said(&input.name(), &timeline, report);
-            }
-            present.add(&timeline);
-            all.end_input(&timeline, &merged, window);
-            Ok(())
-        },
-    )?;
+    let mut stage = Reading {
+        all: Gathered::new(&tally, origins.len(), read.log.jobs),
+        present: Present::default(),
+        read,
+    };
+    let new = || Partial::new(&tally);
+    let merged = stages::read(&mut stage, origins, read, report, progress, new)?;
+    let Reading {
+        mut all, present, ..
+    } = stage;
     if let Some(window) = &read.window {
         let missing = |text| propose::anew(text, &present, origins, read.source);
         present.check(window).map_err(missing)?;
@@ -157,6 +137,36 @@ pub fn read(
     let found = all.finish(&merged);
     notes(&found.sides, &found.communicators, report);
     Ok(found)
+}
+
+/// What was read so far.
+struct Reading<'o> {
+    all: Gathered,
+    present: Present,
+    read: &'o Read,
+}
+
+impl Stage for Reading<'_> {
+    const NEEDS: Tells = Tells::MEMBERS;
+    type Visit = Partial;
+
+    fn begin(&mut self, name: String) {
+        self.all.begin_input(name);
+    }
+
+    fn add(&mut self, part: Part<'_, Partial>) {
+        self.all.add(part, &self.read.timeline);
+    }
+
+    fn end(&mut self, input: Known<Partial>, log: Log, merged: &Merged, report: &mut Report) {
+        let timeline = log.timeline(&self.read.timeline);
+        let window = self.read.window.as_ref();
+        if window.is_some() {
+            calls::said(&input.name(), &timeline, report);
+        }
+        self.present.add(&timeline);
+        self.all.end_input(&timeline, merged, window);
+    }
 }
 
 /// What the chunks of all inputs add up to.

@@ -9,12 +9,12 @@ use crate::count::tally;
 use crate::count::tally::{Bag, Key, Ops, Tally, UNKNOWN};
 use crate::error::Result;
 use crate::formats::Tells;
-use crate::formats::door::{self, Known};
+use crate::formats::door::Known;
 use crate::formats::lines::Rows;
-use crate::formats::log::Log;
 use crate::formats::log::placement::Methods;
 use crate::formats::log::propose;
 use crate::formats::log::timeline::{self, Present, Timeline, Window};
+use crate::formats::log::{Log, Part};
 use crate::members::{Merged, Process};
 use crate::output::table::Row;
 use crate::report::Report;
@@ -24,6 +24,7 @@ use crate::stages::hist;
 use crate::stages::net::all::First;
 use crate::stages::net::{self, Net};
 use crate::stages::tuning::all::All as Tuning;
+use crate::stages::{self, Stage};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -62,9 +63,7 @@ pub fn run(
         read,
         window,
         tally: Tally::new(tally.clone(), origins.len(), read.log.jobs),
-        tally_options: &tally,
         edges: hist::Options::default().edges,
-        merged: Merged::default(),
         sides: Sides::default(),
         calls: Bag::default(),
         net: net::all::All::default(),
@@ -80,21 +79,15 @@ pub fn run(
         without_steps: 0,
         methods: Methods::default(),
     };
-    let opening = read.opening(Tells::CALLS);
-    door::each(
-        origins,
-        opening,
-        report,
-        || Partial::new(&tally),
-        |mut input, report| gather.input(&mut input, report, progress),
-    )?;
+    let new = || Partial::new(&tally);
+    let merged = stages::read(&mut gather, origins, read, report, progress, new)?;
     if let Some(window) = &window {
         let missing = |text| propose::anew(text, &gather.present, origins, read.source);
         gather.present.check(window).map_err(missing)?;
     }
-    gather.rest();
+    gather.rest(&merged);
     report.placed(gather.methods);
-    let run = gather.finish();
+    let run = gather.finish(&merged);
     run.net.note_hidden(report);
     Ok(run)
 }
@@ -103,9 +96,7 @@ struct Gather<'o> {
     read: &'o Read,
     window: Option<Window>,
     tally: Tally,
-    tally_options: &'o tally::Options,
     edges: Vec<u128>,
-    merged: Merged,
     sides: Sides,
     /// By merged member.
     calls: Bag<(), Key>,
@@ -124,60 +115,35 @@ struct Gather<'o> {
     methods: Methods,
 }
 
-impl<'o> Gather<'o> {
-    fn input(
-        &mut self,
-        input: &mut Known<Partial>,
-        report: &mut Report,
-        progress: &dyn Progress,
-    ) -> Result<()> {
-        match input.tells(Tells::LINES) {
-            true => self.log(input, report, progress),
-            false => self.table(input, report, progress),
-        }
-    }
+impl Stage for Gather<'_> {
+    const NEEDS: Tells = Tells::CALLS;
+    type Visit = Partial;
 
-    fn log(
-        &mut self,
-        input: &mut Known<Partial>,
-        report: &mut Report,
-        progress: &dyn Progress,
-    ) -> Result<()> {
+    fn begin(&mut self, name: String) {
         if !self.inputs.is_empty() {
             self.net.next_input();
         }
-        let number = u32::try_from(self.inputs.len()).unwrap_or(u32::MAX);
-        self.inputs.push(input.name());
+        self.inputs.push(name);
         self.tally.clear();
-        let options = self.tally_options;
-        let (tally, sides) = (&mut self.tally, &mut self.sides);
-        let (net, tuning) = (&mut self.net, &mut self.tuning);
-        let steps = &self.read.timeline;
-        let log = input.log(
-            &self.read.log,
-            &mut self.merged,
-            || Partial::new(options),
-            |bytes| progress.advance(bytes),
-            |part| {
-                let (own, part) = part.taken();
-                let (calls, heard) = own.calls.parts();
-                let from = First {
-                    input: number,
-                    line: part.line,
-                };
-                sides.add(heard, part.to, from, part.merged);
-                tally.merge(part.with(calls), steps);
-                net.add(part.with(own.net));
-                tuning.add(part.with(own.tuning));
-                Ok(())
-            },
-        )?;
-        report.input(&input.name(), &log.account);
-        if log.account.lines == 0 {
-            door::no_calls(&input.name(), 0, report);
-        }
+    }
+
+    fn add(&mut self, part: Part<'_, Partial>) {
+        let (own, part) = part.taken();
+        let (calls, heard) = own.calls.parts();
+        let input = self.inputs.len().saturating_sub(1);
+        let from = First {
+            input: u32::try_from(input).unwrap_or(u32::MAX),
+            line: part.line,
+        };
+        self.sides.add(heard, part.to, from, part.merged);
+        self.tally.merge(part.with(calls), &self.read.timeline);
+        self.net.add(part.with(own.net));
+        self.tuning.add(part.with(own.tuning));
+    }
+
+    fn end(&mut self, input: Known<Partial>, log: Log, merged: &Merged, report: &mut Report) {
         let timeline = log.timeline(&self.read.timeline);
-        let methods = self.tally.place(&timeline, &self.merged, |_| true);
+        let methods = self.tally.place(&timeline, merged, |_| true);
         self.methods.add(methods);
         self.without_steps = self.without_steps.saturating_add(methods.without);
         self.trainers
@@ -185,14 +151,63 @@ impl<'o> Gather<'o> {
         self.present.add(&timeline);
         let steps = timeline.steps.iter().map(|s| s.steps);
         self.steps = self.steps.max(steps.fold(0, u64::saturating_add));
-        self.values(&log, input, report);
+        self.values(&log, &input.name(), report);
         self.stepped(&timeline);
-        Ok(())
     }
 
+    /// Counts the calls of a call table.
+    fn other(
+        &mut self,
+        input: &Known<Partial>,
+        merged: &mut Merged,
+        report: &mut Report,
+        progress: &dyn Progress,
+    ) -> Result<()> {
+        let mut stepped: BTreeMap<(u64, Call), tally::Value> = BTreeMap::new();
+        let mut numbers: BTreeSet<u64> = BTreeSet::new();
+        let (ops, counts, edges) = (&mut self.tally.ops, &mut self.counts, &self.edges);
+        let account = input.records(
+            (&self.read.log).into(),
+            &mut merged.twice,
+            || TableRows::new(edges),
+            |bytes| progress.advance(bytes),
+            |rows| {
+                let of_op: Vec<u32> = rows.ops.names().map(|name| ops.intern(name).0).collect();
+                for ((step, call), value) in rows.calls {
+                    let op = of_op[call.op as usize];
+                    let call = Call { op, ..call };
+                    counts.whole(call, &value);
+                    if let Some(step) = step {
+                        numbers.insert(step);
+                        stepped.entry((step, call)).or_default().merge(&value);
+                    }
+                }
+                Ok(())
+            },
+        )?;
+        report.input(&input.name(), &account);
+        if numbers.is_empty() {
+            self.without_steps = self.without_steps.saturating_add(account.calls);
+        }
+        numbers.iter().for_each(|&step| self.present.step(step, 1));
+        let (steps, with_start) = listed(&numbers, self.window);
+        self.start_counts |= with_start;
+        let at: BTreeMap<u64, usize> = steps.iter().map(|s| s.step).zip(0..).collect();
+        let mut calls: Bag<usize, Call> = Bag::default();
+        for ((step, call), value) in stepped {
+            if let Some(&at) = at.get(&step) {
+                calls.push(at, call, value);
+            }
+        }
+        self.counts.stepped(&steps, calls);
+        Ok(())
+    }
+}
+
+impl Gather<'_> {
     /// All inputs are read: counts the calls that were held until now.
-    fn rest(&mut self) {
-        if let Some((timeline, methods)) = self.tally.rest(&self.merged, |_, _| true) {
+    fn rest(&mut self, merged: &Merged) {
+        if let Some((timeline, methods)) = self.tally.rest(merged, |_, _| true) {
             self.methods.add(methods);
             self.without_steps = self.without_steps.saturating_add(methods.without);
             self.stepped(&timeline);
@@ -200,14 +215,14 @@ impl<'o> Gather<'o> {
     }
 
     /// What the step lines print.
-    fn values(&mut self, log: &Log, input: &Known<Partial>, report: &Report) {
+    fn values(&mut self, log: &Log, name: &str, report: &Report) {
         // The values of a line are its own step's, also where the line lags behind the calls.
         let as_printed = timeline::Options {
             as_printed: true,
             ..self.read.timeline.clone()
         };
         let timeline = log.timeline(&as_printed);
-        calls::stamps(&input.name(), &timeline, report);
+        calls::stamps(name, &timeline, report);
         let inside = |step: &&timeline::Step| self.window.is_none_or(|w| w.contains(step.step));
         for step in timeline.steps.iter().filter(inside) {
             self.times.extend(step.time_s);
@@ -253,58 +268,11 @@ impl<'o> Gather<'o> {
         self.counts.stepped(&steps, stepped);
     }
 
-    /// Counts the calls of a call table.
-    fn table(
-        &mut self,
-        input: &Known<Partial>,
-        report: &mut Report,
-        progress: &dyn Progress,
-    ) -> Result<()> {
-        let mut stepped: BTreeMap<(u64, Call), tally::Value> = BTreeMap::new();
-        let mut numbers: BTreeSet<u64> = BTreeSet::new();
-        let (ops, counts, edges) = (&mut self.tally.ops, &mut self.counts, &self.edges);
-        let account = input.records(
-            (&self.read.log).into(),
-            &mut self.merged.twice,
-            || TableRows::new(edges),
-            |bytes| progress.advance(bytes),
-            |rows| {
-                let of_op: Vec<u32> = rows.ops.names().map(|name| ops.intern(name).0).collect();
-                for ((step, call), value) in rows.calls {
-                    let op = of_op[call.op as usize];
-                    let call = Call { op, ..call };
-                    counts.whole(call, &value);
-                    if let Some(step) = step {
-                        numbers.insert(step);
-                        stepped.entry((step, call)).or_default().merge(&value);
-                    }
-                }
-                Ok(())
-            },
-        )?;
-        report.input(&input.name(), &account);
-        if numbers.is_empty() {
-            self.without_steps = self.without_steps.saturating_add(account.calls);
-        }
-        numbers.iter().for_each(|&step| self.present.step(step, 1));
-        let (steps, with_start) = listed(&numbers, self.window);
-        self.start_counts |= with_start;
-        let at: BTreeMap<u64, usize> = steps.iter().map(|s| s.step).zip(0..).collect();
-        let mut calls: Bag<usize, Call> = Bag::default();
-        for ((step, call), value) in stepped {
-            if let Some(&at) = at.get(&step) {
-                calls.push(at, call, value);
-            }
-        }
-        self.counts.stepped(&steps, calls);
-        Ok(())
-    }
-
-    fn finish(mut self) -> Run {
-        self.tuning.end(&self.merged);
-        let net = Net::of(self.net, &self.merged, self.inputs);
+    fn finish(mut self, merged: &Merged) -> Run {
+        self.tuning.end(merged);
+        let net = Net::of(self.net, merged, self.inputs);
         let ops = self.tally.ops;
-        let found = communicators::found(self.sides, self.calls, &self.merged, ops, self.steps);
+        let found = communicators::found(self.sides, self.calls, merged, ops, self.steps);
         Run {
             counts: self.counts,
             found,

@@ -26,11 +26,14 @@ pub mod table;
 
 use crate::count::calls::{Options, Progress};
 use crate::error::Result;
-use crate::formats::{Tells, door};
+use crate::formats::Tells;
+use crate::formats::door::Known;
+use crate::formats::log::{Log, Part};
 use crate::grammar::message::setup::setting::HIDDEN;
 use crate::members::{Merged, Process};
 use crate::report::Report;
 use crate::source::Origin;
+use crate::stages::{self, Stage};
 use all::All;
 use fact::Kind;
 use fold::{Coverage, Partial};
@@ -63,36 +66,17 @@ pub fn net(
     report: &mut Report,
     progress: &dyn Progress,
 ) -> Result<Net> {
-    let mut merged = Merged::default();
-    let mut all = All::default();
-    let mut inputs = Vec::new();
-    let opening = options.opening(Tells::MESSAGES);
-    door::each(
+    let mut stage = Reading::default();
+    let merged = stages::read(
+        &mut stage,
         origins,
-        opening,
+        options,
         report,
+        progress,
         Partial::default,
-        |mut input, report| {
-            if !inputs.is_empty() {
-                all.next_input();
-            }
-            inputs.push(input.name());
-            input.told(
-                &options.log,
-                &mut merged,
-                report,
-                Partial::default,
-                |bytes| progress.advance(bytes),
-                |part| {
-                    all.add(part);
-                    Ok(())
-                },
-            )?;
-            Ok(())
-        },
     )?;
     progress.finish();
-    let net = Net::of(all, &merged, inputs);
+    let net = Net::of(stage.all, &merged, stage.inputs);
     let Coverage { read, known } = net.all.coverage;
     let account = report.total();
     // A damaged line may have something to read.
@@ -113,6 +97,31 @@ pub fn net(
         ));
     }
     Ok(net)
+}
+
+/// What was read so far.
+#[derive(Default)]
+struct Reading {
+    all: All,
+    inputs: Vec<String>,
+}
+
+impl Stage for Reading {
+    const NEEDS: Tells = Tells::MESSAGES;
+    type Visit = Partial;
+
+    fn begin(&mut self, name: String) {
+        if !self.inputs.is_empty() {
+            self.all.next_input();
+        }
+        self.inputs.push(name);
+    }
+
+    fn add(&mut self, part: Part<'_, Partial>) {
+        self.all.add(part);
+    }
+
+    fn end(&mut self, _: Known<Partial>, _: Log, _: &Merged, _: &mut Report) {}
 }
 
 impl Net {

@@ -12,10 +12,13 @@ pub mod table;
 
 use crate::count::calls::{Options, Progress};
 use crate::error::Result;
-use crate::formats::{Tells, door};
+use crate::formats::Tells;
+use crate::formats::door::Known;
+use crate::formats::log::{Log, Part};
 use crate::members::Merged;
 use crate::report::Report;
 use crate::source::Origin;
+use crate::stages::{self, Stage};
 use all::{All, Counts};
 use fold::Partial;
 
@@ -29,33 +32,33 @@ pub fn tuning(
     report: &mut Report,
     progress: &dyn Progress,
 ) -> Result<All> {
-    let mut merged = Merged::default();
     let mut all = All::default();
-    let opening = options.opening(Tells::ALGORITHMS);
-    door::each(
+    let merged = stages::read(
+        &mut all,
         origins,
-        opening,
+        options,
         report,
+        progress,
         Partial::default,
-        |mut input, report| {
-            input.told(
-                &options.log,
-                &mut merged,
-                report,
-                Partial::default,
-                |bytes| progress.advance(bytes),
-                |part| {
-                    all.add(part);
-                    Ok(())
-                },
-            )?;
-            Ok(())
-        },
     )?;
     progress.finish();
     all.end(&merged);
     said(all.sum(), all.calls, report);
     Ok(all)
+}
+
+impl Stage for All {
+    const NEEDS: Tells = Tells::ALGORITHMS;
+    type Visit = Partial;
+
+    fn begin(&mut self, _: String) {}
+
+    fn add(&mut self, part: Part<'_, Partial>) {
+        All::add(self, part);
+    }
+
+    // A thread's calls and lines may go on in the next input.
+    fn end(&mut self, _: Known<Partial>, _: Log, _: &Merged, _: &mut Report) {}
 }
 
 /// Reports what the TUNING lines do not tell of `calls` of ranks 0.
