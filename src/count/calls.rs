@@ -6,6 +6,7 @@ use crate::count::rowed::Rowed;
 use crate::count::tally;
 use crate::count::tally::{Key, Ops, Partial, Tally, Value};
 use crate::count::times::Total;
+use crate::count::who::{Who, who};
 use crate::error::Result;
 use crate::formats::door::{self, Known, Opening, Outcome, no_calls};
 use crate::formats::lines::Rows;
@@ -15,9 +16,8 @@ use crate::formats::log::propose;
 use crate::formats::log::timeline::{self, Present, Timeline, Times, Window};
 use crate::formats::log::walk::{Call, Had, Torn, Visit};
 use crate::formats::{Tells, log};
-use crate::members::comm_id::CommId;
-use crate::members::{Member, Merged};
-use crate::output::table::{Row, Timing};
+use crate::members::Merged;
+use crate::output::table::Row;
 use crate::pool;
 use crate::report::{Report, counted};
 use crate::source::{self, Origin, Texts};
@@ -56,69 +56,6 @@ impl Options {
         let step = || timeline.step_of(gap).map(|s| s.step);
         let inside = |window: &Window| step().is_some_and(|s| window.contains(s));
         self.window.as_ref().is_none_or(inside)
-    }
-}
-
-/// Who made a call, as far as it is known.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
-pub struct Who {
-    /// The host.
-    pub host: Box<[u8]>,
-    /// The process.
-    pub pid: Option<u64>,
-    /// The CUDA device.
-    pub dev: Option<u32>,
-    /// The communicator's address.
-    pub comm: Option<u64>,
-    /// The communicator's id.
-    pub comm_id: Option<CommId>,
-    /// The rank in it.
-    pub rank: Option<u32>,
-    /// What recorded its calls, where a tally is exact.
-    pub recorded: Recorded,
-}
-
-/// What recorded calls, as the call table says, and how they were served: times of one clock are
-/// not another's.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize)]
-pub struct Recorded {
-    /// What they come from.
-    pub src: Box<[u8]>,
-    /// Which clock their times are on.
-    pub clock: Box<[u8]>,
-    /// What limits their times.
-    pub quality: Box<[u8]>,
-    /// NCCL's algorithm.
-    pub algo: Box<[u8]>,
-    /// NCCL's protocol.
-    pub proto: Box<[u8]>,
-    /// NCCL's channels.
-    pub nchannels: Option<u32>,
-}
-
-impl Recorded {
-    pub(super) fn new(src: &[u8], timing: &Timing<'_>) -> Recorded {
-        Recorded {
-            src: src.into(),
-            clock: timing.clock.into(),
-            quality: timing.quality.into(),
-            algo: timing.algo.into(),
-            proto: timing.proto.into(),
-            nchannels: timing.nchannels,
-        }
-    }
-
-    /// The timing of calls that took `dur_ns` together.
-    pub fn timing(&self, dur_ns: Option<u64>) -> Timing<'_> {
-        Timing {
-            dur_ns,
-            clock: &self.clock,
-            quality: &self.quality,
-            start_ns: None,
-            algo: &self.algo,
-            proto: &self.proto,
-            nchannels: self.nchannels,
-        }
     }
 }
 
@@ -598,32 +535,6 @@ impl<'o> Walker<'o> {
             .each()
             .map(|text| log::ahead(text, &self.options.log, new));
         Ahead::Each(walked.collect())
-    }
-}
-
-/// A merged member as its columns.
-pub fn who(merged: &Merged, aliases: &[u32], member: &Member) -> Who {
-    who_as(merged, merged, aliases, member)
-}
-
-/// The same where more is known than was merged so far: `all` is what a walk before this one
-/// merged ([`Merged::after`]), and `aliases` are its.
-pub fn who_as(merged: &Merged, all: &Merged, aliases: &[u32], member: &Member) -> Who {
-    let place = merged.origins.places.get(member.place);
-    let process = place.process;
-    let real = aliases.get(process as usize).copied().unwrap_or(process);
-    let identity = merged
-        .identity_of(member)
-        .or_else(|| all.sole_identity(process, real, member.comm));
-    let process = merged.origins.processes.get(real);
-    Who {
-        host: process.host.clone(),
-        pid: process.pid,
-        dev: place.dev,
-        comm: Some(member.comm),
-        comm_id: identity.and_then(|i| i.comm_id),
-        rank: identity.map(|i| i.rank),
-        recorded: Recorded::default(),
     }
 }
 

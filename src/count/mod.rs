@@ -7,3 +7,4 @@ pub(crate) mod rowed;
 pub mod spread;
 pub mod tally;
 pub(crate) mod times;
+pub mod who;

@@ -1,7 +1,7 @@
 //! The calls of a call table's rows, counted by what tells them apart.
 
-use super::calls::{Recorded, Who};
 use super::times::Total;
+use super::who::{Recorded, Who};
 use crate::count::tally::{self, Counted, Key, Ops, Value};
 use crate::formats::lines::Rows;
 use crate::formats::log::timeline::{Present, Window};

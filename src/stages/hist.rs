@@ -1,10 +1,11 @@
 //! nccl-hist: per operation and size bucket the calls, their bytes, and the calls of a GPU.
 
 use super::group_columns;
-use crate::count::calls::{Calls, Who};
+use crate::count::calls::Calls;
 use crate::count::groups::{By, Entry, Groups, Part};
 use crate::count::tally;
 use crate::count::tally::{Sizing, UNKNOWN, Value};
+use crate::count::who::Who;
 use crate::grammar::values::Basis;
 use crate::output::render::{Cell, Sheet, bar};
 use std::collections::BTreeMap;

@@ -5,8 +5,9 @@
 
 pub(crate) mod unknown;
 
-use crate::count::calls::{Calls, Who};
+use crate::count::calls::Calls;
 use crate::count::tally::{Key, Value};
+use crate::count::who::Who;
 use crate::grammar::values::Datatype;
 use crate::members::comm_id::CommId;
 use crate::output::render::Cell;

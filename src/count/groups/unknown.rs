@@ -1,8 +1,9 @@
 //! Columns of a group that many calls leave empty, and what would fill them.
 
 use super::By;
-use crate::count::calls::{Calls, Who};
+use crate::count::calls::Calls;
 use crate::count::tally::Key;
+use crate::count::who::Who;
 use crate::grammar::values::Datatype;
 use crate::report::Report;
 

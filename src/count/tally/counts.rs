@@ -1,6 +1,6 @@
 //! Many calls of few keys, counted.
 
-use super::packed::Packed;
+use super::packed::{Packed, Sums};
 use super::{Key, Value};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
@@ -26,26 +26,6 @@ pub(super) struct Counts {
     index: FxHashMap<Key, u32>,
     /// The key met last at each place; a power of two of them.
     recent: Vec<Recent>,
-}
-
-/// A [`Value`] that fits 64 bits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub(super) struct Sums {
-    pub(super) calls: u64,
-    pub(super) bytes: u64,
-    pub(super) min: u64,
-    pub(super) max: u64,
-}
-
-impl From<Sums> for Value {
-    fn from(sums: Sums) -> Value {
-        Value {
-            calls: sums.calls,
-            bytes: sums.bytes.into(),
-            min: sums.min.into(),
-            max: sums.max.into(),
-        }
-    }
 }
 
 /// A key's words and its index; two words tell keys apart where only members, operations and

@@ -1,8 +1,28 @@
 //! Counts in few bytes: there may be one for every few calls, and all stay until the rows are made.
 
-use super::counts::Sums;
+use super::Value;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
+
+/// A [`Value`] that fits 64 bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(super) struct Sums {
+    pub(super) calls: u64,
+    pub(super) bytes: u64,
+    pub(super) min: u64,
+    pub(super) max: u64,
+}
+
+impl From<Sums> for Value {
+    fn from(sums: Sums) -> Value {
+        Value {
+            calls: sums.calls,
+            bytes: sums.bytes.into(),
+            min: sums.min.into(),
+            max: sums.max.into(),
+        }
+    }
+}
 
 /// Counts by their keys' numbers. Mostly a key's calls in a stretch are all of one size: then they
 /// take 16 bytes, else 32.

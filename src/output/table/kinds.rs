@@ -4,7 +4,7 @@
 //! mostly integers, there are millions of them, and the text fields are quoted by the same rule
 //! (a property test reads the rows back with the csv crate).
 
-use super::json::Scalar;
+use super::scalar::Scalar;
 use crate::grammar::token::{dec_i64, dec_u64, hex_u64};
 use crate::grammar::values::{Datatype, RedOp};
 use crate::members::comm_id::CommId;

@@ -5,6 +5,7 @@
 mod columns;
 mod json;
 mod kinds;
+mod scalar;
 
 pub use columns::{COLUMNS, Column, MEANINGS, Part, Row, Timing};
 pub(crate) use columns::{Source, TEXTS};

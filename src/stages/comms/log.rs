@@ -8,8 +8,8 @@ use super::records::{Record, Records, Seqs};
 use super::text::{Speaker, Text};
 use super::work::{Task, Work};
 use super::{Form, LogPlan, Run, Sink};
-use crate::count::calls;
 use crate::count::calls::Options as Read;
+use crate::count::who;
 use crate::error::{Error, Result};
 use crate::formats::log;
 use crate::formats::log::placement::Again;
@@ -241,7 +241,7 @@ impl Numbering<'_> {
         }
         let new = || {
             let member = self.merged.origins.members.get(member);
-            let who = calls::who_as(self.merged, self.surveyed, self.aliases, member);
+            let who = who::who_as(self.merged, self.surveyed, self.aliases, member);
             Arc::new(Speaker::new(who, member.nranks))
         };
         Arc::clone(self.speakers[at].get_or_insert_with(new))

@@ -2,7 +2,7 @@
 //! and then copied.
 
 use super::Form;
-use crate::count::calls::Who;
+use crate::count::who::Who;
 use crate::output::table::{Part, Row};
 use std::ptr;
 

@@ -4,7 +4,6 @@ use super::measure::Measure;
 use super::row::{Aspect, Row, Value};
 use crate::grammar::values::{Kind, kind};
 use crate::stages::tuning::all::{All, Key};
-use crate::stages::tuning::table::words;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// An operation, where it is known, and the size of the communicator.
@@ -34,7 +33,7 @@ fn chosen(all: &All) -> BTreeMap<Of<'_>, BTreeMap<u64, Chosen>> {
         };
         let sizes = of.entry((op, key.nranks)).or_default();
         let chosen = sizes.entry(bytes).or_default();
-        let (algorithm, protocol) = words(&all.names, key.how);
+        let (algorithm, protocol) = key.how.words(&all.names);
         let how = [algorithm, protocol].join(&b' ');
         chosen.how.insert(how.trim_ascii().to_vec());
         chosen.channels.extend(key.channels);

@@ -1,6 +1,6 @@
 //! All chunks together.
 
-use super::burst::{Burst, Fit, How, Line, Made, Match};
+use super::burst::{Burst, Fit, How, Line, Made, Match, is_first};
 use super::fold::{Late, Partial, Thread};
 use super::served::Served;
 use crate::count::tally::Ops;
@@ -197,7 +197,7 @@ impl All {
     /// Counts a line for the calls it serves: those by a rank 0 if ranks are known, for no other
     /// prints it.
     fn take(&mut self, found: &Match, times: u64, merged: &Merged) {
-        let fit = printed_by(found, merged);
+        let fit = found.printed_by(merged);
         // What all of them share.
         let same = |of: fn(&Made) -> Option<u32>| {
             let first = of(&fit.first()?.made);
@@ -247,22 +247,6 @@ impl All {
             });
         }
     }
-}
-
-/// The calls of a match that may be its line's: those by a rank 0 if ranks are known.
-pub(super) fn printed_by<'m>(found: &'m Match, merged: &Merged) -> Vec<&'m Fit> {
-    let by = |first: Option<bool>| {
-        let fit = found.fit.iter();
-        fit.filter(move |fit| is_first(merged, fit.made.member) == first)
-    };
-    let sure = by(Some(true)).next().is_some();
-    if sure { by(Some(true)) } else { by(None) }.collect()
-}
-
-/// Whether a member is rank 0 of more than one, if its rank is known.
-fn is_first(merged: &Merged, member: u32) -> Option<bool> {
-    let identity = merged.identity_of(merged.origins.members.get(member))?;
-    Some(identity.rank == 0 && identity.nranks > 1)
 }
 
 /// From a chunk's numbers to those of the whole.

@@ -11,8 +11,10 @@
 //! four times the smallest's bytes, before all of them (`src/enqueue.cc`). A line that fits such a
 //! sum belongs to its calls.
 
+use crate::count::tally::Ops;
 use crate::grammar::message::tuning::{Algorithm, Protocol};
 use crate::grammar::values::{Basis, Datatype, Kind};
+use crate::members::Merged;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,6 +28,17 @@ pub enum How {
     Kernel(u32),
     /// By the copy engines.
     CopyEngine,
+}
+
+impl How {
+    /// The algorithm and the protocol in NCCL's words; `names` are those of kernels.
+    pub(in crate::stages) fn words(self, names: &Ops) -> (Vec<u8>, Vec<u8>) {
+        match self {
+            How::By(algorithm, protocol) => (algorithm.name().into(), protocol.name().into()),
+            How::Kernel(kernel) => (b"SYMMETRIC".to_vec(), names.name(kernel).to_vec()),
+            How::CopyEngine => (b"COPY_ENGINE".to_vec(), Vec::new()),
+        }
+    }
 }
 
 /// A TUNING line.
@@ -87,6 +100,24 @@ pub(crate) struct Match {
     pub lines: u64,
     /// What fits.
     pub fit: Vec<Fit>,
+}
+
+impl Match {
+    /// The calls that may be its line's: those by a rank 0 if ranks are known.
+    pub(super) fn printed_by(&self, merged: &Merged) -> Vec<&Fit> {
+        let by = |first: Option<bool>| {
+            let fit = self.fit.iter();
+            fit.filter(move |fit| is_first(merged, fit.made.member) == first)
+        };
+        let sure = by(Some(true)).next().is_some();
+        if sure { by(Some(true)) } else { by(None) }.collect()
+    }
+}
+
+/// Whether a member is rank 0 of more than one, if its rank is known.
+pub(super) fn is_first(merged: &Merged, member: u32) -> Option<bool> {
+    let identity = merged.identity_of(merged.origins.members.get(member))?;
+    Some(identity.rank == 0 && identity.nranks > 1)
 }
 
 impl Burst {

@@ -5,7 +5,6 @@
 
 use super::burst::{Burst, How, Made, Match};
 use super::fold::Thread;
-use super::{all::printed_by, table::words};
 use crate::count::tally::Ops;
 use crate::grammar::values::kind;
 use crate::members::Merged;
@@ -70,7 +69,7 @@ impl Served {
     ) {
         let mut by: FxHashMap<Made, Choice> = FxHashMap::default();
         for found in matches {
-            let fit = printed_by(found, merged);
+            let fit = found.printed_by(merged);
             let kind = |op| kind(names.name(op));
             let all: Vec<_> = fit
                 .iter()
@@ -141,7 +140,7 @@ impl Served {
                 b"UNKNOWN" => Vec::new(),
                 _ => name,
             };
-            let (algo, proto) = words(&self.names, how);
+            let (algo, proto) = how.words(&self.names);
             Columns {
                 algo: known(algo),
                 proto: known(proto),

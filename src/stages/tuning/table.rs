@@ -3,7 +3,6 @@
 
 use super::all::{All, Counts};
 use super::burst::How;
-use crate::count::tally::Ops;
 use crate::output::render::{Cell, Grid};
 use std::collections::BTreeMap;
 
@@ -77,9 +76,9 @@ pub fn grid(all: &All, options: &Options) -> Grid {
     for (((_, op), (_, nranks)), sizes) in groups {
         for range in ranges(sizes, options.sizes) {
             let mut chosen: Vec<_> = range.chosen.into_iter().collect();
-            chosen.sort_by_key(|((how, n), _)| (words(&all.names, *how), *n));
+            chosen.sort_by_key(|((how, n), _)| (how.words(&all.names), *n));
             for ((how, _), Chosen { counts, channels }) in chosen {
-                let (algorithm, protocol) = words(&all.names, how);
+                let (algorithm, protocol) = how.words(&all.names);
                 let number = |n: Option<u32>| Cell::from(n.map(u64::from));
                 rows.push(vec![
                     op.map_or(Cell::Empty, |op| Cell::from(op.to_vec())),
@@ -123,13 +122,4 @@ fn ranges(sizes: BTreeMap<u64, BTreeMap<Choice, Chosen>>, each: bool) -> Vec<Ran
         }
     }
     ranges
-}
-
-/// The algorithm and the protocol in NCCL's words.
-pub(in crate::stages) fn words(names: &Ops, how: How) -> (Vec<u8>, Vec<u8>) {
-    match how {
-        How::By(algorithm, protocol) => (algorithm.name().into(), protocol.name().into()),
-        How::Kernel(kernel) => (b"SYMMETRIC".to_vec(), names.name(kernel).to_vec()),
-        How::CopyEngine => (b"COPY_ENGINE".to_vec(), Vec::new()),
-    }
 }

@@ -5,8 +5,9 @@
 //! say nothing here. The inputs with step lines make one timeline, one after the other; its first gap
 //! has the calls of which no step is known.
 
+use super::bounds::{Bounds, Cuts, UNKNOWN};
 use super::placer::HELD;
-use super::resolve::{Bounds, Cuts, Told, UNKNOWN, place_others};
+use super::resolve::{Told, place_others};
 use super::streams::Streams;
 use super::what::What;
 use super::{Apart, Methods, Placement};

@@ -1,8 +1,8 @@
 //! Thresholds: how many calls of each sequence were made up to each bound, and what they say of
 //! another rank's calls.
 
+use super::bounds::UNKNOWN;
 use super::keys::{Keys, NO_KEY};
-use super::resolve::UNKNOWN;
 use super::streams::Stream;
 
 /// What a placed rank's calls of one key tell.

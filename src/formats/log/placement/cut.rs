@@ -1,8 +1,8 @@
 //! Where a step ends among calls that no threshold places: what ranks that are placed do before
 //! and after their own cuts tells.
 
+use super::bounds::UNKNOWN;
 use super::keys::{Keys, looks};
-use super::resolve::UNKNOWN;
 use super::streams::{Stream, Streams};
 use super::what::What;
 use rustc_hash::{FxHashMap, FxHashSet};

@@ -1,9 +1,10 @@
 //! Calls held until they can be placed, in bounded memory.
 
+use super::Placement;
+use super::bounds::Bounds;
 use super::record::Recorder;
-use super::resolve::{Bounds, Who, place};
+use super::resolve::{Who, place};
 use super::streams::Streams;
-use super::{Methods, Placement};
 use crate::formats::log::Part;
 use crate::formats::log::timeline::{self, ByPosition, Timeline};
 use crate::members::Merged;
@@ -243,24 +244,5 @@ impl Placer {
         self.placed.methods.why = self.by_position;
         let whole = self.met.is_none().then_some(self.streams);
         (self.placed, whole)
-    }
-}
-
-impl Methods {
-    /// Of `all` calls the share of `part`, rounded down but for the first method.
-    fn share(self, part: u64, all: u64) -> Methods {
-        let of = |n: u64| {
-            let share = u128::from(n) * u128::from(part) / u128::from(all.max(1));
-            u64::try_from(share).unwrap_or(u64::MAX)
-        };
-        let (order, position) = (of(self.order), of(self.position));
-        Methods {
-            sequence: part.saturating_sub(order + position),
-            order,
-            position,
-            without: 0,
-            apart: None,
-            why: self.why,
-        }
     }
 }

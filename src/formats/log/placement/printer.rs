@@ -6,8 +6,8 @@
 //! does, but for the first step and the last. Where several fit equally well the rank that the
 //! trainer's source prints on is taken.
 
+use super::bounds::Bounds;
 use super::keys::{Keys, looks};
-use super::resolve::Bounds;
 use super::streams::{Stream, Streams};
 use crate::grammar::trainer::Trainer;
 use crate::members::Merged;

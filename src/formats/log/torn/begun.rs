@@ -1,12 +1,12 @@
 //! The lines that were begun, and the ends of which it is not yet known whose they are.
 
-use super::fit::{Fit, Says, fit, likely, says};
+use super::fit::{Says, fit, likely, says};
+use super::halves::{End, Fit, Head};
 use super::lines::{Lines, Outcome};
 use super::{Joined, Now};
 use crate::formats::account::Account;
-use crate::formats::log::walk::{Begun, Looks, TEAR, WAIT, WAIT_FOR_MESSAGE, is_call};
-use crate::grammar::coll::{self, Coll, is_begun};
-use crate::grammar::header;
+use crate::formats::log::walk::{Begun, TEAR, WAIT, is_call};
+use crate::grammar::coll::{self, Coll};
 use crate::grammar::values::Datatype;
 use crate::members::Merged;
 use rustc_hash::FxHashMap;
@@ -19,99 +19,6 @@ const HORIZON: u64 = WAIT;
 
 /// Addresses of which it is narrowed down who uses them, at a time.
 const ADDRESSES: usize = 4096;
-
-/// A line's beginning.
-#[derive(Debug)]
-pub(super) struct Head {
-    /// Its number: they are numbered in their order.
-    pub(super) id: u32,
-    pub(super) process: u32,
-    place: u32,
-    pub(super) label: Box<[u8]>,
-    pub(super) text: Vec<u8>,
-    time: Box<[u8]>,
-    line: u64,
-    /// It is a call's.
-    is_call: bool,
-    /// What is behind it is another writer's.
-    pub(super) clean: bool,
-    /// Its end came, and may be one of several: it is given up, and what they may be stays.
-    lost: bool,
-}
-
-/// A line's end.
-#[derive(Debug)]
-pub(super) struct End {
-    pub(super) text: Box<[u8]>,
-    /// The label of the physical line that it is on; empty where it begins the line.
-    pub(super) label: Box<[u8]>,
-    line: u64,
-    at: u64,
-    looks: Looks,
-    /// What is in front of it on its line is a beginning; whether all of it looks like a whole call.
-    behind: Option<Behind>,
-    /// That beginning, if it may be its own.
-    own: Option<u32>,
-    fits: Vec<Fit>,
-}
-
-/// What an end and the beginning in front of it look like together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Behind {
-    /// A whole call.
-    Whole,
-    /// No line of NCCL's.
-    Broken,
-}
-
-impl End {
-    pub(super) fn new(text: Box<[u8]>, label: Box<[u8]>, line: u64, at: u64, looks: Looks) -> End {
-        End {
-            text,
-            label,
-            line,
-            at,
-            looks,
-            behind: None,
-            own: None,
-            fits: Vec::new(),
-        }
-    }
-
-    /// The same behind a beginning.
-    pub(super) fn behind(self, behind: Behind) -> End {
-        let behind = Some(behind);
-        End { behind, ..self }
-    }
-
-    /// A beginning is in front of it on its line.
-    pub(super) fn is_behind_head(&self) -> bool {
-        self.behind.is_some()
-    }
-
-    /// It may be one of a NCCL line, and of a call's.
-    pub(super) fn is_sure(&self) -> bool {
-        self.looks != Looks::Any
-    }
-
-    /// Whether it can be the end of the line that `head` begins. Where nothing waits, a walk does
-    /// not look for what may be anybody's; so only what it looks for counts here.
-    fn is_for(&self, head: &Head) -> bool {
-        match (self.behind, self.looks) {
-            (Some(Behind::Whole), _) => head.is_call,
-            (None, Looks::Any) => !head.is_call && self.line < head.line + WAIT_FOR_MESSAGE,
-            _ => true,
-        }
-    }
-
-    /// What becomes of it where nobody is known to have begun it.
-    fn lost(&self) -> Outcome {
-        match (self.behind, self.looks) {
-            (_, Looks::Nccl) | (Some(_), Looks::Call) => Outcome::Lost,
-            (_, Looks::Any) | (None, Looks::Call) => Outcome::Foreign,
-        }
-    }
-}
 
 /// What waits.
 #[derive(Debug, Default)]
@@ -468,17 +375,6 @@ impl Open {
         }
         self.text = text;
         self.forget();
-    }
-}
-
-impl Head {
-    /// Takes what may be the next bytes of its line.
-    fn goes_on(&mut self, more: &[u8]) {
-        let text = [&self.text, more].concat();
-        let header = header::find(&text, 0);
-        if !more.is_empty() && header.is_some_and(|header| is_begun(&text[header.body..])) {
-            self.text = text;
-        }
     }
 }
 

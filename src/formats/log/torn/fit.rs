@@ -1,6 +1,6 @@
 //! Whether a beginning and an end make one line.
 
-use super::begun::{End, Head};
+use super::halves::{End, Fit, Head};
 use crate::formats::log::walk::TEAR;
 use crate::grammar::coll::{self, Coll};
 use crate::grammar::header;
@@ -9,20 +9,6 @@ use crate::grammar::message::{self, Message};
 use crate::grammar::values::Datatype;
 use crate::members::Merged;
 use memchr::memmem;
-
-/// How an end goes on a beginning.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Fit {
-    /// The beginning's number.
-    pub(super) head: u32,
-    /// Where in the end's text that line goes on; `None` where text in front of it makes that
-    /// unsure.
-    pub(super) from: Option<usize>,
-    /// The communicator's address, if the line is a call's.
-    pub(super) comm: Option<u64>,
-    /// The tear is in it, and nobody is known to use it: another end would make another address.
-    pub(super) split: bool,
-}
 
 /// What a whole line says.
 pub(super) enum Says<'a> {

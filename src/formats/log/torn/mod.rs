@@ -9,6 +9,7 @@
 
 pub(crate) mod begun;
 pub(crate) mod fit;
+pub(crate) mod halves;
 pub(crate) mod lines;
 
 use crate::formats::account::Account;
@@ -16,7 +17,8 @@ use crate::formats::log::walk::{Fragment, Looks, Piece, TEAR, is_call_tail};
 use crate::grammar::coll::Coll;
 use crate::grammar::header;
 use crate::members::Merged;
-use begun::{Behind, End, Open};
+use begun::Open;
+use halves::{Behind, End};
 use lines::Lines;
 use std::ops::Range;
 
