@@ -3,6 +3,7 @@
 pub mod calls;
 pub mod cells;
 pub mod groups;
+pub mod notes;
 pub(crate) mod rowed;
 pub mod spread;
 pub mod tally;

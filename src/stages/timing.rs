@@ -1,7 +1,7 @@
 //! nccl-timing: step time and TFLOP/s per GPU as the trainer prints them.
 
-use crate::count::calls;
 use crate::count::calls::{Options, Progress};
+use crate::count::notes;
 use crate::count::spread::Spread;
 use crate::error::Result;
 use crate::formats::Tells;
@@ -66,7 +66,7 @@ impl Stage for Reading {
 
     fn end(&mut self, input: Known<()>, log: Log, _: &Merged, report: &mut Report) {
         let timeline = log.timeline(&self.options);
-        calls::stamps(&input.name(), &timeline, report);
+        notes::stamps(&input.name(), &timeline, report);
         if timeline.interval() > 1 {
             report.note(&format!(
                 "{}: a step line appears every {} steps; each line is one value",

@@ -8,6 +8,7 @@ use super::tuning;
 use super::tuning::served::Served;
 use crate::count::calls;
 use crate::count::calls::{Counting, Options as Read, Progress};
+use crate::count::notes;
 use crate::count::rowed::Rowed;
 use crate::count::tally;
 use crate::count::tally::{Key, NO_ROOT, NONE, Sizing, Value};
@@ -349,7 +350,7 @@ impl Run<'_> {
         }
         let timeline = &survey.timeline;
         if self.read.window.is_some() {
-            calls::said(&input.name(), timeline, report);
+            notes::said(&input.name(), timeline, report);
         }
         present.add(timeline);
         self.methods.add(survey.placement.methods);

@@ -19,8 +19,8 @@ mod traffic;
 pub(crate) mod view;
 mod wire;
 
-use crate::count::calls;
 use crate::count::calls::{Options as Read, Progress};
+use crate::count::notes;
 use crate::count::tally;
 use crate::count::tally::{Bag, Key, Ops, Sizing, Tally};
 use crate::error::Result;
@@ -162,7 +162,7 @@ impl Stage for Reading<'_> {
         let timeline = log.timeline(&self.read.timeline);
         let window = self.read.window.as_ref();
         if window.is_some() {
-            calls::said(&input.name(), &timeline, report);
+            notes::said(&input.name(), &timeline, report);
         }
         self.present.add(&timeline);
         self.all.end_input(&timeline, merged, window);

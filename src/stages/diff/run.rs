@@ -3,8 +3,8 @@
 use super::counts::{Call, Counts, Step};
 use super::walk::Partial;
 use super::whole_steps::{counted, listed};
-use crate::count::calls;
 use crate::count::calls::{Options as Read, Progress};
+use crate::count::notes;
 use crate::count::tally;
 use crate::count::tally::{Bag, Key, Ops, Tally, UNKNOWN};
 use crate::error::Result;
@@ -222,7 +222,7 @@ impl Gather<'_> {
             ..self.read.timeline.clone()
         };
         let timeline = log.timeline(&as_printed);
-        calls::stamps(name, &timeline, report);
+        notes::stamps(name, &timeline, report);
         let inside = |step: &&timeline::Step| self.window.is_none_or(|w| w.contains(step.step));
         for step in timeline.steps.iter().filter(inside) {
             self.times.extend(step.time_s);

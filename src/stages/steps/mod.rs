@@ -1,8 +1,8 @@
 //! nccl-steps: the lines of chosen steps, byte for byte, or one row a step.
 
 use super::survey::{Sum, Survey, recorder, survey};
-use crate::count::calls;
 use crate::count::calls::{Options, Progress};
+use crate::count::notes;
 use crate::error::Result;
 use crate::formats::log::placement::{Across, Methods};
 use crate::formats::log::propose;
@@ -57,9 +57,9 @@ fn all(
         }
         let timeline = Arc::clone(&survey.timeline);
         methods.add(survey.placement.methods);
-        calls::said(&name, &timeline, report);
+        notes::said(&name, &timeline, report);
         if !lines {
-            calls::stamps(&name, &timeline, report);
+            notes::stamps(&name, &timeline, report);
         }
         logs.push(Surveyed {
             input: input.into_input(),

@@ -1,6 +1,6 @@
 //! Lines that may be step lines, where no known ones are found: they are shown, and none is taken.
 
-use crate::support::{Csv, Work, feed, gzip, procs, run, sh};
+use crate::support::{Csv, READERS, STEPLESS, Work, feed, gzip, procs, run, sh};
 use std::fmt::Write as _;
 
 /// A job of a trainer that nobody knows: its lines every ten steps, bars of an evaluation between.
@@ -62,15 +62,7 @@ fn every_program_asked_for_steps_proposes_and_none_takes() {
     let work = Work::new();
     work.file("a.log", text.as_bytes());
     work.file("b.log.gz", gzip(text.as_bytes()));
-    for program in [
-        "nccl-steps",
-        "nccl-timing",
-        "nccl-comms",
-        "nccl-ops",
-        "nccl-hist",
-        "nccl-agg",
-        "nccl-communicators",
-    ] {
+    for program in READERS.iter().filter(|p| !STEPLESS.contains(p)) {
         for log in [
             "a.log",
             "b.log.gz",
@@ -83,7 +75,7 @@ fn every_program_asked_for_steps_proposes_and_none_takes() {
         }
         let out = feed(program, &["--steps", "1..2"], text.as_str()).ends(2);
         // The one keeps a pipe, the others were through it when they knew.
-        let says = if program == "nccl-steps" {
+        let says = if *program == "nccl-steps" {
             "(?P<step>"
         } else {
             "nccl-steps --list"

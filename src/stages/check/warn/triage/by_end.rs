@@ -1,7 +1,8 @@
 //! WARN lines by how their job ended: what came after its own end, what led to its end, and what it
 //! went on behind.
 
-use super::{Group, Triage, is_error};
+use super::of_kind::is_error;
+use super::{Group, Triage};
 use crate::grammar::ending::How;
 use crate::stages::check::finding::{Finding, Severity, Spot, Sure};
 use crate::stages::check::log::job_ends::{Ends, Line};

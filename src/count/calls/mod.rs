@@ -1,7 +1,10 @@
 //! All inputs as one tally: logs, call tables and chain lines together, steps resolved, members
 //! named. What nccl-ops, nccl-hist and nccl-agg finish into rows.
 
+mod ahead;
+
 use crate::count::cells::{Cells, Gathering};
+use crate::count::notes::said;
 use crate::count::rowed::Rowed;
 use crate::count::tally;
 use crate::count::tally::{Key, Ops, Partial, Tally, Value};
@@ -9,21 +12,20 @@ use crate::count::times::Total;
 use crate::count::who::{Who, who};
 use crate::error::Result;
 use crate::formats::door::{self, Known, Opening, Outcome, no_calls};
-use crate::formats::lines::Rows;
-use crate::formats::log::blocks::REJOIN;
+use crate::formats::lines::Rows as _;
 use crate::formats::log::placement::Methods;
 use crate::formats::log::propose;
-use crate::formats::log::timeline::{self, Present, Timeline, Times, Window};
-use crate::formats::log::walk::{Call, Had, Torn, Visit};
+use crate::formats::log::timeline::{self, Present, Timeline, Window};
 use crate::formats::{Tells, log};
 use crate::members::Merged;
 use crate::output::table::Row;
 use crate::pool;
-use crate::report::{Report, counted};
-use crate::source::{self, Origin, Texts};
+use crate::report::Report;
+use crate::source::{self, Origin};
+use ahead::{Ahead, Part, Walker};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 
 pub use crate::report::progress::Progress;
 
@@ -147,49 +149,6 @@ impl<'o> Counting<'o> {
 
 /// Small files that a worker walks in one go: handing one over costs as much as walking some.
 const BATCH: usize = 32;
-
-/// What a part of any input adds.
-struct Part {
-    /// Of a log.
-    calls: Partial,
-    /// Of a table.
-    rows: Rowed,
-}
-
-impl Part {
-    fn new(options: &tally::Options, window: Option<Window>) -> Part {
-        Part {
-            calls: Partial::new(options),
-            rows: Rowed::new(options, window),
-        }
-    }
-}
-
-impl Visit for Part {
-    #[inline(always)]
-    fn call(&mut self, call: &Call<'_>) {
-        self.calls.call(call);
-    }
-
-    fn mark(&mut self) {
-        self.calls.mark();
-    }
-
-    fn slot(&mut self) {
-        self.calls.slot();
-    }
-
-    fn torn(&mut self, calls: &[Torn<'_>]) {
-        self.calls.torn(calls);
-    }
-}
-
-impl Rows for Part {
-    #[inline]
-    fn row(&mut self, row: &Row<'_>) {
-        self.rows.row(row);
-    }
-}
 
 struct Collector<'o> {
     options: &'o Options,
@@ -472,290 +431,5 @@ fn sorted<T: Ord + Clone>(items: &[T]) -> (Vec<T>, Vec<u32>) {
     (order.iter().map(|&at| items[at].clone()).collect(), ranks)
 }
 
-/// Inputs before it is their turn.
-enum Ahead {
-    /// Small logs, walked as one, and what each had.
-    Together(Box<log::Ahead<Partial>>, Vec<Had>),
-    /// Small logs, each walked by itself.
-    Each(Vec<log::Ahead<Partial>>),
-    /// Anything else, if it could be opened before it is its turn.
-    Other(Option<Box<Result<Known<Part>>>>),
-}
-
-/// Walks small logs before it is their turn.
-struct Walker<'o> {
-    options: &'o Options,
-    tally: &'o tally::Options,
-    /// There is more than one input.
-    several: bool,
-    /// How many times to come logs are not walked as one: where one is torn, so may be others,
-    /// and what was walked for nothing would cost more than is won.
-    apart: AtomicUsize,
-}
-
-/// After so many times logs are walked as one again.
-const APART: usize = 32;
-
-impl<'o> Walker<'o> {
-    fn ahead<'i>(&self, origins: &'i [Origin]) -> Vec<(&'i [Origin], Ahead)> {
-        let mut all = Vec::new();
-        // What is empty is nothing to walk, and in a folder nothing to be said of.
-        let is_log = |head: &[u8]| !head.is_empty() && door::is_log(head);
-        source::texts(origins, REJOIN, is_log, |origins, texts| {
-            let ahead = match (texts, origins) {
-                (Some(texts), _) => self.walk(&texts),
-                (None, [origin]) => Ahead::Other(self.open(origin)),
-                (None, _) => Ahead::Other(None),
-            };
-            all.push((origins, ahead));
-        });
-        all
-    }
-
-    fn open(&self, origin: &Origin) -> Option<Box<Result<Known<Part>>>> {
-        let (tally, window) = (self.tally, self.options.window);
-        let opening = self.options.opening(Tells::CALLS);
-        let new = || Part::new(tally, window);
-        opening.ahead(origin, self.several, new).map(Box::new)
-    }
-
-    fn walk(&self, texts: &Texts<'_>) -> Ahead {
-        let new = || Partial::new(self.tally);
-        let next = |apart: usize| apart.checked_sub(1);
-        let apart = self
-            .apart
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
-        if texts.at().len() > 1 && apart.is_err() {
-            match log::together(texts, &self.options.log, self.tally.steps, new()) {
-                Some((log, had)) => return Ahead::Together(Box::new(log), had),
-                None => self.apart.store(APART, Ordering::Relaxed),
-            }
-        }
-        let walked = texts
-            .each()
-            .map(|text| log::ahead(text, &self.options.log, new));
-        Ahead::Each(walked.collect())
-    }
-}
-
-/// Reports where step times and step numbers are not what the step lines print.
-pub fn stamps(name: &str, timeline: &Timeline, report: &Report) {
-    let note = |says: &str| report.note(&format!("{name}: {says}"));
-    match timeline.counted {
-        timeline::Counted::Steps => {}
-        timeline::Counted::Epochs(steps) => note(&format!(
-            "the step lines count epochs of {steps} steps: a step here is an epoch, and its time is the \
-             epoch's"
-        )),
-        timeline::Counted::ByStep(each) => note(&format!(
-            "the step lines count samples or tokens, {each} per step: a step is that number \
-             divided by {each}"
-        )),
-        timeline::Counted::Samples => note(
-            "the step lines count samples, and the log reports no batch size: step numbers are \
-             samples, and step times are unknown",
-        ),
-    }
-    match timeline.times {
-        Times::Printed => {}
-        Times::Stamps => note(
-            "these step lines print no step time: it is computed from the lines' time stamps and \
-             step numbers",
-        ),
-        Times::Throughput => note(
-            "these step lines print no step time: it is the log's batch size divided by the \
-             samples per second on the line",
-        ),
-        Times::Smoothed => note(
-            "these step lines print no step time: it is computed from the rate on the line, a \
-             moving average over the last steps",
-        ),
-        Times::Clock => note(
-            "these step lines print no step time: it is computed from the elapsed time on the \
-             lines, over as many steps as its digits need",
-        ),
-    }
-}
-
-/// Says what a reader of step numbers must know of a timeline.
-pub fn said(name: &str, timeline: &Timeline, report: &Report) {
-    if let Some(falls) = timeline.bursts {
-        report.note(&format!(
-            "{name}: progress bars begin again {falls} times while the log goes on between them: \
-             they are not used as training steps (--trainer hf uses them)"
-        ));
-    }
-    let interval = timeline.interval();
-    if interval > 1 {
-        report.note(&format!(
-            "{name}: a step line appears every {interval} steps: the values of a step are sums \
-             over the steps since the previous line"
-        ));
-    }
-    let falls = timeline.steps.last().map_or(0, |s| s.segment);
-    if falls > 0 {
-        report.note(&format!(
-            "{name}: the steps begin again {} (a restart or a new epoch): a step number selects \
-             that step of each of the {} segments",
-            counted(falls.into(), "time"),
-            falls + 1
-        ));
-    }
-}
-
 #[cfg(test)]
-pub(crate) mod tests {
-    use super::*;
-    use crate::count::tally::Sizing;
-    use crate::formats::log::walk::{self, tests::healthy};
-    use crate::grammar::trainer::Recogniser;
-    use crate::grammar::values::Basis;
-    use proptest::prelude::*;
-    use std::fs;
-    use std::path::Path;
-
-    struct Nobody;
-    impl Progress for Nobody {
-        fn advance(&self, _: u64) {}
-    }
-
-    pub(crate) fn options(jobs: usize, strict: bool) -> Options {
-        Options {
-            source: source::Options::default(),
-            log: log::Options {
-                jobs,
-                recogniser: Recogniser::all(),
-                strict,
-                keep_init_lines: false,
-            },
-            timeline: timeline::Options::default(),
-            window: None,
-        }
-    }
-
-    /// The calls of a log whose chunks `read` gives.
-    pub(crate) fn count_chunks(
-        tally: &tally::Options,
-        read: impl FnOnce(&mut dyn FnMut(log::Part<'_, Partial>)) -> (log::Log, Merged),
-    ) -> Calls {
-        let options = options(1, false);
-        let mut all = Collector::new(&options, tally, 1);
-        let (log, merged) = read(&mut |part| all.tally.merge(part, &options.timeline));
-        all.merged = merged;
-        all.add("a", &log, &mut Report::new("a", false, true));
-        all.rest();
-        all.finish()
-    }
-
-    /// Logs of no line and more, a damaged one, a table, a binary file, one that is not there, and
-    /// one that is no small file.
-    fn folder(dir: &Path) -> Vec<Origin> {
-        let call = |rank: usize, i: usize| {
-            format!(
-                "h{}:{}:{} [{rank}] NCCL INFO AllReduce: opCount {i:x} sendbuff 0x7f0000000000 \
-                 recvbuff 0x7f0000000000 count {} datatype 7 op 0 root 0 comm 0x5500299{:05x} \
-                 [nranks=32] stream 0x5600ea6658e0\n",
-                rank % 3,
-                100 + rank,
-                200 + rank,
-                1 << (i % 20),
-                rank % 7,
-            )
-        };
-        for rank in 0..40 {
-            let lines = if rank == 20 { 6000 } else { rank * rank };
-            let log: String = (0..lines).map(|i| call(rank, i)).collect();
-            fs::write(dir.join(format!("r{rank:02}.log")), log).unwrap();
-        }
-        fs::write(dir.join("r07b.csv"), "op,count,datatype\nSend,5,int8\n").unwrap();
-        fs::write(dir.join("r08b.log"), b"\x7fELF\x02\x01").unwrap();
-        fs::write(
-            dir.join("r09b.log"),
-            "h1:2:3 [0] NCCL INFO AllReduce: opCount 5 sendbuff\n",
-        )
-        .unwrap();
-        let mut origins = source::expand(&[dir.to_owned()], &[]).unwrap().origins;
-        origins.insert(11, Origin::Path(dir.join("nothing")));
-        origins
-    }
-
-    fn tally(steps: bool) -> tally::Options {
-        tally::Options {
-            sizing: Sizing::Count,
-            basis: Basis::Api,
-            members: true,
-            datatypes: true,
-            steps,
-            exact: true,
-        }
-    }
-
-    /// The twin: each input opened when it is its turn.
-    fn one_by_one(
-        origins: &[Origin],
-        options: &Options,
-        tally: &tally::Options,
-        report: &mut Report,
-    ) -> Result<Calls> {
-        let mut all = Collector::new(options, tally, origins.len());
-        let mut outcome = Outcome::of(origins);
-        for origin in origins {
-            let result = door::open(origin, options.source, Tells::CALLS);
-            let result = result.and_then(|mut input| all.input(&mut input, report, &Nobody));
-            outcome.add(origin, result, report)?;
-        }
-        outcome.end(report)?;
-        all.rest();
-        Ok(all.finish())
-    }
-
-    /// Holds the inputs as workers walk them against the twin.
-    fn hold(origins: &[Origin], options: &Options, steps: bool) -> Result<Calls> {
-        let tally = tally(steps);
-        let (mut report, mut other) =
-            (Report::new("a", false, true), Report::new("b", false, true));
-        let got = count(origins, options, &tally, &mut report, &Nobody);
-        let want = one_by_one(origins, options, &tally, &mut other);
-        let all = |calls: &Result<Calls>| match calls {
-            Ok(calls) => format!("{:?} {:?} {:?}", calls.ops, calls.who, calls.cells.list()),
-            Err(e) => e.to_string(),
-        };
-        assert_eq!(all(&got), all(&want));
-        assert_eq!(report.total(), other.total());
-        assert_eq!(report.is_damaged(), other.is_damaged());
-        got
-    }
-
-    #[test]
-    fn small_files_read_ahead_give_what_they_give_in_turn() {
-        let dir = tempfile::tempdir().unwrap();
-        let origins = folder(dir.path());
-        for (jobs, strict) in [(1, false), (2, false), (5, false), (1, true), (4, true)] {
-            let got = hold(&origins, &options(jobs, strict), false);
-            assert_eq!(got.is_err(), strict);
-        }
-    }
-
-    proptest! {
-        /// Files with torn lines, with step lines and without, and such that are no logs.
-        #[test]
-        fn small_files_walked_as_one_give_what_each_gives(
-            files in proptest::collection::vec(prop_oneof![
-                9 => healthy(),
-                1 => walk::tests::log(),
-                1 => Just(b"op,count,datatype\nSend,5,int8\n".to_vec()),
-            ], 1..40),
-            jobs in 1..4_usize,
-            steps: bool,
-        ) {
-            let dir = tempfile::tempdir().unwrap();
-            for (at, file) in files.iter().enumerate() {
-                fs::write(dir.path().join(format!("{at:02}.log")), file).unwrap();
-            }
-            let origins = source::expand(&[dir.path().to_owned()], &[]).unwrap().origins;
-            // A folder of empty files has no log.
-            let is_ok = files.iter().any(|file| !file.is_empty());
-            prop_assert_eq!(hold(&origins, &options(jobs, false), steps).is_ok(), is_ok);
-        }
-    }
-}
+pub(crate) mod tests;

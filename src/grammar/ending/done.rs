@@ -1,0 +1,42 @@
+//! Lines that say that the work is done.
+
+use super::Ending;
+use memchr::memmem;
+
+pub(super) fn done<'a>(_: &'a [u8], _: &'a [u8]) -> Option<Ending<'a>> {
+    Some(Ending::Done)
+}
+
+/// A sentence that is all that its line says, behind a logger's prefix; the anchor lacks its first
+/// letter. `CUDA graph capture for training complete` is about something else, and so is
+/// `training done in 3 s` of one epoch.
+pub(super) fn sentence<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<Ending<'a>> {
+    let (letter, prefix) = before.split_last()?;
+    let before = prefix.trim_ascii_end().last();
+    let begins = before.is_none_or(|last| b"-]:|>)*=".contains(last));
+    let ends = matches!(behind.trim_ascii().first(), None | Some(b'.' | b'!'));
+    (letter.is_ascii_alphabetic() && begins && ends).then_some(Ending::Done)
+}
+
+/// `Training complete`, `Training completed`.
+pub(super) fn completed<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<Ending<'a>> {
+    sentence(before, behind.strip_prefix(b"d").unwrap_or(behind))
+}
+
+pub(super) fn megatron<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<Ending<'a>> {
+    if before.ends_with(b"[after t") && behind.starts_with(b"]") {
+        return Some(Ending::Done);
+    }
+    sentence(before, behind)
+}
+
+pub(super) fn fairseq<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<Ending<'a>> {
+    let of_job = behind.starts_with(b" in ") && behind.trim_ascii_end().ends_with(b" seconds");
+    sentence(before, if of_job { b"" } else { behind })
+}
+
+pub(super) fn mlperf<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<Ending<'a>> {
+    let is_record = memmem::find(before, b":::MLL").is_some();
+    let success = memmem::find(behind, b"\"success\"").is_some();
+    (is_record && success).then_some(Ending::Done)
+}

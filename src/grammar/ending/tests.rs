@@ -1,0 +1,261 @@
+//! Lines of real jobs, and lines that only sound like an end.
+
+use super::*;
+
+#[test]
+fn ends_are_told_from_what_only_sounds_so() {
+    let (done, itself, nccl, killed) = ("done", "itself", "nccl", "killed");
+    let told = |line: &str| match ending(line.as_bytes()) {
+        Some(Ending::Done) => done,
+        Some(Ending::Failed(failure)) => match failure.what.how() {
+            How::Itself => itself,
+            How::Nccl => nccl,
+            How::Killed => killed,
+        },
+        _ => "none",
+    };
+    for (line, end) in [
+        ("Training completed", done),
+        (
+            "[rank0]:[titan] 2026-02-03 04:05:06,789 - root - INFO - Training completed",
+            done,
+        ),
+        ("INFO:root:Training complete.", done),
+        (
+            "Training completed. Do not forget to share your model",
+            done,
+        ),
+        (
+            "0: [after training is done] datetime: 2026-02-03 04:05:06 ",
+            done,
+        ),
+        (
+            "2026-05-19 | INFO | fairseq_cli.train | done training in 120.4 seconds",
+            done,
+        ),
+        ("`Trainer.fit` stopped: `max_steps=50` reached.", done),
+        ("# Avg bus bandwidth    : 19.972 ", done),
+        (
+            " 0: :::MLLOG {\"key\": \"run_stop\", \"value\": null, \"metadata\": {\"status\": \"success\"}}",
+            done,
+        ),
+        (
+            ":::MLLOG {\"key\": \"run_stop\", \"value\": null, \"metadata\": {\"status\": \"aborted\"}}",
+            "none",
+        ),
+        ("CUDA graph capture for training complete", "none"),
+        ("epoch 3: training done in 12 s", "none"),
+        (
+            "Finished training it 128/128028 of epoch 0, 71.86 ms/it",
+            "none",
+        ),
+        ("srun: error: n1: task 7: Exited with exit code 3", itself),
+        (
+            "srun: error: n1: tasks 1-7: Exited with exit code 143",
+            killed,
+        ),
+        ("srun: error: n1: tasks 4-6: Terminated", killed),
+        ("srun: error: n1: task 0: Aborted (core dumped)", itself),
+        ("srun: error: Unable to create step", "none"),
+        (
+            "slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT 2026-02-03T04:05:06 ***",
+            killed,
+        ),
+        (
+            "slurmstepd: error: Detected 1 oom_kill event in StepId=7.0.",
+            killed,
+        ),
+        (
+            "mpirun noticed that process rank 1 with PID 0 on node n1 exited on signal 6 (Aborted).",
+            itself,
+        ),
+        ("=   EXIT CODE: 9", killed),
+        ("=   EXIT CODE: 1", itself),
+        ("EXIT CODE: 1", "none"),
+        (
+            "failed (exitcode: 1) local_rank: 0 (pid: 81) of binary: python",
+            itself,
+        ),
+        ("  exitcode  : -9 (pid: 77)", killed),
+        ("  exitcode  : 0 (pid: 77)", "none"),
+        (
+            "[rank1]: ncclRemoteError: A call failed possibly due to",
+            nccl,
+        ),
+        (
+            "ncclSystemError: System call (e.g. socket, malloc) or",
+            nccl,
+        ),
+        (
+            "n1: Test NCCL failure common.cu:958 'unhandled system error / '",
+            nccl,
+        ),
+        (
+            "terminate called after throwing an instance of 'c10::DistBackendError'",
+            nccl,
+        ),
+        (
+            "terminate called after throwing an instance of 'std::bad_alloc'",
+            itself,
+        ),
+        (
+            "RuntimeError: NCCL error: unhandled cuda error (run with",
+            nccl,
+        ),
+        ("RuntimeError: NCCL Error 2: unhandled system error", nccl),
+        ("the NCCL Error codes", "none"),
+        (
+            "INTERNAL: NCCL operation ncclGroupEnd() failed: unhandled cuda error",
+            nccl,
+        ),
+        ("step 5 loss 2.1", "none"),
+    ] {
+        assert_eq!(told(line), end, "{line}");
+    }
+}
+
+#[test]
+fn who_ended_and_how_is_told() {
+    let of = |line: &'static str| match ending(line.as_bytes()) {
+        Some(Ending::Failed(failure)) => failure,
+        other => panic!("{line}: {other:?}"),
+    };
+    type Told = (What, Option<u32>, Option<u32>, Option<u64>, &'static str);
+    let told: [(&str, Told); 17] = [
+        (
+            "[rank0]: torch.OutOfMemoryError: CUDA out of memory.",
+            (
+                What::Exception,
+                Some(0),
+                None,
+                None,
+                "torch.OutOfMemoryError: CUDA out of memory.",
+            ),
+        ),
+        (
+            "[default3]:AssertionError",
+            (What::Exception, None, Some(3), None, "AssertionError"),
+        ),
+        (
+            "12: my.own.ShapeException: a: b",
+            (
+                What::Exception,
+                Some(12),
+                None,
+                None,
+                "my.own.ShapeException: a: b",
+            ),
+        ),
+        (
+            "[rank3]: torch.distributed.DistBackendError: NCCL error in: x.cpp:9",
+            (
+                What::Nccl,
+                Some(3),
+                None,
+                None,
+                "torch.distributed.DistBackend",
+            ),
+        ),
+        (
+            "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: ",
+            (
+                What::Repeated,
+                None,
+                None,
+                None,
+                "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: ",
+            ),
+        ),
+        (
+            "[rank1]: KeyboardInterrupt",
+            (What::Interrupted, Some(1), None, None, ""),
+        ),
+        (
+            "x/api.py:986] failed (exitcode: -9) local_rank: 2 (pid: 1609) of binary: python3",
+            (What::Signal(9), None, Some(2), Some(1609), ""),
+        ),
+        (
+            "  exitcode  : 1 (pid: 3103)",
+            (What::Exit(1), None, None, Some(3103), ""),
+        ),
+        (
+            "srun: error: n1: task 3: Out Of Memory",
+            (What::OutOfMemory, Some(3), None, None, ""),
+        ),
+        (
+            "slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT 2026-02-03T04:05:06 DUE TO TIME LIMIT ***",
+            (
+                What::Cancelled,
+                None,
+                None,
+                None,
+                "2026-02-03T04:05:06 DUE TO TIME LIMIT",
+            ),
+        ),
+        (
+            "prterun noticed that process rank 3 with PID 123 on node n1 exited on signal 9 (Killed).",
+            (What::Signal(9), Some(3), None, Some(123), ""),
+        ),
+        (
+            "  Exit code:    137",
+            (What::Signal(9), None, None, None, ""),
+        ),
+        (
+            "[81.2] Memory cgroup out of memory: Killed process 81 (python) total-vm:8kB",
+            (What::OutOfMemory, None, None, Some(81), ""),
+        ),
+        (
+            "Out of memory: Kill process 81 (python) score 9 or sacrifice child",
+            (What::OutOfMemory, None, None, Some(81), ""),
+        ),
+        (
+            "train.sh: line 7:    81 Killed                  python train.py",
+            (What::Signal(9), None, None, Some(81), ""),
+        ),
+        (
+            "W0614 x.py:9] Received Signals.SIGTERM death signal, shutting down workers",
+            (What::Cancelled, None, None, None, ""),
+        ),
+        (
+            "[ERROR] [launch.py:322] ['python', 'train.py'] exits with return code = -9",
+            (What::Signal(9), None, None, None, ""),
+        ),
+    ];
+    for (line, (what, rank, local_rank, pid, says)) in told {
+        let failure = of(line);
+        assert_eq!(failure.what, what, "{line}");
+        let who = failure.who;
+        assert_eq!(
+            (who.rank, who.local_rank, who.pid),
+            (rank, local_rank, pid),
+            "{line}"
+        );
+        assert_eq!(failure.says, says.as_bytes(), "{line}");
+    }
+    let host = |line| of(line).who.host;
+    assert_eq!(host("srun: error: n1: task 3: Killed"), Some(&b"n1"[..]));
+    let cancelled = "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-02-03T04:05:06 ***";
+    assert_eq!(host(cancelled), Some(&b"n1"[..]));
+    let part = |line: &'static str| ending(line.as_bytes());
+    let rank = |rank, local_rank| {
+        Some(Ending::Part(Part::Rank(Who {
+            rank: Some(rank),
+            local_rank,
+            ..Who::default()
+        })))
+    };
+    assert_eq!(part("  rank      : 9 (local_rank: 1)"), rank(9, Some(1)));
+    assert_eq!(part("  Process name: [[59473,1],2]"), rank(2, None));
+    assert_eq!(
+        part("  host      : n1"),
+        Some(Ending::Part(Part::Host(b"n1")))
+    );
+    for line in [
+        "WARNING: an Error occurred",
+        "frame #0: c10::Error::Error(c10::SourceLocation)",
+        "raise ValueError(\"x\")",
+        "step 3: line 7: 12 of 40",
+    ] {
+        assert_eq!(ending(line.as_bytes()), None, "{line}");
+    }
+}

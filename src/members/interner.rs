@@ -1,0 +1,64 @@
+//! Distinct values by number.
+
+use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
+
+/// A table of distinct values, numbered in the order they came.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(bound(deserialize = "T: Deserialize<'de> + Eq + std::hash::Hash"))]
+pub struct Interner<T> {
+    items: Vec<T>,
+    index: FxHashMap<T, u32>,
+}
+
+impl<T> Default for Interner<T> {
+    fn default() -> Self {
+        Interner {
+            items: Vec::new(),
+            index: FxHashMap::default(),
+        }
+    }
+}
+
+impl<T: Clone + Eq + std::hash::Hash> Interner<T> {
+    /// The number of `item`, new or known.
+    pub fn intern(&mut self, item: T) -> u32 {
+        if let Some(&at) = self.index.get(&item) {
+            return at;
+        }
+        let at = self.push(item.clone());
+        self.index.insert(item, at);
+        at
+    }
+
+    /// A new number for `item`, by which it is not found.
+    pub(super) fn push(&mut self, item: T) -> u32 {
+        let at = u32::try_from(self.items.len()).unwrap_or(u32::MAX);
+        self.items.push(item);
+        at
+    }
+
+    /// The number of `item`, if it is known.
+    pub fn find(&self, item: &T) -> Option<u32> {
+        self.index.get(item).copied()
+    }
+
+    /// All values by number.
+    pub fn items(&self) -> &[T] {
+        &self.items
+    }
+
+    /// The value of a number.
+    pub fn get(&self, at: u32) -> &T {
+        &self.items[at as usize]
+    }
+
+    /// Gives a number another value, which has none.
+    pub(super) fn rename(&mut self, at: u32, item: T) {
+        if let Some(old) = self.items.get_mut(at as usize) {
+            self.index.remove(old);
+            *old = item.clone();
+            self.index.insert(item, at);
+        }
+    }
+}
