@@ -1,7 +1,7 @@
 //! A made log walked in pieces of any size, each as if another machine had walked it: what comes
 //! out must not depend on them.
 
-use crate::count::calls::tests::count_chunks;
+use crate::count::calls::tests::{Nobody, count_chunks};
 use crate::count::calls::{self, Calls, Counting};
 use crate::count::groups::By;
 use crate::count::rowed::Rowed;
@@ -14,7 +14,8 @@ use crate::grammar::values::Datatype;
 use crate::members::{Merged, Renumbered};
 use crate::output::render::Sheet;
 use crate::output::table::{Row, Timing};
-use crate::source::Place;
+use crate::report::Report;
+use crate::source::{Origin, Place};
 use crate::stages::{agg, hist, ops};
 use crate::synth::{self, StreamSink};
 use proptest::prelude::*;
@@ -152,6 +153,33 @@ fn halves_of_a_log_counted_elsewhere_give_its_table() {
     }
 }
 
+#[test]
+fn logs_counted_apart_and_merged_give_the_table_of_one_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let origins = ["2.30", "2.16", "rccl-2.22"].map(|nccl| {
+        let path = dir.path().join(nccl);
+        std::fs::write(&path, made(nccl)).unwrap();
+        Origin::Path(path)
+    });
+    let read = calls::tests::options(1, false);
+    let count = |origins: &[Origin], tally: &tally::Options| {
+        let mut report = Report::new("a", false, true);
+        calls::count(origins, &read, tally, &mut report, &Nobody).unwrap()
+    };
+    for by in BY {
+        let whole = tables(by, |tally| count(&origins, &tally));
+        let apart = tables(by, |tally| {
+            let parts = origins.chunks(1).map(|origin| sent(&count(origin, &tally)));
+            let merge = |mut all: Calls, part| {
+                all.merge(part);
+                all
+            };
+            parts.rev().fold(Calls::default(), merge)
+        });
+        assert_eq!(apart, whole, "{by:?}");
+    }
+}
+
 /// A row: step, operation, elements, calls, duration.
 type Counted = (Option<u64>, usize, u64, u64, Option<u64>);
 
@@ -199,6 +227,12 @@ proptest! {
         for by in BY {
             let both = [&whole[..], &halves[..]].map(|parts| tables(by, |tally| of(parts, tally)));
             prop_assert_eq!(&both[0], &both[1]);
+            let merged = tables(by, |tally| {
+                let mut all = of(&[&rows[..at]], tally.clone());
+                all.merge(sent(&of(&[&rows[at..]], tally)));
+                all
+            });
+            prop_assert_eq!(&merged, &both[0]);
         }
     }
 }

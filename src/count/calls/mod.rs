@@ -17,7 +17,7 @@ use crate::formats::log::placement::Methods;
 use crate::formats::log::propose;
 use crate::formats::log::timeline::{self, Present, Timeline, Window};
 use crate::formats::{Tells, log};
-use crate::members::Merged;
+use crate::members::{Interner, Merged};
 use crate::output::table::Row;
 use crate::pool;
 use crate::report::Report;
@@ -84,6 +84,38 @@ impl Calls {
     /// known of each of them.
     pub fn duration(&self, step: Option<u64>, key: &Key, value: &Value) -> Option<u64> {
         self.durations.get(&(step, *key))?.of(value.calls)
+    }
+
+    /// Adds the calls of other inputs that were counted in the same way, here or elsewhere.
+    pub fn merge(&mut self, other: Calls) {
+        let mut met: Interner<Who> = Interner::default();
+        let mut cells = Gathering::default();
+        let mut durations: Vec<((Option<u64>, Key), Total)> = Vec::new();
+        for calls in [std::mem::take(self), other] {
+            let ops = calls.ops.names().map(|name| self.ops.intern(name).0);
+            let ops: Vec<u32> = ops.collect();
+            let who: Vec<u32> = calls.who.into_iter().map(|who| met.intern(who)).collect();
+            let known = |key: Key| Key {
+                op: ops[key.op as usize],
+                member: who.get(key.member as usize).copied().unwrap_or(0),
+                ..key
+            };
+            for ((step, key), value) in calls.cells.list() {
+                cells.push(step, known(key), value);
+            }
+            let of_calls = calls.durations.into_iter();
+            durations.extend(of_calls.map(|((step, key), all)| ((step, known(key)), all)));
+            self.has_steps |= calls.has_steps;
+        }
+        let (who, ranks) = sorted(met.items());
+        let rank = |member: u32| ranks.get(member as usize).copied().unwrap_or(0);
+        cells.change(|key| key.member = rank(key.member));
+        for ((step, mut key), all) in durations {
+            key.member = rank(key.member);
+            self.durations.entry((step, key)).or_default().merge(&all);
+        }
+        self.who = who;
+        self.cells = cells.into_cells();
     }
 }
 

@@ -23,7 +23,7 @@ pub struct First {
 }
 
 /// Everything that was said, by merged process.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct All {
     /// The facts, in the order they came.
     pub facts: Interner<Fact>,
@@ -48,7 +48,7 @@ pub struct All {
 }
 
 /// A thread's connections that wait at the end of the chunks added.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 struct Open {
     state: named_later::State,
     held: Held<Owner, First>,
@@ -72,7 +72,7 @@ impl Known<'_> {
 }
 
 /// Whose a connection is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Owner {
     /// This communicator's.
     Comm(Comm),
@@ -360,7 +360,7 @@ impl All {
 mod tests {
     use super::*;
     use crate::stages::net::{Net, pairs, table};
-    use crate::stages::pieces::{made, walk};
+    use crate::stages::pieces::{made, sent, walk};
 
     #[test]
     fn pieces_of_any_size_give_the_same_rows() {
@@ -368,7 +368,13 @@ mod tests {
             let log = made(nccl);
             let rows = |size: usize| {
                 let mut all = All::default();
-                let merged = walk(&log, size, Partial::default, |part| all.add(part));
+                let merged = walk(&log, size, Partial::default, |part| {
+                    all.add(part);
+                    // Another machine may go on.
+                    if size == 40_000 {
+                        all = sent(&all);
+                    }
+                });
                 let net = Net::of(all, &merged, vec!["a".to_owned()]);
                 let mut dot = Vec::new();
                 pairs::dot(&net, &mut dot).unwrap();

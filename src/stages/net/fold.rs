@@ -47,7 +47,7 @@ pub struct Coverage {
 }
 
 /// A communicator as a process knows it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Comm {
     /// The id its members share.
     pub comm_id: Option<CommId>,

@@ -7,9 +7,12 @@
 use super::fold::Comm;
 use crate::grammar::message::communicator::init::{Event, Stage};
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 
 /// A moment of a process.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
 pub struct Moment {
     /// The input's number.
     pub input: u32,
@@ -18,14 +21,14 @@ pub struct Moment {
 }
 
 /// From when to when a communicator lived, as far as lines say.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Life {
     begun: Option<Moment>,
     ended: Option<Moment>,
 }
 
 /// The lives of all processes' communicators.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Lives {
     printed: FxHashMap<u32, u32>,
     of: FxHashMap<(u32, Comm), Life>,

@@ -8,10 +8,11 @@ use crate::formats::log::Part;
 use crate::grammar::values::kind;
 use crate::members::{Merged, Renumbered};
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Which calls a line serves, as far as it is known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Key {
     /// The operation's number.
     pub op: Option<u32>,
@@ -34,7 +35,7 @@ impl Key {
 }
 
 /// How often.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// TUNING lines.
     pub lines: u64,
@@ -60,7 +61,7 @@ impl Counts {
 }
 
 /// All TUNING lines, with their calls.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct All {
     /// Names of operations and kernels.
     pub names: Ops,
@@ -316,7 +317,7 @@ impl Numbers<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stages::pieces::{made, walk};
+    use crate::stages::pieces::{made, sent, walk};
     use crate::stages::tuning::table::{self, Options};
 
     /// The log with some of its calls torn at byte 128, behind which another process's line stands.
@@ -365,7 +366,13 @@ mod tests {
         let (log, _) = torn(&made("2.30"));
         for size in [log.len(), 3000, 500, 1] {
             let (mut all, mut twin) = (All::in_order(), All::default());
-            let merged = walk(&log, size, Partial::in_order, |part| all.add(part));
+            let merged = walk(&log, size, Partial::in_order, |part| {
+                all.add(part);
+                // Another machine may go on.
+                if size == 3000 {
+                    all = sent(&all);
+                }
+            });
             all.end(&merged);
             let merged = walk(&log, size, Partial::default, |part| twin.add(part));
             twin.end(&merged);

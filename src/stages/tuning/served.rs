@@ -10,6 +10,7 @@ use crate::grammar::values::kind;
 use crate::members::Merged;
 use crate::output::table::Timing;
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 
 /// Equal calls of a thread: communicator's address, operation, elements, datatype.
 type Equal = (Thread, u64, u32, u64, u32);
@@ -18,7 +19,7 @@ type Equal = (Thread, u64, u32, u64, u32);
 type Choice = Option<u32>;
 
 /// Equal calls, in their order.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 struct Series {
     /// How many there are.
     calls: u64,
@@ -48,7 +49,7 @@ impl Series {
 }
 
 /// How the calls of one input were served.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Served {
     names: Ops,
     series: FxHashMap<Equal, Series>,
