@@ -134,7 +134,8 @@
 //! output does not depend on their number ([`pool::ordered`]). [`members`] gives hosts, processes
 //! and communicators their final numbers and learns from INIT lines who is which rank.
 //! [`formats::log::torn`] rejoins pieces of torn lines where they fit with certainty, across chunks too;
-//! pieces that find no other half are damaged.
+//! pieces that find no other half are damaged. Their calls are put into what the stage kept of the
+//! chunk ([`formats::log::walk::Visit::torn`]) before that is added up: no stage knows torn calls.
 //!
 //! # Where to change what
 //!
@@ -163,7 +164,7 @@
 //! | something that [`stages::diff`] compares | its file there, and [`stages::diff::row::Aspect`] |
 //! | a WARN body | `stages/check/warn/known/table.rs` |
 //! | a finding | a file in [`stages::check`] that gives `stages::check::finding::Finding`s |
-//! | a stage | a file in [`stages`], a program in `src/bin`, its goldens in `tests/it` |
+//! | a stage | a file in [`stages`] (its `Stage`, if it reads logs in one walk), a program in `src/bin`, its goldens in `tests/it` |
 //! | what a person reads | [`report`] |
 //!
 //! # Read on

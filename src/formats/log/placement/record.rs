@@ -149,3 +149,86 @@ pub(super) fn until(ends: &[(u32, u32)], gap: u32) -> u32 {
         n => ends[n - 1].1,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grammar::coll::Coll;
+    use proptest::prelude::*;
+
+    fn call(process: u32, count: u64, at: u64) -> Call<'static> {
+        Call {
+            coll: Coll {
+                op: b"Send",
+                op_count: 0,
+                count,
+                datatype: 7,
+                redop: 0,
+                root: 0,
+                comm: 1,
+                nranks: None,
+                stream: 0,
+            },
+            member: process,
+            process,
+            tid: None,
+            time: b"",
+            at,
+        }
+    }
+
+    /// For each process what it called, where the lines are, and where gaps end.
+    type Lists = Vec<(Vec<u64>, Vec<u64>, Vec<(u32, u32)>)>;
+
+    fn lists(mut recorder: Recorder) -> Lists {
+        recorder.close();
+        let count = |&what: &u32| recorder.whats.all()[what as usize].count;
+        let all = (0..3).map(|process| match recorder.lists.get(process) {
+            Some(list) => {
+                let counts = list.calls.iter().map(count).collect();
+                (counts, list.at.clone(), list.ends.clone())
+            }
+            None => Default::default(),
+        });
+        all.collect()
+    }
+
+    proptest! {
+        /// Calls of three processes, marks, and slots with torn calls or without.
+        #[test]
+        fn torn_calls_are_as_if_their_lines_were_whole(
+            events in proptest::collection::vec(prop_oneof![
+                4 => (0..3_u32).prop_map(|process| (Some(process), vec![])),
+                1 => Just((None, vec![])),
+                2 => (proptest::collection::vec(0..3_u32, 1..3)).prop_map(|torn| (None, torn)),
+            ], 0..30),
+            lines: bool,
+        ) {
+            let new = || Recorder { lines, ..Recorder::default() };
+            let (mut recorder, mut twin) = (new(), new());
+            let mut torn = Vec::new();
+            for (at, (process, late)) in (0_u64..).zip(&events) {
+                match (process, &late[..]) {
+                    (Some(process), _) => {
+                        recorder.call(&call(*process, at, at));
+                        twin.call(&call(*process, at, at));
+                    }
+                    (None, []) => {
+                        recorder.mark();
+                        twin.mark();
+                    }
+                    (None, late) => {
+                        let slot = recorder.slots.len() as u32;
+                        recorder.slot();
+                        for &process in late {
+                            torn.push(Torn { slot, call: call(process, at, at) });
+                            twin.call(&call(process, at, NOWHERE));
+                        }
+                    }
+                }
+            }
+            recorder.torn(&torn);
+            prop_assert_eq!(lists(recorder), lists(twin));
+        }
+    }
+}

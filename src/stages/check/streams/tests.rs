@@ -7,6 +7,7 @@ use crate::formats::account::Account;
 use crate::formats::log;
 use crate::formats::log::timeline;
 use crate::formats::log::walk::{Call, Said, Torn, Visit};
+use crate::grammar::coll::Coll;
 use crate::grammar::trainer::Recogniser;
 use crate::report::Report;
 use crate::source::{self, Origin};
@@ -450,5 +451,74 @@ proptest! {
         let log = mixed(&mut dice, &all, torn);
         let files: Vec<String> = all.iter().map(|lines| lines.join("\n") + "\n").collect();
         agrees(&job, &log, &files, torn)?;
+    }
+}
+
+/// A call whose opCount is `at`: a collective or a Send.
+fn numbered(member: u32, collective: bool, at: u64) -> Call<'static> {
+    Call {
+        coll: Coll {
+            op: if collective { b"AllReduce" } else { b"Send" },
+            op_count: at,
+            count: at,
+            datatype: 7,
+            redop: 0,
+            root: 0,
+            comm: 1,
+            nranks: None,
+            stream: 0,
+        },
+        member,
+        process: member,
+        tid: None,
+        time: b"",
+        at,
+    }
+}
+
+proptest! {
+    /// Calls, a line that says that the job hangs, and slots with torn calls or without.
+    #[test]
+    fn torn_calls_are_as_if_their_lines_were_whole(
+        events in proptest::collection::vec(
+            (0..8_u8, proptest::collection::vec((0..3_u32, any::<bool>()), 0..3)), 0..30
+        ),
+    ) {
+        let (mut partial, mut twin) = (super::Partial::default(), super::Partial::default());
+        let mut torn = Vec::new();
+        for (at, (kind, made)) in (1_u64..).zip(&events) {
+            match (kind, &made[..]) {
+                (0, _) => {
+                    partial.alarm();
+                    twin.alarm();
+                }
+                (1..=4, &[(member, collective), ..]) => {
+                    partial.call(&numbered(member, collective, at));
+                    twin.call(&numbered(member, collective, at));
+                }
+                _ => {
+                    let slot = partial.slots.len() as u32;
+                    partial.slot();
+                    for &(member, collective) in made {
+                        let call = numbered(member, collective, at);
+                        torn.push(Torn { slot, call });
+                        twin.call(&call);
+                    }
+                }
+            }
+        }
+        partial.torn(&torn);
+        let told = |partial: super::Partial| {
+            let between = partial.between.iter();
+            let between: Vec<_> = between.map(|b| (b.member, b.way, b.mark, b.behind)).collect();
+            let alarm = partial.alarm.map(|alarm| alarm.calls);
+            let known = |first: Vec<Option<u64>>| {
+                let all = first.into_iter().enumerate();
+                all.filter(|(_, count)| count.is_some()).collect::<Vec<_>>()
+            };
+            let first = (known(partial.first), known(partial.first_between));
+            (partial.calls, between, alarm, first, partial.counts > 0)
+        };
+        prop_assert_eq!(told(partial), told(twin));
     }
 }
