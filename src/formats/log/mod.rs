@@ -193,14 +193,6 @@ impl Log {
         }
     }
 
-    /// How the log ended, if it is one input.
-    fn end_of_one(&self) -> End {
-        End {
-            calls: self.account.calls,
-            last: self.last,
-        }
-    }
-
     /// The log ended.
     pub fn end(&mut self) {
         self.joiner.close(&mut self.account);
@@ -335,15 +327,10 @@ pub(super) fn read_on<V: Visit + Send>(
     let walk = |chunk: Result<Chunk>| walk_chunk(chunk, options, &new);
     let jobs = chunks.about().map_or(options.jobs, |n| options.jobs.min(n));
     let (name, strict) = (input.name(), options.strict);
-    merged.twice.begin(iter::once((name.clone(), u64::MAX)));
-    let mut log = gather(&name, strict, merged, progress, sink, |take| {
+    let mut log = one(&name, strict, merged, progress, sink, |take| {
         walked.into_iter().try_for_each(&mut *take)?;
         pool::ordered(jobs, chunks, walk, take)
     })?;
-    log.account.again = merged
-        .end_input(iter::once(log.end_of_one()))
-        .pop()
-        .flatten();
     if let Some(seen) = input.joined() {
         log.account.joined(seen);
     }
@@ -391,13 +378,7 @@ impl<V: Visit> Ahead<V> {
         progress: impl Fn(u64),
         sink: impl FnMut(Part<'_, V>) -> Result<()>,
     ) -> Result<Log> {
-        merged.twice.begin(iter::once((name.to_owned(), u64::MAX)));
-        let mut log = self.gathered(name, strict, merged, progress, sink)?;
-        log.account.again = merged
-            .end_input(iter::once(log.end_of_one()))
-            .pop()
-            .flatten();
-        Ok(log)
+        one(name, strict, merged, progress, sink, |take| self.give(take))
     }
 
     /// The same of several inputs that were walked as one: their names, and what each had. With
@@ -416,7 +397,7 @@ impl<V: Visit> Ahead<V> {
         let ends = had.iter().map(|had| had.end);
         merged.twice.begin(names.zip(ends));
         // Nothing in them is damaged.
-        let log = self.gathered("", false, merged, progress, sink)?;
+        let log = gather("", false, merged, progress, sink, |take| self.give(take))?;
         let ends = had.iter().map(|had| End {
             calls: had.calls,
             last: had.last,
@@ -424,18 +405,31 @@ impl<V: Visit> Ahead<V> {
         Ok((log, merged.end_input(ends)))
     }
 
-    fn gathered(
-        self,
-        name: &str,
-        strict: bool,
-        merged: &mut Merged,
-        progress: impl Fn(u64),
-        sink: impl FnMut(Part<'_, V>) -> Result<()>,
-    ) -> Result<Log> {
-        gather(name, strict, merged, progress, sink, |take| {
-            self.0.into_iter().map(Ok).try_for_each(take)
-        })
+    fn give(self, take: Take<'_, V>) -> Result<()> {
+        self.0.into_iter().map(Ok).try_for_each(take)
     }
+}
+
+/// Takes a walked chunk.
+type Take<'t, V> = &'t mut dyn FnMut(Result<Walked<V>>) -> Result<()>;
+
+/// Merges the walked chunks of one input, and says which inputs before it have calls of it.
+fn one<V: Visit>(
+    name: &str,
+    strict: bool,
+    merged: &mut Merged,
+    progress: impl Fn(u64),
+    sink: impl FnMut(Part<'_, V>) -> Result<()>,
+    chunks: impl FnOnce(Take<'_, V>) -> Result<()>,
+) -> Result<Log> {
+    merged.twice.begin(iter::once((name.to_owned(), u64::MAX)));
+    let mut log = gather(name, strict, merged, progress, sink, chunks)?;
+    let end = End {
+        calls: log.account.calls,
+        last: log.last,
+    };
+    log.account.again = merged.end_input(iter::once(end)).pop().flatten();
+    Ok(log)
 }
 
 /// Merges the walked chunks of the input `name`, which `chunks` hands over in order.
@@ -445,7 +439,7 @@ fn gather<V: Visit>(
     merged: &mut Merged,
     progress: impl Fn(u64),
     mut sink: impl FnMut(Part<'_, V>) -> Result<()>,
-    chunks: impl FnOnce(&mut dyn FnMut(Result<Walked<V>>) -> Result<()>) -> Result<()>,
+    chunks: impl FnOnce(Take<'_, V>) -> Result<()>,
 ) -> Result<Log> {
     merged.next_input();
     let mut log = Log {
