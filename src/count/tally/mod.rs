@@ -2,13 +2,10 @@
 //! share. Memory grows with the number of distinct things, never with the number of calls.
 
 use crate::formats::log::Part;
-use crate::formats::log::placement::{Across, Methods, Placement, Placer, Recorder, Streams, What};
+use crate::formats::log::placement::{Across, Methods, Placement, Placer, Recorder, Streams};
 use crate::formats::log::timeline::{self, Timeline};
 use crate::formats::log::walk::{Call, Torn, Visit};
-use crate::grammar::coll::Coll;
-use crate::grammar::values::{Basis, Datatype, Kind};
 use crate::members::Merged;
-use crate::pool;
 use counts::Counts;
 use packed::Packed;
 pub(crate) use pieces::Pieces;
@@ -17,105 +14,16 @@ use std::sync::Arc;
 
 pub(crate) mod bag;
 pub(crate) mod counts;
+pub(crate) mod key;
 pub(crate) mod ops;
 pub(crate) mod packed;
 pub(crate) mod pieces;
+mod replay;
 
 pub use bag::Bag;
+pub use key::{Counted, Key, NO_ROOT, NO_TYPE, NONE, Options, Sizing, UNKNOWN};
 pub use ops::Ops;
-
-/// What of a call's size tells it apart.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Sizing {
-    /// Its element count, exactly (nccl-agg).
-    Count,
-    /// Its bytes to three significant digits, as the histogram of percentiles keeps them
-    /// (nccl-ops).
-    Digits,
-    /// Its bucket: the edges in bytes, rising; bucket i is from edge i-1 up to edge i
-    /// (nccl-hist).
-    Bucket(Vec<u128>),
-}
-
-/// What a tally tells apart, besides the operation and its size.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Options {
-    /// How sizes are told apart.
-    pub sizing: Sizing,
-    /// What bytes mean.
-    pub basis: Basis,
-    /// Tell members apart (for their rank, host, communicator, GPU).
-    pub members: bool,
-    /// Tell datatypes apart.
-    pub datatypes: bool,
-    /// Tell steps apart.
-    pub steps: bool,
-    /// Tell the communicator's size, the reduction and the root apart too.
-    pub exact: bool,
-}
-
-/// A call as far as a tally tells calls apart.
-#[derive(Debug, Clone, Copy)]
-pub struct Counted {
-    /// The operation's number.
-    pub op: u32,
-    /// The member's number.
-    pub member: u32,
-    /// The datatype's code, or [`NO_TYPE`].
-    pub datatype: u64,
-    /// Elements.
-    pub count: u64,
-    /// The communicator's size.
-    pub nranks: Option<u32>,
-    /// The reduction, or [`NONE`].
-    pub redop: u64,
-    /// The root, or [`NO_ROOT`].
-    pub root: i64,
-    /// Its bytes on the basis asked for.
-    pub bytes: Option<u128>,
-}
-
-/// What tells calls apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Key {
-    /// The member's number; 0 where members are not told apart.
-    pub member: u32,
-    /// The operation's number in [`Ops`].
-    pub op: u32,
-    /// The datatype's code, or [`NO_TYPE`]; 0 where datatypes are not told apart.
-    pub datatype: u64,
-    /// The size by [`Sizing`]; [`UNKNOWN`] where the bytes are not known.
-    pub size: u64,
-    /// The communicator's size, where it decides the bytes or [`Options::exact`] asks; else 0.
-    pub nranks: u32,
-    /// The reduction under [`Options::exact`], else [`NONE`].
-    pub redop: u64,
-    /// The root under [`Options::exact`], else [`NO_ROOT`].
-    pub root: i64,
-}
-
-// Two or three words instead of seven fields: this is done for every call.
-impl std::hash::Hash for Key {
-    #[inline]
-    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        state.write_u64(u64::from(self.member) << 32 | u64::from(self.op));
-        let small = self.datatype.rotate_left(56) ^ u64::from(self.nranks).rotate_left(32);
-        state.write_u64(self.size ^ small);
-        if (self.redop, self.root) != (NONE, NO_ROOT) {
-            state.write_u64(self.redop ^ self.root.cast_unsigned().rotate_left(32));
-        }
-    }
-}
-
-/// A datatype whose name a table does not give.
-pub const NO_TYPE: u64 = u64::MAX;
-/// No reduction, or one that is not told apart.
-pub const NONE: u64 = u64::MAX;
-/// No root, or one that is not told apart.
-pub const NO_ROOT: i64 = i64::MIN;
-
-/// The size of a call whose bytes are not known.
-pub const UNKNOWN: u64 = u64::MAX;
+use replay::replay;
 
 /// How many calls and how large.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -242,61 +150,6 @@ impl Visit for Partial {
         // Where a call comes in does not matter.
         calls.iter().for_each(|torn| self.call(&torn.call));
     }
-}
-
-impl Options {
-    /// What a logged call counts as.
-    #[inline(always)]
-    fn key(&self, op: u32, kind: Kind, member: u32, coll: &Coll<'_>) -> (Key, Option<u128>) {
-        let size = Datatype(coll.datatype).size();
-        let api = size.map(|size| u128::from(coll.count) * u128::from(size));
-        let bytes = api.and_then(|api| self.basis.of(kind, api, coll.nranks));
-        let call = Counted {
-            op,
-            member,
-            datatype: coll.datatype.into(),
-            count: coll.count,
-            nranks: coll.nranks,
-            redop: coll.redop,
-            root: coll.root,
-            bytes,
-        };
-        (self.key_of(&call), bytes)
-    }
-
-    /// What a call counts as.
-    #[inline(always)]
-    pub fn key_of(&self, call: &Counted) -> Key {
-        let size = match (&self.sizing, call.bytes) {
-            (Sizing::Count, _) => call.count,
-            (_, None) => UNKNOWN,
-            (Sizing::Digits, Some(bytes)) => three_digits(bytes),
-            (Sizing::Bucket(edges), Some(bytes)) => {
-                edges.iter().take_while(|&&edge| edge <= bytes).count() as u64
-            }
-        };
-        let by_nranks = self.exact || (self.basis != Basis::Api && self.sizing == Sizing::Count);
-        Key {
-            member: if self.members { call.member } else { 0 },
-            op: call.op,
-            datatype: if self.datatypes { call.datatype } else { 0 },
-            size,
-            nranks: if by_nranks {
-                call.nranks.unwrap_or(0)
-            } else {
-                0
-            },
-            redop: if self.exact { call.redop } else { NONE },
-            root: if self.exact { call.root } else { NO_ROOT },
-        }
-    }
-}
-
-/// `bytes` without what a histogram of three significant digits does not keep: 11 bits stay.
-pub(crate) fn three_digits(bytes: u128) -> u64 {
-    let bytes = u64::try_from(bytes).unwrap_or(UNKNOWN - 1);
-    let drop = (64 - bytes.leading_zeros()).saturating_sub(11);
-    bytes >> drop << drop
 }
 
 /// The tally of one input, chunk after chunk.
@@ -465,138 +318,5 @@ impl Tally {
         let calls = (calls, stretches.collect());
         replay(options, ops, calls, (pieces, wide), *jobs);
         Some((timeline, placed.methods))
-    }
-}
-
-/// A process's calls in a gap: the gap, and what they are by number.
-type Stretch<'a> = (u32, &'a [u32]);
-
-/// Calls that a thread counts at a time.
-const SHARE: usize = 1 << 16;
-
-/// Counts placed calls, gap by gap, on all cores.
-fn replay(
-    options: &Options,
-    ops: &mut Ops,
-    (calls, mut stretches): (&Streams, Vec<Stretch<'_>>),
-    (pieces, wide): (&mut Vec<Pieces<usize>>, &mut Bag<usize, Key>),
-    jobs: usize,
-) {
-    let numbers: Vec<u32> = calls.ops.names().map(|n| ops.intern(n).0).collect();
-    stretches.sort_by_key(|(gap, _)| *gap);
-    let mut shares = Vec::new();
-    let (mut from, mut sum) = (0, 0);
-    for (at, (gap, calls)) in stretches.iter().enumerate() {
-        let ends = stretches.get(at + 1).is_none_or(|next| next.0 != *gap);
-        sum += calls.len();
-        if ends && sum >= SHARE {
-            shares.push(&stretches[from..=at]);
-            (from, sum) = (at + 1, 0);
-        }
-    }
-    shares.push(&stretches[from..]);
-    let ops = &*ops;
-    let key = |what: &What| {
-        let op = numbers.get(what.op as usize).copied().unwrap_or(0);
-        let coll = Coll {
-            op: b"",
-            op_count: 0,
-            count: what.count,
-            datatype: what.datatype,
-            redop: what.redop,
-            root: what.root,
-            comm: 0,
-            nranks: what.nranks,
-            stream: 0,
-        };
-        options.key(op, ops.kind(op), what.member, &coll)
-    };
-    let keys: Vec<(Key, Option<u128>)> = calls.whats().iter().map(key).collect();
-    let count = |share: &&[Stretch<'_>]| {
-        let mut partial = Partial::new(options);
-        // How often each was called in the gap in hand, and what was called at all.
-        let (mut times, mut called) = (vec![0_u32; keys.len()], Vec::new());
-        for (at, (gap, calls)) in share.iter().enumerate() {
-            for &what in *calls {
-                let times = &mut times[what as usize];
-                if *times == 0 {
-                    called.push(what);
-                }
-                *times += 1;
-            }
-            if share.get(at + 1).is_none_or(|next| next.0 != *gap) {
-                partial.gap = *gap;
-                for what in called.drain(..) {
-                    let times = std::mem::take(&mut times[what as usize]);
-                    let (key, bytes) = keys[what as usize];
-                    partial.counts.add(key, times.into(), bytes, partial.short);
-                }
-                partial.close();
-            }
-        }
-        partial
-    };
-    let sink = |partial: Partial| {
-        let ends: Vec<_> = partial
-            .ends
-            .iter()
-            .map(|&(gap, end)| (gap as usize, end))
-            .collect();
-        let keys = partial.counts.keys().to_vec();
-        let cells = partial.cells;
-        for (gap, key, value) in partial.wide {
-            wide.push(gap as usize, keys[key as usize], value);
-        }
-        pieces.push(Pieces::new(keys, cells, &ends));
-        Ok(())
-    };
-    // The sink does not fail.
-    let _ = pool::ordered(jobs, shares.iter(), count, sink);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn three_digits_are_exact_below_2048_and_close_above() {
-        for bytes in [0, 1, 1023, 2047] {
-            assert_eq!(u128::from(three_digits(bytes)), bytes);
-        }
-        for bytes in [2049_u128, 1 << 20, 123_456_789, 1 << 40, (1 << 63) + 12345] {
-            let kept = u128::from(three_digits(bytes));
-            assert!(
-                kept <= bytes && bytes - kept <= bytes / 1024,
-                "{bytes} {kept}"
-            );
-        }
-        assert!(three_digits(u128::MAX) < UNKNOWN);
-    }
-
-    #[test]
-    fn buckets_are_half_open() {
-        let options = Options {
-            sizing: Sizing::Bucket(vec![65536, 1 << 20, 16 << 20]),
-            basis: Basis::Api,
-            members: false,
-            datatypes: false,
-            steps: false,
-            exact: false,
-        };
-        let call = |bytes| Counted {
-            op: 0,
-            member: 0,
-            datatype: 0,
-            count: 0,
-            nranks: None,
-            redop: NONE,
-            root: NO_ROOT,
-            bytes: Some(bytes),
-        };
-        let bucket = |bytes: u128| options.key_of(&call(bytes)).size;
-        assert_eq!(
-            [65535, 65536, (1 << 20) - 1, 1 << 20, 16 << 20].map(bucket),
-            [0, 1, 1, 2, 3]
-        );
     }
 }
