@@ -33,7 +33,7 @@ pub struct Member {
     /// Its size as the COLL lines print it.
     pub nranks: Option<u32>,
     /// In a chunk: another number wherever the address may mean something else. Merged: index of
-    /// the [`Identity`] plus one, 0 where none is known.
+    /// the [`Identity`](super::Identity) plus one, 0 where none is known.
     pub identity: u32,
 }
 

@@ -60,7 +60,7 @@ pub struct Counted {
 pub struct Key {
     /// The member's number; 0 where members are not told apart.
     pub member: u32,
-    /// The operation's number in [`Ops`].
+    /// The operation's number in [`Ops`](super::Ops).
     pub op: u32,
     /// The datatype's code, or [`NO_TYPE`]; 0 where datatypes are not told apart.
     pub datatype: u64,
