@@ -118,8 +118,8 @@ impl Log {
         let mut timeline = timeline::resolve(&self.marks, &self.begins, options);
         let of_account = match &self.account {
             account if account.block_writers > 0 => Some(ByPosition::Buffered),
-            // A call that is lost moves all numbers after it.
-            account if account.overwritten > 1 || account.damaged > account.calls / 100 => {
+            // A few lost calls are seen by what comes after them.
+            account if account.overwritten > 1 || account.damaged > account.calls / LOST => {
                 Some(ByPosition::Lost)
             }
             _ => None,
@@ -275,6 +275,9 @@ pub(super) struct Begun<V> {
 
 /// Chunks of a file that is unpacked that are walked before it is its turn.
 const AHEAD: usize = 4;
+
+/// Where more than one line in so many calls is damaged, calls are placed by position.
+const LOST: u64 = 10;
 
 /// Walks the first chunks of a log, if they are few: a large one is shared out when it is its turn.
 ///

@@ -1,9 +1,12 @@
 //! Thresholds: how many calls of each sequence were made up to each bound, and what they say of
 //! another rank's calls.
 
+use super::align::{align, shifted};
 use super::bounds::UNKNOWN;
-use super::keys::{Keys, NO_KEY};
+use super::keys::Keys;
 use super::streams::Stream;
+use rustc_hash::FxHashMap;
+use std::slice;
 
 /// What a placed rank's calls of one key tell.
 #[derive(Debug, Default)]
@@ -12,6 +15,8 @@ struct Told {
     ends: Vec<(u32, u32)>,
     /// What each call says, short.
     contents: Vec<u16>,
+    /// The stretch of further calls, if that is known.
+    after: Option<u32>,
 }
 
 /// What is told so far, by key.
@@ -39,24 +44,54 @@ pub(super) struct Anchored {
 }
 
 /// Where a walk is in one key.
-#[derive(Debug, Clone, Copy, Default)]
-struct At {
-    seq: u32,
+#[derive(Debug, Clone, Default)]
+struct At<'t> {
+    /// What the calls to come say.
+    contents: slice::Iter<'t, u16>,
+    /// The stretches to come.
+    ends: slice::Iter<'t, (u32, u32)>,
+    /// The stretch in hand, the calls up to its end, and how many of these are to come.
+    stretch: u32,
     end: u32,
-    compared: u32,
-    differ: u32,
+    left: u32,
+    /// The stretch of further calls, or [`UNKNOWN`].
+    after: u32,
+    /// A call did not say what was told.
+    differs: bool,
+}
+
+impl<'t> At<'t> {
+    fn new(told: &'t Told) -> At<'t> {
+        At {
+            contents: told.contents.iter(),
+            ends: told.ends.iter(),
+            after: told.after.unwrap_or(UNKNOWN),
+            ..At::default()
+        }
+    }
+
+    /// Of a key that nothing is told of.
+    fn none() -> At<'t> {
+        At {
+            after: UNKNOWN,
+            ..At::default()
+        }
+    }
+
+    /// Goes on to the next stretch.
+    fn turn(&mut self) {
+        if let Some(&(stretch, end)) = self.ends.next() {
+            self.left = end - self.end;
+            (self.stretch, self.end) = (stretch, end);
+        }
+    }
 }
 
 /// A walk's memory, used again.
 #[derive(Debug, Default)]
-pub(super) struct Scratch {
-    at: Vec<At>,
-    used: Vec<u32>,
+pub(super) struct Scratch<'t> {
+    at: Vec<At<'t>>,
 }
-
-/// Of the calls that two ranks have in common at most one in so many may differ; else their numbers
-/// do not mean the same calls.
-const ALIKE: u32 = 16;
 
 impl Thresholds {
     pub(super) fn new(keys: &Keys) -> Thresholds {
@@ -68,6 +103,24 @@ impl Thresholds {
 
     pub(super) fn is_told(&self, key: u32) -> bool {
         self.told.get(key as usize).is_some_and(Option::is_some)
+    }
+
+    /// How many calls are told of a key.
+    pub(super) fn calls(&self, key: u32) -> u64 {
+        self.told(key).map_or(0, |told| told.contents.len() as u64)
+    }
+
+    /// Takes in that the rank that prints made no call of `keys` after its `last` cut: others made
+    /// theirs in the stretch `after` its last line, which is the last one.
+    pub(super) fn end(&mut self, keys: &[u32], last: Option<(u32, u32)>, after: u32) {
+        if last.is_none_or(|(stretch, _)| stretch >= after) {
+            return;
+        }
+        for &key in keys {
+            if let Some(Some(told)) = self.told.get_mut(key as usize) {
+                told.after = Some(after);
+            }
+        }
     }
 
     /// Takes in what a placed rank's calls tell of the keys `new`, of which nothing was told; `cuts`
@@ -96,75 +149,111 @@ impl Thresholds {
             .for_each(|&key| self.is_new[key as usize] = false);
     }
 
-    /// Places a rank's calls by what is told.
-    pub(super) fn walk(&self, stream: &Stream, keys: &Keys, scratch: &mut Scratch) -> Anchored {
-        let mut wrong: Vec<u32> = Vec::new();
-        loop {
-            let anchored = self.try_walk(stream, keys, scratch, &wrong);
-            let before = wrong.len();
-            for key in scratch.used.drain(..) {
-                let at = std::mem::take(&mut scratch.at[key as usize]);
-                if at.differ > at.compared / ALIKE && !wrong.contains(&key) {
-                    wrong.push(key);
-                }
-            }
-            if wrong.len() == before {
-                return anchored;
-            }
-        }
+    fn told(&self, key: u32) -> Option<&Told> {
+        self.told.get(key as usize)?.as_ref()
     }
 
-    fn try_walk(
-        &self,
+    /// Places the calls of a rank, which `uses` these keys, by what is told.
+    pub(super) fn walk<'t>(
+        &'t self,
         stream: &Stream,
+        uses: &[(u32, u64)],
         keys: &Keys,
-        scratch: &mut Scratch,
-        wrong: &[u32],
+        scratch: &mut Scratch<'t>,
     ) -> Anchored {
-        scratch.at.resize(keys.len(), At::default());
-        let mut anchored = Anchored::default();
-        for (number, &what) in (0_u32..).zip(&stream.calls) {
-            let key = keys.of[what as usize];
-            if key == NO_KEY {
-                continue;
-            }
-            let Some(told) = &self.told[key as usize] else {
-                continue;
-            };
-            let at = &mut scratch.at[key as usize];
-            if at.seq == 0 {
-                scratch.used.push(key);
-            }
-            let seq = at.seq;
-            at.seq += 1;
-            let Some(&said) = told.contents.get(seq as usize) else {
-                continue;
-            };
-            at.compared += 1;
-            at.differ += u32::from(keys.content[what as usize] != said);
-            while told.ends.get(at.end as usize).is_some_and(|e| e.1 <= seq) {
-                at.end += 1;
-            }
-            let Some(&(stretch, _)) = told.ends.get(at.end as usize) else {
-                continue;
-            };
-            if stretch == UNKNOWN {
-                continue;
-            }
-            if !wrong.is_empty() && wrong.contains(&key) {
-                continue;
-            }
-            anchored.calls += 1;
-            match anchored.runs.last_mut() {
-                // A rank's own calls are in order: a fall is a call that does not match.
-                Some(run) if run.stretch >= stretch => run.last = number,
-                _ => anchored.runs.push(Run {
-                    first: number,
-                    last: number,
-                    stretch,
-                }),
+        scratch.begin(keys, uses, |key| self.told(key));
+        let anchored = try_walk(stream, keys, scratch);
+        let differs = |key: u32| scratch.at.get(key as usize).is_some_and(|at| at.differs);
+        let apart = uses.iter().map(|u| u.0).filter(|&key| differs(key));
+        let apart: FxHashMap<u32, Told> = apart
+            .filter_map(|key| Some((key, self.told(key)?.as_made_by(stream, keys, key))))
+            .collect();
+        if apart.is_empty() {
+            return anchored;
+        }
+        let mut scratch = Scratch::default();
+        scratch.begin(keys, uses, |key| apart.get(&key).or_else(|| self.told(key)));
+        try_walk(stream, keys, &mut scratch)
+    }
+}
+
+impl Told {
+    /// The same for a rank that parted from the one that told: by its own numbers.
+    fn as_made_by(&self, stream: &Stream, keys: &Keys, key: u32) -> Told {
+        let own = stream.calls.iter().map(|&what| what as usize);
+        let own = own.filter(|&what| keys.of[what] == key);
+        let contents: Vec<u16> = own.map(|what| keys.content[what]).collect();
+        let pieces = align(&self.contents, &contents);
+        let (mut piece, mut end) = (0, 0);
+        let mut ends: Vec<(u32, u32)> = Vec::new();
+        for number in 0..contents.len() as u32 {
+            let told = shifted(&pieces, number, &mut piece);
+            let stretch = told.map_or(UNKNOWN, |told| {
+                while self.ends.get(end).is_some_and(|e| e.1 <= told) {
+                    end += 1;
+                }
+                let within = self.ends.get(end).map(|e| e.0);
+                within.or(self.after).unwrap_or(UNKNOWN)
+            });
+            match ends.last_mut() {
+                Some(last) if last.0 == stretch => last.1 = number + 1,
+                _ => ends.push((stretch, number + 1)),
             }
         }
-        anchored
+        Told {
+            ends,
+            contents,
+            after: None,
+        }
     }
+}
+
+impl<'t> Scratch<'t> {
+    /// At the beginning of each key that is used.
+    fn begin(&mut self, keys: &Keys, uses: &[(u32, u64)], told: impl Fn(u32) -> Option<&'t Told>) {
+        self.at.resize(keys.len(), At::default());
+        for &(key, _) in uses {
+            if let Some(at) = self.at.get_mut(key as usize) {
+                *at = told(key).map_or_else(At::none, At::new);
+            }
+        }
+    }
+}
+
+/// Goes through a rank's calls, whose keys are at their beginnings; what none is told of is not
+/// placed.
+fn try_walk(stream: &Stream, keys: &Keys, scratch: &mut Scratch<'_>) -> Anchored {
+    let mut anchored = Anchored::default();
+    for (number, &what) in (0_u32..).zip(&stream.calls) {
+        // No key has no place.
+        let key = keys.of[what as usize];
+        let Some(at) = scratch.at.get_mut(key as usize) else {
+            continue;
+        };
+        let stretch = match at.contents.next() {
+            Some(&said) => {
+                at.differs |= keys.content[what as usize] != said;
+                if at.left == 0 {
+                    at.turn();
+                }
+                at.left = at.left.saturating_sub(1);
+                at.stretch
+            }
+            None => at.after,
+        };
+        if stretch == UNKNOWN {
+            continue;
+        }
+        anchored.calls += 1;
+        match anchored.runs.last_mut() {
+            // A rank's own calls are in order: a fall is a call that does not match.
+            Some(run) if run.stretch >= stretch => run.last = number,
+            _ => anchored.runs.push(Run {
+                first: number,
+                last: number,
+                stretch,
+            }),
+        }
+    }
+    anchored
 }

@@ -1,5 +1,6 @@
 //! A log's stretches: a step each, or what is between two.
 
+use super::streams::Stream;
 use crate::formats::log::timeline::{Gap, Timeline};
 use crate::grammar::trainer::Trainer;
 
@@ -10,6 +11,9 @@ pub(super) struct Bounds {
     pub(super) ends: Vec<u32>,
     /// Those of them whose end is a step's line.
     is_step: Vec<bool>,
+    /// Where every rank prints: the stretches that end with a step's line, and the gaps that its
+    /// lines end, the first line's first.
+    several: Vec<(u32, Vec<u32>)>,
     pub(super) trainer: Option<Trainer>,
 }
 
@@ -27,7 +31,59 @@ impl Bounds {
                 bounds.is_step.push(matches!(gap, Gap::Step(_)));
             }
         }
+        // One rank may print two lines a step, as DeepSpeed's does.
+        if timeline.again.len() > timeline.steps.len() / 2 {
+            bounds.several = bounds.further(timeline);
+        }
         bounds
+    }
+
+    /// The gaps that the lines of each step end.
+    fn further(&self, timeline: &Timeline) -> Vec<(u32, Vec<u32>)> {
+        let mut again = timeline.again.clone();
+        again.sort_unstable();
+        let lines = self.ends.iter().enumerate().filter_map(|(stretch, &gap)| {
+            let Some(Gap::Step(step)) = timeline.gaps.get(gap as usize) else {
+                return None;
+            };
+            let own =
+                again.partition_point(|a| a.0 < *step)..again.partition_point(|a| a.0 <= *step);
+            // Of a step that an evaluation divides, the last stretch ends with its line.
+            let is_line = timeline.steps.get(*step as usize)?.mark == gap as usize;
+            let further = again[own].iter().map(|a| a.1);
+            is_line.then(|| {
+                (
+                    stretch as u32,
+                    std::iter::once(gap).chain(further).collect(),
+                )
+            })
+        });
+        lines.collect()
+    }
+
+    /// Where every rank prints: the stretches of steps, and the gaps that their lines end.
+    pub(super) fn several(&self) -> impl Iterator<Item = (u32, &[u32])> {
+        self.several
+            .iter()
+            .map(|(stretch, gaps)| (*stretch, &gaps[..]))
+    }
+
+    /// The cuts of a rank whose own line comes after so many of its calls, by stretch; of stretches
+    /// without a line by position, but not before.
+    pub(super) fn own(&self, stream: &Stream, line: impl Fn(u32) -> Option<u32>) -> Cuts {
+        let mut cuts = Cuts::new();
+        let mut before = 0;
+        for (stretch, &gap) in (0_u32..).zip(&self.ends) {
+            let is_last = stretch == self.last();
+            let until = line(stretch).unwrap_or_else(|| stream.until(gap));
+            before = if is_last {
+                stream.len()
+            } else {
+                until.max(before)
+            };
+            push(&mut cuts, stretch, before);
+        }
+        cuts
     }
 
     /// The last gaps of steps.
@@ -58,3 +114,13 @@ pub(super) type Cuts = Vec<(u32, u32)>;
 
 /// The stretch of calls of which nobody knows in which one they were made.
 pub(super) const UNKNOWN: u32 = u32::MAX;
+
+/// Adds a cut; a stretch's last one counts.
+pub(super) fn push(cuts: &mut Cuts, stretch: u32, end: u32) {
+    match cuts.last_mut() {
+        Some(last) if last.0 >= stretch && last.0 != UNKNOWN => last.1 = last.1.max(end),
+        Some(last) if last.1 >= end => {}
+        _ if end == 0 => {}
+        _ => cuts.push((stretch, end)),
+    }
+}

@@ -5,7 +5,8 @@ use super::bounds::UNKNOWN;
 use super::keys::{Keys, looks};
 use super::streams::{Stream, Streams};
 use super::what::What;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// How many cuts of a placed rank are looked at, and how many calls on each side.
@@ -28,7 +29,7 @@ impl Habits {
         &mut self,
         stream: &Stream,
         cuts: &[(u32, u32)],
-        comms: &FxHashSet<u32>,
+        comms: &BTreeSet<u32>,
         keys: &Keys,
     ) {
         let ends_it = |what: u32| {
@@ -76,25 +77,91 @@ impl Habits {
 
     /// Where among the calls of `range` a stretch ends whose line comes after the first `position`
     /// calls; and whether the calls themselves told.
-    pub(super) fn cut(
+    fn cut(
         &self,
         stream: &Stream,
         range: Range<u32>,
         position: u32,
+        leanings: &mut Leanings,
         streams: &Streams,
     ) -> (u32, bool) {
         let calls = &stream.calls[range.start as usize..range.end as usize];
-        let leaning = |&what: &u32| self.leaning(&streams.whats()[what as usize]);
-        let leaning: Vec<i64> = calls.iter().map(leaning).collect();
-        let told = leaning.iter().any(|&l| l != 0);
-        // The cost of calls on the wrong side, and of those on the other side than their lines.
-        let mut cost: i64 = leaning.iter().map(|&l| (-l).max(0)).sum();
+        let mut told = false;
+        // The cost of calls on the wrong side, and of those on the other side than their lines,
+        // beyond that of a cut before all of them.
+        let mut cost = 0;
         let mut best = (cost, range.start.abs_diff(position), range.start);
-        for (at, leaning) in (range.start..).zip(&leaning) {
+        for (at, &what) in (range.start..).zip(calls) {
+            let leaning = leanings.of(what, |what| self.leaning(&streams.whats()[what as usize]));
+            told |= leaning != 0;
             cost += leaning;
             let cut = at + 1;
             best = best.min((cost, cut.abs_diff(position), cut));
         }
         (best.2, told)
+    }
+}
+
+/// How much calls belong after a cut, by what they are, once for those that were asked for. Memory
+/// that is used again.
+#[derive(Debug, Default)]
+pub(super) struct Leanings {
+    by_what: Vec<i64>,
+    asked: Vec<u32>,
+}
+
+/// A leaning that was not asked for.
+const NOT_ASKED: i64 = i64::MIN;
+
+impl Leanings {
+    #[inline]
+    fn of(&mut self, what: u32, leaning: impl FnOnce(u32) -> i64) -> i64 {
+        match self.by_what.get(what as usize) {
+            Some(&known) if known != NOT_ASKED => known,
+            _ => self.ask(what, leaning(what)),
+        }
+    }
+
+    #[cold]
+    fn ask(&mut self, what: u32, leaning: i64) -> i64 {
+        let at = what as usize;
+        if self.by_what.len() <= at {
+            self.by_what.resize(at + 1, NOT_ASKED);
+        }
+        self.by_what[at] = leaning;
+        self.asked.push(what);
+        leaning
+    }
+
+    fn forget(&mut self) {
+        for what in self.asked.drain(..) {
+            self.by_what[what as usize] = NOT_ASKED;
+        }
+    }
+}
+
+/// The habits by which a process's calls are cut: learned when the first cut needs them.
+pub(super) struct Cutting<'c, F> {
+    streams: &'c Streams,
+    learn: F,
+    habits: Option<Habits>,
+    leanings: &'c mut Leanings,
+}
+
+impl<'c, F: Fn() -> Habits> Cutting<'c, F> {
+    pub(super) fn new(streams: &'c Streams, leanings: &'c mut Leanings, learn: F) -> Self {
+        leanings.forget();
+        Cutting {
+            streams,
+            learn,
+            habits: None,
+            leanings,
+        }
+    }
+
+    /// See [`Habits::cut`].
+    pub(super) fn cut(&mut self, stream: &Stream, range: Range<u32>, position: u32) -> (u32, bool) {
+        let habits = self.habits.get_or_insert_with(&self.learn);
+        habits.cut(stream, range, position, self.leanings, self.streams)
     }
 }

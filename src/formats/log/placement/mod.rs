@@ -23,6 +23,7 @@
 //! step.
 
 mod across;
+mod align;
 mod anchors;
 mod bounds;
 mod cut;
@@ -32,6 +33,7 @@ mod placer;
 mod printer;
 mod record;
 mod resolve;
+mod several;
 mod streams;
 mod what;
 

@@ -241,7 +241,7 @@ impl Placer {
         self.by_position = self.by_position.or(timeline.by_position);
         let placement = self.place(merged, &Bounds::of(timeline));
         self.take(placement, None, &mut sink);
-        self.placed.methods.why = self.by_position;
+        self.placed.methods.why = self.by_position.or(self.placed.methods.why);
         let whole = self.met.is_none().then_some(self.streams);
         (self.placed, whole)
     }

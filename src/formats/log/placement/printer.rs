@@ -19,6 +19,9 @@ const LOOKED_AT: usize = 256;
 /// Calls looked at on each side of a bound.
 const NEAR: usize = 3;
 
+/// How many of the same number are compared.
+const TRIED: usize = 64;
+
 /// How much better another rank must fit than the one that the trainer prints on, in thousandths.
 const MARGIN: i64 = 200;
 
@@ -31,17 +34,21 @@ pub(super) fn find(
     merged: &Merged,
 ) -> Option<u32> {
     let ranks = ranks(processes, streams, keys, merged);
-    let first = ranks.iter().min_by_key(|r| (r.0, r.1))?.1;
-    let last = ranks
-        .iter()
-        .max_by_key(|r| (r.0, std::cmp::Reverse(r.1)))?
-        .1;
+    let fit = |process: u32| fit(&streams.streams[process as usize], bounds, streams);
+    // Where no communicator has all ranks, several have this rank in one.
+    let best_of = |rank: Option<u64>| {
+        let those = ranks.iter().filter(|r| Some(r.0) == rank).take(TRIED);
+        those
+            .map(|r| r.1)
+            .max_by_key(|&process| (fit(process), std::cmp::Reverse(process)))
+    };
+    let first = best_of(ranks.iter().map(|r| r.0).min())?;
+    let last = best_of(ranks.iter().map(|r| r.0).max())?;
     let usual = if prints_on_last(bounds.trainer) {
         [last, first]
     } else {
         [first, last]
     };
-    let fit = |process: u32| fit(&streams.streams[process as usize], bounds, streams);
     let of_usual = fit(usual[0]);
     if of_usual >= 1000 - MARGIN {
         return Some(usual[0]);

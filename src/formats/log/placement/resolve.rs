@@ -1,17 +1,17 @@
 //! All of a log's calls placed.
 
 use super::anchors::{Anchored, Run, Scratch, Thresholds};
-use super::bounds::{Bounds, Cuts, UNKNOWN};
-use super::cut::Habits;
+use super::bounds::{Bounds, Cuts, UNKNOWN, push};
+use super::cut::{Cutting, Habits, Leanings};
 use super::keys::{Keys, NO_KEY};
-use super::printer;
 use super::streams::{Stream, Streams};
 use super::{Methods, Placement};
+use super::{printer, several};
+use crate::formats::log::timeline::ByPosition;
 use crate::members::Merged;
 use crate::pool;
 use rustc_hash::{FxHashMap, FxHashSet};
-use std::cell::LazyCell;
-use std::ops::Deref;
+use std::collections::BTreeSet;
 
 /// Placed ranks that another one's cuts are compared with, at most.
 const MODELS: usize = 4;
@@ -31,6 +31,8 @@ struct Placing<'a> {
     cuts: Vec<Option<Cuts>>,
     /// The streams that have cuts, in the order in which they got them.
     known: Vec<u32>,
+    /// The first of them by communicator.
+    known_on: FxHashMap<u32, Vec<u32>>,
     methods: Methods,
     thresholds: Thresholds,
     jobs: usize,
@@ -132,14 +134,12 @@ pub(super) fn place_others<'a>(
         run.busy = busy.map(|cut| cut.0).collect();
         run.busy.sort_unstable();
         run.busy.dedup();
-        let models = told.cuts.iter().take(MODELS).map(|(slot, _)| *slot);
-        let models = models.collect();
         let mut n = vec![0; run.keys.len()];
         for (slot, cuts) in told.cuts {
             let uses = run.uses(slot, &mut n);
             run.done(slot, cuts, &uses);
         }
-        run.others(others.clone(), models);
+        run.others(others.clone());
         for slot in others {
             if let Some(cuts) = run.cuts[slot as usize].take() {
                 let gap = |stretch: u32| told.bounds.ends.get(stretch as usize).copied();
@@ -163,16 +163,6 @@ fn by_lines(stream: &Stream, bounds: &Bounds) -> Cuts {
     cuts
 }
 
-/// Adds a cut; a stretch's last one counts.
-fn push(cuts: &mut Cuts, stretch: u32, end: u32) {
-    match cuts.last_mut() {
-        Some(last) if last.0 >= stretch && last.0 != UNKNOWN => last.1 = last.1.max(end),
-        Some(last) if last.1 >= end => {}
-        _ if end == 0 => {}
-        _ => cuts.push((stretch, end)),
-    }
-}
-
 impl<'a> Placing<'a> {
     fn new(streams: &'a Streams, merged: &Merged, bounds: &'a Bounds, jobs: usize) -> Placing<'a> {
         let keys = Keys::new(streams, merged);
@@ -183,6 +173,7 @@ impl<'a> Placing<'a> {
             busy: Vec::new(),
             cuts: vec![None; streams.streams.len()],
             known: Vec::new(),
+            known_on: FxHashMap::default(),
             methods: Methods::default(),
             thresholds: Thresholds::new(&keys),
             keys,
@@ -242,20 +233,30 @@ impl<'a> Placing<'a> {
             Some(rank) => printer::of_rank(rank, job, self.streams, &self.keys, merged),
             None => printer::find(job, self.bounds, self.streams, &self.keys, merged),
         };
-        let Some(printer) = known.or_else(find) else {
+        let each = asked.is_none() && self.bounds.several().next().is_some();
+        let found = if each {
+            let asked: Vec<u32> = known.into_iter().collect();
+            let among = if asked.is_empty() { job } else { &asked };
+            several::find(job, among, self.bounds, self.streams, &self.keys)
+        } else {
+            let own = |printer: u32| by_lines(&self.streams.streams[printer as usize], self.bounds);
+            known.or_else(find).map(|printer| (printer, own(printer)))
+        };
+        let Some((printer, own)) = found else {
+            self.methods.why = each.then_some(ByPosition::Printers);
             return;
         };
         printers.insert(printer);
         let stream = &self.streams.streams[printer as usize];
         self.methods.sequence += u64::from(stream.len());
         let uses = self.uses(printer, &mut vec![0; self.keys.len()]);
-        self.done(printer, by_lines(stream, self.bounds), &uses);
+        self.done(printer, own, &uses);
         let left = job.iter().copied().filter(|&p| p != printer).collect();
-        self.others(left, vec![printer]);
+        self.others(left);
     }
 
     /// Places the calls of `left` by what is told, of those first that have most in common with it.
-    fn others(&mut self, mut left: Vec<u32>, mut models: Vec<u32>) {
+    fn others(&mut self, mut left: Vec<u32>) {
         let map = |share: &[u32]| -> Vec<Uses> {
             let mut n = vec![0; self.keys.len()];
             share.iter().map(|&p| self.uses(p, &mut n)).collect()
@@ -271,17 +272,14 @@ impl<'a> Placing<'a> {
             left.retain(|p| !now.contains(p));
             let this = &*self;
             let map = |share: &[u32]| -> Vec<(Cuts, Methods)> {
-                let mut scratch = Scratch::default();
-                let place = |p: &u32| this.placed(*p, &uses[p], &models, &mut scratch);
+                let mut memory = (Scratch::default(), Leanings::default());
+                let place = |p: &u32| this.placed(*p, &uses[p], &mut memory);
                 share.iter().map(place).collect()
             };
             let placed = this.shared(&now, map);
             for (&process, (cuts, methods)) in now.iter().zip(placed) {
                 self.methods.add(methods);
                 self.done(process, cuts, &uses[&process]);
-                if models.len() < MODELS {
-                    models.push(process);
-                }
             }
         }
     }
@@ -323,10 +321,10 @@ impl<'a> Placing<'a> {
     /// where any are.
     fn share(&self, uses: &[(u32, u64)]) -> u64 {
         let all: u64 = uses.iter().map(|u| u.1).sum();
-        let told: u64 = uses
-            .iter()
-            .filter(|(key, _)| *key != NO_KEY && self.thresholds.is_told(*key))
-            .map(|u| u.1)
+        let told = uses.iter().filter(|(key, _)| *key != NO_KEY);
+        // Who tells may have stopped long before.
+        let told: u64 = told
+            .map(|&(key, n)| n.min(self.thresholds.calls(key)))
             .sum();
         (told * 1000).div_ceil(all.max(1))
     }
@@ -339,21 +337,31 @@ impl<'a> Placing<'a> {
             .collect();
         if !new.is_empty() {
             self.thresholds.tell(stream, &cuts, &self.keys, &new);
+            if self.by_line && self.known.is_empty() {
+                self.thresholds
+                    .end(&new, cuts.last().copied(), self.bounds.last());
+            }
         }
         self.cuts[process as usize] = Some(cuts);
         self.known.push(process);
+        for (key, _) in uses.iter().filter(|(key, _)| *key != NO_KEY) {
+            let comm = self.keys.comm[*key as usize];
+            let known = self.known_on.entry(comm).or_default();
+            if known.len() < MODELS && !known.contains(&process) {
+                known.push(process);
+            }
+        }
     }
 
-    /// A process's cuts by what is told, its own order, and what `models` do.
-    fn placed(
-        &self,
+    /// A process's cuts by what is told, its own order, and what others do.
+    fn placed<'s>(
+        &'s self,
         process: u32,
         uses: &[(u32, u64)],
-        models: &[u32],
-        scratch: &mut Scratch,
+        (scratch, leanings): &mut (Scratch<'s>, Leanings),
     ) -> (Cuts, Methods) {
         let stream = &self.streams.streams[process as usize];
-        let Anchored { runs, calls } = self.thresholds.walk(stream, &self.keys, scratch);
+        let Anchored { runs, calls } = self.thresholds.walk(stream, uses, &self.keys, scratch);
         let mut methods = Methods {
             sequence: calls,
             ..Methods::default()
@@ -368,7 +376,8 @@ impl<'a> Placing<'a> {
             return (by_lines(stream, self.bounds), methods);
         };
         let all = u64::from(stream.len()) - calls;
-        let habits = LazyCell::new(|| self.habits(uses, models));
+        let habits = || self.habits(uses);
+        let mut cutting = Cutting::new(self.streams, leanings, habits);
         let mut cuts = Cuts::new();
         let mut position = 0;
         // Before the first call that is placed: by lines, but not after it.
@@ -389,11 +398,11 @@ impl<'a> Placing<'a> {
                 pair[1].stretch,
                 range,
                 &mut cuts,
-                &habits,
+                &mut cutting,
             );
         }
         let last = runs.last().copied().unwrap_or(*first);
-        position += self.rest(stream, last, &mut cuts, &habits);
+        position += self.rest(stream, last, &mut cuts, &mut cutting);
         methods.order = all.saturating_sub(position);
         if self.by_line {
             methods.position = position;
@@ -412,7 +421,7 @@ impl<'a> Placing<'a> {
         to: u32,
         range: std::ops::Range<u32>,
         cuts: &mut Cuts,
-        habits: &impl Deref<Target = Habits>,
+        cutting: &mut Cutting<'_, impl Fn() -> Habits>,
     ) -> u64 {
         if to == self.next(from) {
             if range.is_empty() {
@@ -421,7 +430,7 @@ impl<'a> Placing<'a> {
             }
             let position = self.until(stream, from);
             let len = u64::from(range.end - range.start);
-            let (cut, told) = habits.cut(stream, range.clone(), position, self.streams);
+            let (cut, told) = cutting.cut(stream, range.clone(), position);
             if !self.by_line && !told {
                 push(cuts, from, range.start);
                 push(cuts, UNKNOWN, range.end);
@@ -448,7 +457,7 @@ impl<'a> Placing<'a> {
         stream: &Stream,
         last: Run,
         cuts: &mut Cuts,
-        habits: &impl Deref<Target = Habits>,
+        cutting: &mut Cutting<'_, impl Fn() -> Habits>,
     ) -> u64 {
         let range = last.last + 1..stream.len();
         let end = stream.len();
@@ -460,7 +469,7 @@ impl<'a> Placing<'a> {
         let next = self.next(last.stretch);
         if next <= self.bounds.last() && !range.is_empty() {
             let to = by_line.max(next);
-            position = self.between(stream, last.stretch, to, range, cuts, habits);
+            position = self.between(stream, last.stretch, to, range, cuts, cutting);
             push(cuts, to, end);
         } else {
             push(cuts, last.stretch, end);
@@ -492,14 +501,22 @@ impl<'a> Placing<'a> {
         gap.map_or(stream.len(), |&gap| stream.until(gap))
     }
 
-    /// What `models` do around their cuts, for a process that makes those calls.
-    fn habits(&self, uses: &[(u32, u64)], models: &[u32]) -> Habits {
+    /// What ranks that share communicators with a process do around their cuts: between the same
+    /// calls its own cuts are.
+    fn habits(&self, uses: &[(u32, u64)]) -> Habits {
         let told = uses
             .iter()
             .filter(|(key, _)| *key != NO_KEY && self.thresholds.is_told(*key));
-        let comms: FxHashSet<u32> = told.map(|(key, _)| self.keys.comm[*key as usize]).collect();
+        let comms: BTreeSet<u32> = told.map(|(key, _)| self.keys.comm[*key as usize]).collect();
+        let share = comms.iter().filter_map(|comm| self.known_on.get(comm));
+        let mut models: Vec<u32> = Vec::new();
+        for &model in share.flatten() {
+            if !models.contains(&model) {
+                models.push(model);
+            }
+        }
         let mut habits = Habits::default();
-        for &model in models {
+        for &model in models.iter().take(MODELS) {
             if let Some(cuts) = &self.cuts[model as usize] {
                 let stream = &self.streams.streams[model as usize];
                 habits.learn(stream, cuts, &comms, &self.keys);

@@ -164,7 +164,8 @@ impl Streams {
     /// Gives each call whose line is in another gap than the one it was made in: where its line
     /// is, the gap of the line, the gap of the call.
     pub fn moved(&self, cuts: &[Vec<(u32, u32)>], mut sink: impl FnMut(u64, u32, u32)) {
-        for (stream, cuts) in self.streams.iter().zip(cuts) {
+        let streams = self.streams.iter().zip(cuts);
+        for (stream, cuts) in streams.filter(|(stream, _)| !stream.at.is_empty()) {
             let (mut from, mut ends) = (0, stream.ends.iter().peekable());
             for &(gap, end) in cuts {
                 for number in from..end {

@@ -22,6 +22,10 @@ struct Job {
     /// A rank whose sizes are its own.
     odd: Option<usize>,
     init: bool,
+    /// A rank, and the number of a call that it leaves out.
+    left_out: Option<(usize, usize)>,
+    /// Every rank prints its own lines: whose turn it is to make a call, again and again.
+    turns: Vec<usize>,
 }
 
 impl Job {
@@ -34,7 +38,47 @@ impl Job {
             ahead: vec![(0..ranks as i64).map(|rank| rank * ahead).collect(); steps],
             odd: None,
             init: true,
+            left_out: None,
+            turns: Vec::new(),
         }
+    }
+
+    /// How many calls are made.
+    fn calls(&self) -> usize {
+        self.ranks * self.steps * self.of_a_step() - usize::from(self.left_out.is_some())
+    }
+
+    /// Calls and lines of ranks that each print their own, at most three steps apart.
+    fn by_turns(&self) -> String {
+        let mut log = String::new();
+        let all = self.steps * self.of_a_step();
+        let mut made = vec![0; self.ranks];
+        for turn in self.turns.iter().cycle() {
+            let (slowest, least) = made.iter().enumerate().min_by_key(|m| m.1).unwrap();
+            if *least == all {
+                break;
+            }
+            let is_far = made[*turn] / self.of_a_step() >= least / self.of_a_step() + 3;
+            let rank = if is_far || made[*turn] == all {
+                slowest
+            } else {
+                *turn
+            };
+            if self.left_out != Some((rank, made[rank])) {
+                log += &self.call(rank, made[rank]);
+            }
+            made[rank] += 1;
+            if made[rank] % self.of_a_step() == 0 {
+                let step = made[rank] / self.of_a_step() - 1;
+                writeln!(
+                    log,
+                    "[titan] 2026-04-03 13:00:48,267 - root - INFO - step: {step:2}  loss:  2.8  \
+                     tps: 1,542"
+                )
+                .unwrap();
+            }
+        }
+        log
     }
 
     fn of_a_step(&self) -> usize {
@@ -80,6 +124,9 @@ impl Job {
                 .unwrap();
             }
         }
+        if !self.turns.is_empty() {
+            return log + &self.by_turns();
+        }
         let all = self.steps * self.of_a_step();
         let mut made = vec![0; self.ranks];
         for (step, ahead) in self.ahead.iter().enumerate() {
@@ -88,7 +135,8 @@ impl Job {
                 let own = if rank == self.printer { 0 } else { ahead[rank] };
                 let until = (line as i64 + own).clamp(made[rank] as i64, all as i64) as usize;
                 let until = if rank == self.printer { line } else { until };
-                (made[rank]..until).for_each(|number| log += &self.call(rank, number));
+                let own = (made[rank]..until).filter(|&n| self.left_out != Some((rank, n)));
+                own.for_each(|number| log += &self.call(rank, number));
                 made[rank] = until;
             }
             writeln!(
@@ -99,7 +147,8 @@ impl Job {
             .unwrap();
         }
         for (rank, made) in made.into_iter().enumerate() {
-            (made..all).for_each(|number| log += &self.call(rank, number));
+            let own = (made..all).filter(|&n| self.left_out != Some((rank, n)));
+            own.for_each(|number| log += &self.call(rank, number));
         }
         log
     }
@@ -142,7 +191,7 @@ impl Job {
         log.end();
         let timeline = log.timeline(steps);
         let (placement, _) = placer.end(&timeline, &merged, &mut sink);
-        let all = self.ranks * self.steps * self.of_a_step();
+        let all = self.calls();
         assert_eq!(given.values().sum::<usize>(), all);
         assert_eq!(placement.methods.all(), all as u64);
         (
@@ -173,9 +222,11 @@ impl Job {
     /// The share of calls in their true step, in percent; what comes after the last line has none.
     fn right(&self, placed: &BTreeMap<u64, Vec<Option<u64>>>) -> f64 {
         let (mut n, mut ok) = (0, 0);
-        for steps in placed.values() {
-            assert_eq!(steps.len(), self.steps * self.of_a_step());
-            for (number, step) in steps.iter().enumerate() {
+        for (&rank, steps) in placed {
+            let is_made = |n: &usize| self.left_out != Some((rank as usize, *n));
+            let numbers: Vec<usize> = (0..self.steps * self.of_a_step()).filter(is_made).collect();
+            assert_eq!(steps.len(), numbers.len());
+            for (number, step) in numbers.into_iter().zip(steps) {
                 n += 1;
                 ok += i32::from(*step == Some((number / self.of_a_step()) as u64));
             }
@@ -246,6 +297,19 @@ fn calls_that_are_not_the_same_do_not_place_each_other() {
 }
 
 #[test]
+fn who_left_a_call_out_is_placed_by_what_comes_after_it() {
+    // Another rank than the printing one, and that one itself.
+    for rank in [2, 0] {
+        let job = Job {
+            left_out: Some((rank, 23)),
+            ..Job::even(4, 10, 3)
+        };
+        let (right, methods) = whole(&job);
+        assert_eq!((right, methods.position), (100.0, 0), "{rank}");
+    }
+}
+
+#[test]
 fn position_is_all_where_nothing_else_is_known_or_wanted() {
     let job = Job {
         init: false,
@@ -284,5 +348,21 @@ proptest! {
         let little = job.placed(some, jobs, chunk, &options);
         prop_assert!(job.right(&little.0) > 90.0, "{}", job.right(&little.0));
         job.placed(some / 4, jobs, chunk, &options);
+    }
+
+    /// Lines that do not name their rank, in any order that ranks may come to them.
+    #[test]
+    fn where_every_rank_prints_each_ones_own_lines_count(
+        turns in proptest::collection::vec(0..4_usize, 40..400),
+        pairs in 1..5_usize,
+        chunk in 200..4000_usize,
+    ) {
+        prop_assume!((0..4).all(|rank| turns.contains(&rank)));
+        let job = Job { pairs, turns, ..Job::even(4, 16, 0) };
+        let options = timeline::Options::default();
+        let (steps, methods) = job.placed(WHOLE, 1, 1 << 30, &options);
+        prop_assert_eq!(job.right(&steps), 100.0);
+        prop_assert_eq!(methods.position, 0);
+        prop_assert_eq!(job.placed(WHOLE, 2, chunk, &options), (steps, methods));
     }
 }

@@ -6,6 +6,7 @@
 //! are judged by the whole log, and those that come in bursts are nobody's steps.
 
 use super::Counter;
+use super::voices::{Heard, Voices};
 use crate::formats::log::attempts::Begin;
 use crate::formats::log::walk::MarkAt;
 use crate::grammar::trainer::{Mark, StepLine, Trainer};
@@ -36,8 +37,8 @@ impl Shape {
 /// What was chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Choice {
-    /// The lines of a shape.
-    Of(Shape),
+    /// The lines of a shape; whether every rank prints them.
+    Of(Shape, bool),
     /// None: the only shapes are bars that come in bursts; how often the most frequent of them begins again.
     Bursts(u64),
     /// None: there are none.
@@ -66,6 +67,7 @@ struct Series {
     own: u64,
     /// Steps with a line.
     steps: u64,
+    ranks: Ranks,
     /// Times the number fell while no new processes had begun.
     falls: u64,
     /// The log's other lines within runs,
@@ -78,6 +80,7 @@ struct Series {
 
 impl Series {
     fn add(&mut self, line: &StepLine, at: u64, anew: bool) {
+        self.ranks.add(line, anew);
         let next = self.counter.next(line.step, line, anew);
         self.steps += u64::from(next.is_some());
         let segment = next.map_or(self.segment, |(segment, _)| segment);
@@ -113,6 +116,43 @@ impl Series {
     }
 }
 
+/// So many steps show that every rank prints.
+const SHOWN: u64 = 8;
+
+/// Whether the lines of a shape are several ranks', by the lines alone: their numbers fall again and
+/// again, and each time to one that some rank comes to.
+#[derive(Debug, Default)]
+struct Ranks {
+    voices: Voices,
+    last: Option<u64>,
+    steps: u64,
+    again: u64,
+    falls: u64,
+    back: bool,
+}
+
+impl Ranks {
+    fn add(&mut self, line: &StepLine, anew: bool) {
+        if anew {
+            self.voices = Voices::default();
+        }
+        match self.voices.hear((line.epoch.unwrap_or(0), line.step)) {
+            Heard::First => self.steps += 1,
+            Heard::Again => self.again += 1,
+            Heard::Back => self.back = true,
+        }
+        self.falls += u64::from(!anew && self.last > Some(line.step));
+        self.last = Some(line.step);
+    }
+
+    fn are_several(&self) -> bool {
+        !self.back
+            && self.steps >= SHOWN
+            && self.again >= self.steps / 2
+            && self.falls >= self.steps / 4
+    }
+}
+
 /// Chooses among the shapes of `marks`. What was `asked` for is taken as it is.
 pub(super) fn choose(marks: &[MarkAt], begins: &[Begin], asked: bool) -> Choice {
     let mut shapes: BTreeMap<Shape, Series> = BTreeMap::new();
@@ -131,6 +171,13 @@ pub(super) fn choose(marks: &[MarkAt], begins: &[Begin], asked: bool) -> Choice 
         let run = series.run.take();
         series.end(run);
     }
+    let of = |shape: &Shape| {
+        let is_several = shapes
+            .get(shape)
+            .is_some_and(|series| series.ranks.are_several());
+        let by_ranks = is_several || shape.trainer.printed_by_every_rank();
+        Choice::Of(*shape, by_ranks)
+    };
     let (named, bars): (Vec<_>, Vec<_>) = shapes.iter().partition(|(shape, _)| shape.bar.is_none());
     let is_minor = |series: &Series| {
         let much = |a: u64, b: u64| a > b.saturating_mul(MINOR);
@@ -140,14 +187,14 @@ pub(super) fn choose(marks: &[MarkAt], begins: &[Begin], asked: bool) -> Choice 
     };
     // In the order of the trainers.
     if let Some((shape, _)) = named.iter().find(|(_, series)| !is_minor(series)) {
-        return Choice::Of(**shape);
+        return of(shape);
     }
     // The training's own has most of the log in its runs; of equals the one with more steps.
     let judged = |(shape, series): &&(&Shape, &Series)| (series.inside, series.steps, shape.bar);
     let fit = bars.iter().filter(|(_, s)| asked || !s.comes_in_bursts());
     let again = bars.iter().map(|(_, series)| series.falls).max();
     match (fit.max_by_key(judged), again) {
-        (Some((shape, _)), _) => Choice::Of(**shape),
+        (Some((shape, _)), _) => of(shape),
         (None, Some(falls)) => Choice::Bursts(falls),
         (None, None) => Choice::Nothing,
     }
@@ -193,7 +240,8 @@ mod tests {
     }
 
     fn of(trainer: Trainer, bar: Option<u64>) -> Choice {
-        Choice::Of(Shape { trainer, bar })
+        let by_ranks = trainer.printed_by_every_rank();
+        Choice::Of(Shape { trainer, bar }, by_ranks)
     }
 
     #[test]
@@ -219,6 +267,29 @@ mod tests {
         // Tokenising before the training: a thousand bars on one line.
         let log = all(&[bars(3, 1000, 0), bars(10, 20, 50)]);
         assert_eq!(chosen(&log, false), of(Trainer::Hf, Some(20)));
+    }
+
+    #[test]
+    fn numbers_that_fall_to_where_another_rank_is_are_several_ranks() {
+        // Two ranks, one of them two steps behind.
+        let both = all(&[
+            named(Trainer::LitGpt, 0, 10, 12),
+            named(Trainer::LitGpt, 25, 10, 12),
+        ]);
+        let shape = Shape {
+            trainer: Trainer::LitGpt,
+            bar: None,
+        };
+        assert_eq!(chosen(&both, false), Choice::Of(shape, true));
+        // One that starts again and again.
+        let again = all(&(0..4)
+            .map(|k| named(Trainer::LitGpt, 200 * k, 10, 12))
+            .collect::<Vec<_>>());
+        assert_eq!(chosen(&again, false), Choice::Of(shape, false));
+        assert_eq!(
+            chosen(&named(Trainer::LitGpt, 0, 10, 12), false),
+            Choice::Of(shape, false)
+        );
     }
 
     #[test]

@@ -15,6 +15,7 @@ pub(crate) mod counting;
 pub(crate) mod evaluation;
 pub(crate) mod gaps;
 pub(crate) mod times;
+mod voices;
 pub(crate) mod window;
 
 pub use counting::Counted;
@@ -22,6 +23,7 @@ pub use times::Times;
 pub use window::{Present, Window};
 
 use counting::Counting;
+use voices::{Heard, Voices};
 
 /// Which side of a step line its step's calls stand on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -125,6 +127,8 @@ pub struct Timeline {
     pub gaps: Vec<Gap>,
     /// Lines of the same step printed by further ranks.
     pub duplicates: u64,
+    /// Where every rank prints, the further ranks' lines: index of the step, and of the mark.
+    pub again: Vec<(u32, u32)>,
     /// The step lines lag behind the calls: the last step may have none.
     pub lags: bool,
     /// Where step times come from.
@@ -209,7 +213,9 @@ impl Timeline {
 /// Names the gaps between `marks`; new processes took over where `begins` says.
 pub fn resolve(marks: &[MarkAt], begins: &[Begin], options: &Options) -> Timeline {
     match choice::choose(marks, begins, options.asked) {
-        Choice::Of(shape) => Building::of(shape, marks).build(marks, begins, options),
+        Choice::Of(shape, by_ranks) => {
+            Building::of(shape, by_ranks, marks).build(marks, begins, options)
+        }
         nothing => Timeline {
             gaps: vec![Gap::Unknown; marks.len() + 1],
             bursts: match nothing {
@@ -281,7 +287,7 @@ impl Successors {
 }
 
 impl Building {
-    fn of(shape: Shape, marks: &[MarkAt]) -> Building {
+    fn of(shape: Shape, by_ranks: bool, marks: &[MarkAt]) -> Building {
         Building {
             shape,
             timeline: Timeline {
@@ -290,7 +296,10 @@ impl Building {
             },
             counting: Counting::of(marks, shape.trainer),
             batch: marks.iter().find_map(batch_size),
-            now: Counter::default(),
+            now: Counter {
+                by_ranks,
+                ..Counter::default()
+            },
             timing: None,
             next: Successors::default(),
             cuts: Vec::new(),
@@ -335,12 +344,6 @@ impl Building {
         t.by_position = match t.trainer {
             _ if options.by_position => Some(ByPosition::Asked),
             Some(trainer) if trainer.prints_late() => Some(ByPosition::Late),
-            // One rank may print two lines a step, as DeepSpeed's does.
-            Some(trainer)
-                if trainer.printed_by_every_rank() && t.duplicates > t.steps.len() as u64 / 2 =>
-            {
-                Some(ByPosition::Printers)
-            }
             _ => None,
         };
         t
@@ -355,6 +358,12 @@ impl Building {
         let anew = self.next.are_new(self.now.lines, rises);
         let Some((segment, steps)) = self.now.next(step, line, anew) else {
             t.duplicates += 1;
+            if self.now.by_ranks {
+                let same = |s: &&(usize, &Step)| s.1.segment == before && s.1.step == step;
+                let late = t.steps.iter().enumerate().rev().take(LATE);
+                let of = late.into_iter().find(|s| same(&s));
+                t.again.extend(of.map(|(of, _)| (of as u32, at as u32)));
+            }
             return;
         };
         let next = std::mem::take(&mut self.next);
@@ -384,13 +393,18 @@ fn batch_size(mark: &MarkAt) -> Option<u64> {
     }
 }
 
+/// A further rank's line is of one of so many steps.
+const LATE: usize = 64;
+
 /// Counts segments and log intervals.
 #[derive(Debug, Default)]
 struct Counter {
     last: Option<u64>,
-    /// How many steps the last line stands for, and the one before it.
-    apart: (u64, u64),
     epoch: Option<u64>,
+    /// Every rank prints.
+    by_ranks: bool,
+    /// What each printed last.
+    voices: Voices,
     segment: u32,
     /// Steps of the segment with a line.
     lines: u64,
@@ -400,25 +414,31 @@ impl Counter {
     /// The segment of the line of `step` and how many steps it stands for; `None` for a line of a
     /// step that was printed already. `anew` says that other processes than before print it.
     fn next(&mut self, step: u64, line: &StepLine, anew: bool) -> Option<(u32, u64)> {
-        let many = line.trainer.printed_by_every_rank() && !anew;
         let (older, newer) = match (self.epoch, line.epoch) {
             (Some(last), Some(epoch)) => (epoch < last, epoch > last),
             _ => (false, false),
         };
-        // Where lines come every ten steps, the step before is ten less.
-        let before = match self.apart {
-            (a, b) if a == b => self.last.and_then(|last| last.checked_sub(a)),
-            _ => self.last.and_then(|last| last.checked_sub(1)),
-        };
+        let at = (line.epoch.unwrap_or(0), step);
+        let mut anew = anew;
+        if self.by_ranks || line.trainer.printed_by_every_rank() {
+            if anew {
+                self.voices = Voices::default();
+            }
+            match self.voices.hear(at) {
+                Heard::First => {}
+                Heard::Again => return None,
+                Heard::Back => {
+                    anew = true;
+                    self.voices = Voices::default();
+                    self.voices.hear(at);
+                }
+            }
+        }
         let steps = match self.last {
             None => 1,
-            // A late rank's line of the epoch before.
-            Some(_) if many && older => return None,
             // Numbers begin again in a later epoch, also where its first line's is larger.
             Some(last) if step > last && !anew && !newer => step - last,
             Some(last) if step == last && !anew && !newer && !older => return None,
-            // A late rank's line of the step before, not a restart.
-            Some(_) if many && !newer && Some(step) == before => return None,
             Some(_) => {
                 self.segment += 1;
                 self.lines = 0;
@@ -426,7 +446,6 @@ impl Counter {
             }
         };
         self.last = Some(step);
-        self.apart = (steps, self.apart.0);
         self.epoch = line.epoch;
         self.lines += 1;
         Some((self.segment, steps))

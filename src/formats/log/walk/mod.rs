@@ -354,7 +354,9 @@ impl<'a, V: Visit> Scan<'a, V> {
             let len = next - 1 - start;
             // The merge sees a stamp only where it is NCCL's own.
             let stamped = time.is_empty() || line[..host].ends_with(b"] ");
-            if !(stamped && (!self.waiting.is_on(2) || self.is_certain(&coll, speaker))) {
+            if !(stamped
+                && (!self.waiting.is_on(2) || self.is_certain((coll.comm, coll.nranks), speaker)))
+            {
                 // Behind a launcher's label it is not known here where the piece begins.
                 return (host == 0 && len > TEAR && self.waiting.is_on(2)).then(|| {
                     self.waiting.pass();
@@ -428,8 +430,8 @@ impl<'a, V: Visit> Scan<'a, V> {
     /// True for a call that the merge would leave to its speaker although a torn line's end may
     /// stand in it ([`Piece::Doubtful`]): its process was seen to use this communicator, in this
     /// chunk and for certain.
-    fn is_certain(&self, coll: &Coll<'_>, speaker: Speaker) -> bool {
-        let (member, at) = self.member(coll, speaker);
+    fn is_certain(&self, comm: (u64, Option<u32>), speaker: Speaker) -> bool {
+        let (member, at) = self.member(comm, speaker);
         self.members[at].0 == member && self.sure(speaker.process).is_some()
     }
 
@@ -438,22 +440,23 @@ impl<'a, V: Visit> Scan<'a, V> {
         self.out.origins.is_clean(process).then_some(process)
     }
 
-    /// Who makes a call, and the place in `members` of that.
+    /// Who makes a call on a communicator of that size, and the place in `members` of that. The
+    /// rest of the call is not handed on: what a stage does not read is then not put together.
     #[inline(always)]
-    fn member(&self, coll: &Coll<'_>, speaker: Speaker) -> (Member, usize) {
+    fn member(&self, (comm, nranks): (u64, Option<u32>), speaker: Speaker) -> (Member, usize) {
         let generation = if self.generations.is_empty() {
             self.learnt
         } else {
-            let given = self.generations.get(&(speaker.process, coll.comm));
+            let given = self.generations.get(&(speaker.process, comm));
             given.map_or(0, |given| given.0).max(self.learnt)
         };
         let member = Member {
             place: speaker.place,
-            comm: coll.comm,
-            nranks: coll.nranks,
+            comm,
+            nranks,
             identity: generation,
         };
-        let mixed = (coll.comm ^ u64::from(speaker.place)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mixed = (comm ^ u64::from(speaker.place)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         (member, (mixed >> 40) as usize & (self.members.len() - 1))
     }
 
@@ -586,7 +589,7 @@ impl<'a, V: Visit> Scan<'a, V> {
     // Inlined whole: a stage that does not ask for a field does not pay for reading it.
     #[inline(always)]
     fn call(&mut self, coll: Coll<'_>, speaker: Speaker, time: &[u8], at: usize) {
-        let (member, place) = self.member(&coll, speaker);
+        let (member, place) = self.member((coll.comm, coll.nranks), speaker);
         let slot = &mut self.members[place];
         if slot.0 != member {
             let bytes = &self.bytes[at..];

@@ -155,8 +155,8 @@ impl<'a, V: Visit> Scan<'_, V> {
         loop {
             match coll::at(message, anchor) {
                 Ok((op, coll, end)) => {
-                    let doubtful =
-                        torn_before || (self.waits() && !self.is_certain(&coll, speaker));
+                    let doubtful = torn_before
+                        || (self.waits() && !self.is_certain((coll.comm, coll.nranks), speaker));
                     let alone = coll::FINDER.find(&message[end..]).is_none();
                     if doubtful && alone && last && from == 0 && of.end - of.start > TEAR {
                         v.waits = true;

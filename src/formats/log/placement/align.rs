@@ -1,0 +1,188 @@
+//! Two members' calls of one sequence held against each other where they differ: a member left calls
+//! out, made more, or other ones, and went on as before. From there its calls have other numbers.
+
+/// So many calls in a row show that two ranks are at the same place again.
+const NEAR: usize = 16;
+
+/// So many at the end of a sequence.
+const FEW: usize = 4;
+
+/// Ranks may be so many calls apart.
+const REACH: usize = 4096;
+
+/// So many calls in a row may be other ones.
+const OTHER: usize = 8;
+
+/// How often ranks may part.
+const OFTEN: usize = 64;
+
+/// Of the calls that two ranks have in common at most one in so many may differ; else their numbers
+/// do not mean the same calls.
+const ALIKE: usize = 16;
+
+/// A member's calls from `from` on, up to the next piece.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Piece {
+    from: u32,
+    /// What is added to their numbers to get those of the rank that is known; `None` where there are
+    /// no such calls.
+    shift: Option<i64>,
+}
+
+/// A member's calls, piece by piece.
+pub(super) type Pieces = Vec<Piece>;
+
+/// The number that the rank that is known gives the call `number` of the member; `next` is the first
+/// piece that may be it, of numbers that rise.
+pub(super) fn shifted(pieces: &[Piece], number: u32, next: &mut u32) -> Option<u32> {
+    while pieces
+        .get(*next as usize + 1)
+        .is_some_and(|piece| piece.from <= number)
+    {
+        *next += 1;
+    }
+    let shift = pieces.get(*next as usize)?.shift?;
+    u32::try_from(i64::from(number) + shift).ok()
+}
+
+/// Which of the calls in `told` those in `own` are.
+pub(super) fn align(told: &[u16], own: &[u16]) -> Pieces {
+    let mut pieces = vec![Piece {
+        from: 0,
+        shift: Some(0),
+    }];
+    let (mut i, mut j, mut same, mut other) = (0, 0, 0, 0);
+    loop {
+        while i < told.len() && j < own.len() && told[i] == own[j] {
+            (i, j, same) = (i + 1, j + 1, same + 1);
+        }
+        if i == told.len() || j == own.len() {
+            break;
+        }
+        let Some((left_out, more)) = next(&told[i..], &own[j..]).filter(|_| pieces.len() < OFTEN)
+        else {
+            pieces.push(Piece {
+                from: j as u32,
+                shift: None,
+            });
+            break;
+        };
+        if left_out == more {
+            (i, j, other) = (i + more, j + more, other + more);
+            continue;
+        }
+        if more > 0 {
+            pieces.push(Piece {
+                from: j as u32,
+                shift: None,
+            });
+        }
+        (i, j) = (i + left_out, j + more);
+        let shift = Some(i as i64 - j as i64);
+        pieces.push(Piece {
+            from: j as u32,
+            shift,
+        });
+    }
+    if other > (same + other) / ALIKE {
+        return vec![Piece {
+            from: 0,
+            shift: None,
+        }];
+    }
+    pieces
+}
+
+/// How many calls of each are not the other's before both go on alike: the fewest.
+fn next(told: &[u16], own: &[u16]) -> Option<(usize, usize)> {
+    let alike = |a: usize, b: usize, least: usize| {
+        let (Some(told), Some(own)) = (told.get(a..), own.get(b..)) else {
+            return false;
+        };
+        let n = NEAR.min(told.len()).min(own.len());
+        n >= least && told[..n] == own[..n]
+    };
+    // Of two ways that look alike the one after which both have about as many calls left.
+    let left = |(a, b): (usize, usize)| {
+        (told.len() - a.min(told.len())).abs_diff(own.len() - b.min(own.len()))
+    };
+    (1..=REACH).find_map(|n| {
+        if n <= OTHER && alike(n, n, 1) {
+            return Some((n, n));
+        }
+        let ways = [(n, 0), (0, n)]
+            .into_iter()
+            .filter(|&(a, b)| alike(a, b, FEW));
+        ways.min_by_key(|&way| left(way))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(told: &[u16], own: &[u16]) -> Vec<Option<u32>> {
+        let pieces = align(told, own);
+        let mut at = 0;
+        (0..own.len() as u32)
+            .map(|n| shifted(&pieces, n, &mut at))
+            .collect()
+    }
+
+    /// Steps of seven calls.
+    fn steps(n: u16) -> Vec<u16> {
+        (0..n)
+            .flat_map(|step| [1, 2, 2, 2, 3, 4, 10 + step % 3])
+            .collect()
+    }
+
+    #[test]
+    fn who_left_a_call_out_or_made_one_more_goes_on_with_another_number() {
+        let told = steps(9);
+        let all: Vec<Option<u32>> = (0..63).map(Some).collect();
+        assert_eq!(numbers(&told, &told), all);
+        let mut own = told.clone();
+        own.remove(32);
+        assert_eq!(numbers(&told, &own), [&all[..32], &all[33..]].concat());
+        assert_eq!(numbers(&own, &told)[33..], all[32..62]);
+        let mut own = told.clone();
+        own.insert(33, 77);
+        let more = [&all[..33], &[None], &all[33..]].concat();
+        assert_eq!(numbers(&told, &own), more);
+        // Another call at one place.
+        let mut own = told.clone();
+        own[30] = 77;
+        assert_eq!(numbers(&told, &own), all);
+    }
+
+    #[test]
+    fn of_two_ways_the_one_that_fits_the_ends_counts() {
+        let told: Vec<u16> = [1, 2].repeat(20);
+        let all: Vec<Option<u32>> = (0..40).map(Some).collect();
+        let mut own = told.clone();
+        own.remove(18);
+        assert_eq!(numbers(&told, &own), [&all[..18], &all[19..]].concat());
+        let more = [&all[..18], &[None], &all[18..39]].concat();
+        assert_eq!(numbers(&own, &told), more);
+    }
+
+    #[test]
+    fn of_calls_that_are_never_alike_none_is_known() {
+        let told = steps(9);
+        let own: Vec<u16> = told.iter().zip(100..).map(|(call, n)| call + n).collect();
+        assert!(numbers(&told, &own).iter().all(Option::is_none));
+        assert_eq!(numbers(&[], &own[..1]), [Some(0)]);
+    }
+
+    #[test]
+    fn where_two_part_for_good_the_rest_is_not_known() {
+        let told = steps(9);
+        let mut own = told.clone();
+        own[40..]
+            .iter_mut()
+            .zip(500..)
+            .for_each(|(call, n)| *call = n);
+        let got = numbers(&told, &own);
+        assert_eq!((got[39], got[40], got[62]), (Some(39), None, None));
+    }
+}
