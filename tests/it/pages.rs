@@ -32,7 +32,7 @@ fn runnable(command: &str) -> Option<String> {
     if command.starts_with("cargo test") {
         return None;
     }
-    let cargo = command.strip_prefix("cargo run --release --bin ");
+    let cargo = command.strip_prefix("cargo run --bin ");
     Some(cargo.map_or(command.to_owned(), |rest| rest.replacen(" -- ", " ", 1)))
 }
 
