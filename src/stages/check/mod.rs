@@ -32,7 +32,7 @@ use crate::source::Origin;
 use crate::stages::communicators::State;
 use crate::stages::net::{self, fact::Kind};
 use answer::{coverage::Known, expect::Facts, summary};
-use finding::{Evidence, Finding, Severity, Spot};
+use finding::{Evidence, Finding, Severity, Spot, Sure};
 use hosts::{channels, initialisation, transport};
 use log::first_failure::{self, Failed};
 use log::hygiene;
@@ -104,8 +104,14 @@ pub fn check(
     };
     let mut findings = triage::findings(&seen.warnings, &seen.found.processes, ended);
     failed.excuse(&mut findings);
+    let together = failed.ended_together();
+    if together {
+        excuse_closed(&mut findings);
+    }
     let mut failures = failures(&seen, &findings, running);
-    failures.lines.extend(failed.lines());
+    if !together {
+        failures.lines.extend(failed.lines());
+    }
     failures.lines.retain(|&at| !failed.is_over(at));
     findings.extend(failed.findings());
     let said = seen.lines.hung || findings.iter().any(|f| f.severity == Severity::Error);
@@ -170,6 +176,16 @@ fn failures(seen: &Seen, findings: &[Finding], running: bool) -> Failures {
         lines: watched.chain(errors).collect(),
         begins: seen.warnings.ends().begins(),
         running,
+    }
+}
+
+/// Connections that were closed as all processes ended are no failure.
+fn excuse_closed(findings: &mut [Finding]) {
+    let closed = |f: &&mut Finding| f.id == "warn_peer_closed" && f.severity != Severity::Note;
+    for finding in findings.iter_mut().filter(closed) {
+        finding.severity = Severity::Note;
+        finding.sure = finding.sure.max(Sure::Medium);
+        finding.why += "; no process reports a failure after it, so all may have ended together";
     }
 }
 
@@ -264,7 +280,7 @@ fn ended(seen: &Seen) -> Ended {
 }
 
 /// The order in which findings are told.
-fn worst_first(finding: &Finding) -> (Severity, finding::Sure, Option<Spot>, &'static str) {
+fn worst_first(finding: &Finding) -> (Severity, Sure, Option<Spot>, &'static str) {
     let first = finding.evidence.first().map(|Evidence { at, .. }| *at);
     (finding.severity, finding.sure, first, finding.id)
 }

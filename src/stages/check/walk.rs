@@ -219,6 +219,20 @@ impl Walked {
     }
 }
 
+/// The lines that end a step, in order, with the step's number; a line that is no step's of the
+/// timeline has the number of the step before.
+fn step_lines(marks: &[MarkAt], timeline: &Timeline) -> Vec<(u64, u64)> {
+    let mut steps = timeline.steps.iter().peekable();
+    let mut step = 0;
+    let lines = marks.iter().enumerate().filter_map(|(at, mark)| {
+        while let Some(next) = steps.next_if(|next| next.mark <= at) {
+            step = next.step;
+        }
+        matches!(mark.mark, Mark::Step(_)).then_some((mark.line, step))
+    });
+    lines.collect()
+}
+
 /// Everything that was gathered.
 pub(crate) struct Seen {
     /// The inputs that could be read.
@@ -351,10 +365,8 @@ impl Stage for Reading<'_> {
         } = std::mem::take(&mut self.now);
         let timeline = log.timeline(&self.options.timeline);
         self.gathered.end_input(&timeline, merged, None);
-        let steps = log.marks.iter();
-        let steps = steps.filter(|mark| matches!(mark.mark, Mark::Step(_)));
         self.warnings
-            .steps(number, steps.map(|mark| mark.line).collect());
+            .steps(number, step_lines(&log.marks, &timeline));
         self.warnings
             .again(number, log.begins.iter().map(|begin| begin.at));
         let name = input.name();

@@ -188,6 +188,35 @@ fn where_lines_are_damaged_no_mismatch_is_quite_sure() {
 }
 
 #[test]
+fn a_lost_line_makes_no_other_call_and_leaves_none_out_elsewhere() {
+    let step = [("AllGather", 8), ("AllReduce", 4), ("AllReduce", 2)];
+    let steps = |n: usize| step.iter().copied().cycle().take(3 * n);
+    let usual: Vec<(&str, u64)> = steps(6).collect();
+    let told = |calls: &[(&str, u64)], cut: Option<usize>| {
+        let mut job = two([&usual, calls]);
+        if let Some(cut) = cut {
+            let line = &mut job[1][cut];
+            line.truncate(line.find(" recvbuff").unwrap());
+        }
+        let log = format!("{}\n{}\n", job[0].join("\n"), job[1].join("\n"));
+        let out = feed("nccl-check", &["--format", "csv"], log).calm();
+        let sure = accused(&out).into_iter();
+        sure.map(|(_, finding, sure)| format!("{finding} {sure}"))
+            .collect::<Vec<_>>()
+    };
+    // The line of a call is cut: it is not in the log, and nobody left it out.
+    assert_eq!(told(&usual, Some(8)), [""; 0]);
+    // Another call, long after a call was made additionally whose line was cut.
+    let mut other = usual.clone();
+    other[13].1 = 5;
+    other.insert(2, ("Broadcast", 1));
+    assert_eq!(told(&other, Some(3)), ["count_mismatch medium"]);
+    // A call that was left out, likewise.
+    other.remove(14);
+    assert_eq!(told(&other, Some(3)).len(), 1);
+}
+
+#[test]
 fn a_timeout_that_another_line_quotes_is_told_of_once() {
     // The rank that stalls comes back, and waits in vain itself for the others' next call.
     for (job, calls) in [("ddp-die", 1), ("ddp-stall", 2), ("ddp-skip", 1)] {

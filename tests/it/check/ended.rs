@@ -169,6 +169,43 @@ fn who_failed_first_is_named_and_the_others_only_follow() {
 }
 
 #[test]
+fn ranks_that_are_ahead_print_steps_after_a_failure() {
+    let uncaught = "[rank2]: Traceback (most recent call last):\n[rank2]: ValueError: x\n";
+    let raised = format!("error rank_exception 2 {}", pid(2));
+    let steps = |n: u64| (5..5 + n).map(|step| nemo(step) + "\n").collect::<String>();
+    for n in [1, 3, 9] {
+        let log = format!("{}{uncaught}{}", log(60, 1), steps(n));
+        assert_eq!(wrong(&log), [&raised[..]], "{n}");
+    }
+    let killed = "srun: error: n1: task 2: Killed\n";
+    for (n, severity) in [(1, "error"), (3, "error"), (4, "warning")] {
+        let log = format!("{}{killed}{}", log(60, 1), steps(n));
+        let told = format!("{severity} rank_killed 2 {}", pid(2));
+        assert_eq!(wrong(&log), [told], "{n}");
+    }
+}
+
+#[test]
+fn connections_that_close_as_all_processes_end_are_no_failure() {
+    let closed: String = procs(4)[1..3]
+        .iter()
+        .map(|p| {
+            let warn =
+                "misc/socket.cc:72 NCCL WARN socketProgress: Connection closed by remote peer";
+            format!("\n{}:{}:{} [0] {warn}\n", p.host, p.pid, p.pid)
+        })
+        .collect();
+    let killed = format!("{}{closed}", log(60, 1));
+    assert_eq!(wrong(&killed), [""; 0]);
+    // Who outlives another reports its own failure.
+    let lost = |rank: u32| {
+        format!("[rank{rank}]: ncclRemoteError: A call failed possibly due to a network error\n")
+    };
+    let all = format!("{killed}{}{}{}", lost(1), lost(2), lost(3));
+    assert_eq!(wrong(&all).len(), 1, "{:?}", wrong(&all));
+}
+
+#[test]
 fn the_only_rank_without_a_line_after_the_failure_is_dead() {
     let watchdog = |rank: u32| {
         format!(

@@ -53,7 +53,7 @@ struct Attempt {
     failures: Vec<Failure>,
     /// Where the job was started again after them.
     again: Option<First>,
-    /// It ended a step after them.
+    /// It ended steps after them, more than its ranks may have been ahead.
     went_on: bool,
     /// It did so after it was started again.
     outlived: bool,
@@ -96,6 +96,23 @@ impl Failed<'_> {
     /// later one outlived: nothing that it left shows what is wrong with the job.
     fn is_left(&self, attempt: &Attempt) -> bool {
         attempt.outlived && self.cause(attempt).is_some_and(|cause| is_answer(&cause))
+    }
+
+    /// True where nothing but lost connections shows that processes ended, and no more than a few ranks say
+    /// so: those that outlive another print their own failure. In a job that is killed from outside
+    /// the first processes to end are lost to the others, which then end too.
+    pub(crate) fn ended_together(&self) -> bool {
+        let is_lost = |f: &Failure| matches!(f.what, What::Nccl | What::Repeated);
+        let failures = self.ends.failures();
+        if !self.watched.is_empty() || !failures.iter().all(is_lost) {
+            return false;
+        }
+        let spoke: BTreeSet<u32> = failures
+            .iter()
+            .flat_map(|f| self.ends.spoke_behind(f.line.at))
+            .collect();
+        let all = self.found.communicators.iter().filter_map(|c| c.nranks);
+        2 * spoke.len() < all.max().map_or(2, |all| all as usize)
     }
 
     /// What a job prints after it was cancelled, or before it is started again, follows from that.
@@ -143,7 +160,8 @@ impl Failed<'_> {
                 continue;
             }
             let is_reported = reported.is_some_and(|line| line > at);
-            if failure.what == What::Exception && !is_reported && self.is_handled(at) {
+            let may_be_handled = failure.what == What::Exception && !is_reported;
+            if may_be_handled && !is_uncaught(&failure) && self.is_handled(at) {
                 continue;
             }
             let same =
@@ -163,7 +181,7 @@ impl Failed<'_> {
             let last = attempt.failures.last().map(|f| f.line.at);
             let ends_step = |at: First| self.ends.next_step(at).is_some();
             attempt.again = last.and_then(|last| self.ends.again_behind(last));
-            attempt.went_on = last.is_some_and(ends_step);
+            attempt.went_on = last.is_some_and(|last| self.ends.went_on(last, None));
             attempt.outlived = attempt.again.is_some_and(ends_step);
         }
         attempts
@@ -178,11 +196,7 @@ impl Failed<'_> {
     fn works(&self, from: First, to: Option<First>) -> bool {
         let before = |line: First| to.is_none_or(|to| line < to);
         let begins = self.ends.again_behind(from);
-        let step = self.ends.next_step(from).map(|line| First {
-            input: from.input,
-            line,
-        });
-        begins.is_some_and(before) || step.is_some_and(before)
+        begins.is_some_and(before) || self.ends.went_on(from, to)
     }
 
     /// The first line of each input by which PyTorch's watchdog, or an error that NCCL gave, says that
@@ -253,12 +267,15 @@ impl Failed<'_> {
         if attempt.outlived && is_answer(&finding) {
             finding.severity = Severity::Note;
             finding.says += "; the job was started again and went on";
-        } else if attempt.again.is_some() || attempt.went_on {
+        } else if attempt.again.is_some() {
             finding.severity = Severity::Warning;
             finding.says += match attempt.went_on {
                 true => "; the job went on",
                 false => "; the job was started again",
             };
+        } else if attempt.went_on && !is_uncaught(cause) {
+            finding.severity = Severity::Warning;
+            finding.says += "; the job went on";
         }
         if let Some(report) = report.filter(|f| f.line.at != cause.line.at) {
             finding.evidence.push(report.line.shown());
@@ -447,6 +464,15 @@ impl Failed<'_> {
             evidence,
         })
     }
+}
+
+/// True for an exception that nothing caught: PyTorch puts `[rank3]: ` in front of its lines then. A
+/// launcher that names the rank of each line puts no blank there.
+fn is_uncaught(failure: &Failure) -> bool {
+    failure.rank.is_some_and(|rank| {
+        let own = format!("[rank{rank}]: ");
+        memmem::find(&failure.line.text, own.as_bytes()).is_some()
+    })
 }
 
 /// `signal 9 (SIGKILL)`.

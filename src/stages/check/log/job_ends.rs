@@ -28,6 +28,10 @@ const LABEL: usize = 80;
 /// How many lines that tell of failures are kept, and how many of ranks that spoke.
 const KEPT: usize = 1 << 14;
 
+/// Ranks run so many steps ahead of each other, and print late: only more of them show that a job
+/// went on.
+const AHEAD: usize = 3;
+
 /// What a line tells of its job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 enum Kind {
@@ -147,8 +151,8 @@ pub(crate) struct Ends {
     stretches: Vec<Stretch>,
     /// There were more than are kept: of what follows nothing is known.
     full: bool,
-    /// By input, the lines that end a training step.
-    steps: Vec<(u32, Vec<u64>)>,
+    /// By input, the lines that end a training step, and the step.
+    steps: Vec<(u32, Vec<(u64, u64)>)>,
     /// The first message of each process, and its place in bytes of the input.
     begins: BTreeMap<u32, (First, u64)>,
     /// By input, the first lines of processes that took over from others.
@@ -382,17 +386,33 @@ impl Ends {
         })
     }
 
-    /// Where the training steps of an input end, its lines in order.
-    pub(crate) fn steps(&mut self, input: u32, lines: Vec<u64>) {
+    /// Where the training steps of an input end: its lines in order, with the step's number.
+    pub(crate) fn steps(&mut self, input: u32, lines: Vec<(u64, u64)>) {
         self.steps.push((input, lines));
+    }
+
+    /// The step lines of the input behind `at`.
+    fn steps_behind(&self, at: First) -> &[(u64, u64)] {
+        let lines = self.steps.iter().find(|(input, _)| *input == at.input);
+        let lines = lines.map_or(&[][..], |(_, lines)| lines);
+        &lines[lines.partition_point(|&(line, _)| line <= at.line)..]
     }
 
     /// The first step line of the input behind `at`.
     pub(crate) fn next_step(&self, at: First) -> Option<u64> {
-        let (_, lines) = self.steps.iter().find(|(input, _)| *input == at.input)?;
-        lines
-            .get(lines.partition_point(|&line| line <= at.line))
-            .copied()
+        self.steps_behind(at).first().map(|(line, _)| *line)
+    }
+
+    /// True where the job went on behind a line, and before another: it ended more steps than its ranks
+    /// may have been ahead. All ranks may print a step's line.
+    pub(crate) fn went_on(&self, from: First, to: Option<First>) -> bool {
+        let steps = self.steps_behind(from).iter();
+        let steps = steps.take_while(|(line, _)| to.is_none_or(|to| *line < to.line));
+        let mut seen = BTreeSet::new();
+        steps.map(|(_, step)| step).any(|&step| {
+            seen.insert(step);
+            seen.len() > AHEAD
+        })
     }
 
     /// The place of the first stretch with a line behind `at`, and so on.
@@ -485,7 +505,7 @@ mod tests {
         for &(kind, line) in lines {
             all.push(kind, at(line), b"");
         }
-        all.steps(0, steps.to_vec());
+        all.steps(0, steps.iter().map(|&line| (line, line)).collect());
         all
     }
 
@@ -528,6 +548,17 @@ mod tests {
         let went_on = ends(&[(Kind::GoesOn, 8), (FAILED, 10)], &[]);
         assert_eq!(went_on.failed_behind(at(6), |_| true), None);
         assert_eq!(all.failed_behind(at(6), |how| how == How::Killed), None);
+    }
+
+    #[test]
+    fn a_job_went_on_that_ended_more_steps_than_ranks_are_ahead() {
+        let mut all = ends(&[], &[]);
+        // Two ranks print.
+        let lines = (10..20).map(|line| (line, line / 2));
+        all.steps = vec![(0, lines.collect())];
+        assert!(all.went_on(at(9), None) && all.went_on(at(11), None));
+        assert!(!all.went_on(at(13), None) && !all.went_on(at(9), Some(at(16))));
+        assert!(!all.went_on(First { input: 1, line: 0 }, None));
     }
 
     #[test]

@@ -16,6 +16,7 @@ use crate::stages::check::finding::{Finding, Sure};
 use crate::stages::check::streams::compare::{Apart, Compared, Ranked};
 use crate::stages::check::streams::why::Why;
 use crate::stages::check::streams::{BLOCK, Caller, Way};
+use crate::stages::check::walk::Walked;
 use crate::stages::check::watchdog::{Watched, nccl_call};
 use crate::stages::check::wording::counted;
 use rustc_hash::FxHashMap;
@@ -27,6 +28,8 @@ pub(super) struct Ending<'a> {
     pub(super) watched: &'a [Watched],
     pub(super) end: End,
     pub(super) stops: Stops<'a>,
+    /// The inputs.
+    pub(super) walked: &'a [Walked],
 }
 
 /// Findings, and communicators of which nothing can be judged.
@@ -50,6 +53,7 @@ impl Case<'_> {
             watched,
             end,
             stops,
+            walked,
         } = ending;
         let names = self.names;
         let parts = self.parts(&compared.apart, kin);
@@ -85,7 +89,7 @@ impl Case<'_> {
         let told = !findings.is_empty();
         findings.extend(messages.lacking(behind, told));
         if findings.is_empty() && !stops.failures.running {
-            findings.extend(self.lone_stops(stops, &going_on));
+            findings.extend(self.lone_stops((stops, walked), &going_on));
         }
         (findings, unjudged)
     }
@@ -129,14 +133,23 @@ impl Case<'_> {
     }
 
     /// Processes that alone stopped, of the jobs that otherwise seem to go on.
-    fn lone_stops(&self, stops: Stops<'_>, going_on: &BTreeSet<u32>) -> Vec<Finding> {
+    fn lone_stops(
+        &self,
+        (stops, walked): (Stops<'_>, &[Walked]),
+        going_on: &BTreeSet<u32>,
+    ) -> Vec<Finding> {
         let mut process_of: FxHashMap<u32, u32> = FxHashMap::default();
         for ((number, _), &stream) in &self.streams.at {
             let own = self.whose.get(&self.caller(*number));
             process_of.extend(own.map(|own| (stream, own.process)));
         }
         let process = |stream: u32| process_of.get(&stream).copied();
-        let alone = lone_stop::alone(&self.streams.tail(), process, |process| stops.job(process));
+        let steps = |input: u32| {
+            let input = walked.get(input as usize);
+            input.map_or_else(Vec::new, lone_stop::behind_steps)
+        };
+        let job = |process: u32| stops.job(process);
+        let alone = lone_stop::alone(&self.streams.tail(), steps, process, job);
         let alone = alone.into_iter().filter(|(job, _)| going_on.contains(job));
         alone
             .filter_map(|(_, process)| lone_stop::finding(process, self.last, self.names))

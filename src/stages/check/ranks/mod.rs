@@ -138,13 +138,14 @@ fn judge<F: Fn(u32) -> Result<Input>>(
         watched,
         end,
         stops,
+        walked: inputs.walked,
     };
     let (mut findings, more) = case.judge(&mut compared, &kin, ending);
     unjudged.extend(more);
     unjudged::leave_unjudged(&mut compared, unjudged);
     evidence::resolve(&mut findings, inputs.walked, &inputs.open)?;
-    let about = (inputs, streams, end);
-    doubt::doubt_all(&mut findings, &mut compared, &doubts, about);
+    let about = (&case, inputs, end);
+    doubt::doubt_all(&mut findings, &mut compared, &doubts, about)?;
     if !findings.is_empty() {
         findings.extend(last_calls::finding(case.last, found));
     }

@@ -294,8 +294,9 @@ impl Warnings {
         self.ends.add(part.ends, placed, merged);
     }
 
-    /// Adds where the training steps of the input `input` end: its lines, in order.
-    pub(crate) fn steps(&mut self, input: u32, lines: Vec<u64>) {
+    /// Adds where the training steps of the input `input` end: its lines, in order, with the step's
+    /// number.
+    pub(crate) fn steps(&mut self, input: u32, lines: Vec<(u64, u64)>) {
         self.ends.steps(input, lines);
     }
 

@@ -1,36 +1,53 @@
 //! How sure a finding is: what the log itself may be to blame for is no finding.
 
+mod lost_call;
 pub(super) mod unjudged;
 
+use super::case::Case;
 use super::fewer_calls::End;
 use super::{Inputs, unnamed_communicators};
 use crate::error::Result;
 use crate::formats::account::Account;
 use crate::source::Input;
 use crate::stages::check::finding::{Evidence, Finding, Severity, Spot, Sure};
-use crate::stages::check::streams::Streams;
 use crate::stages::check::streams::compare::Compared;
 use crate::stages::check::streams::why::Why;
 use crate::stages::check::walk::Walked;
 use crate::stages::communicators::Found;
 use crate::stages::net::all::First;
+use lost_call::Loss;
 use std::collections::BTreeSet;
 
 /// Drops the findings that the log may be to blame for, and says of the others how sure they are.
+///
+/// # Errors
+/// An input cannot be read again.
 pub(super) fn doubt_all<F: Fn(u32) -> Result<Input>>(
     findings: &mut Vec<Finding>,
     compared: &mut Compared,
     doubts: &Option<(Sure, String)>,
-    (inputs, streams, end): (&Inputs<'_, F>, &Streams, End),
-) {
+    (case, inputs, end): (&Case<'_>, &Inputs<'_, F>, End),
+) -> Result<()> {
+    let streams = case.streams;
     let mut dropped: BTreeSet<Why> = BTreeSet::new();
-    findings.retain(|finding| {
-        let why = doubtful(finding, inputs, streams.counts, end);
-        dropped.extend(why);
-        why.is_none()
-    });
+    let mut kept = Vec::new();
+    for mut finding in findings.drain(..) {
+        let loss = match inputs.accounts.iter().any(is_damaged) {
+            true => lost_call::loss(&finding, compared, case, inputs)?,
+            false => None,
+        };
+        let is_shown = matches!(loss, Some(Loss::Elsewhere | Loss::No));
+        if let Some(why) = doubtful(&finding, inputs, (streams.counts, is_shown), end) {
+            dropped.insert(why);
+            continue;
+        }
+        if loss != Some(Loss::No) {
+            doubt(&mut finding, inputs.accounts);
+        }
+        kept.push(finding);
+    }
+    *findings = kept;
     for finding in findings {
-        doubt(finding, inputs.accounts);
         if !streams.counts {
             doubt_parts(finding, inputs.walked);
         }
@@ -42,6 +59,7 @@ pub(super) fn doubt_all<F: Fn(u32) -> Result<Input>>(
         let those: BTreeSet<usize> = apart.chain(pairs).collect();
         compared.unjudged.entry(why).or_default().extend(those);
     }
+    Ok(())
 }
 
 /// Why it may be the log that is not right, if it may be. One that says itself that the job failed
@@ -49,10 +67,10 @@ pub(super) fn doubt_all<F: Fn(u32) -> Result<Input>>(
 fn doubtful<F: Fn(u32) -> Result<Input>>(
     finding: &Finding,
     inputs: &Inputs<'_, F>,
-    counts: bool,
+    (counts, is_shown): (bool, bool),
     end: End,
 ) -> Option<Why> {
-    if !is_certain(finding, inputs) {
+    if !is_shown && !is_certain(finding, inputs) {
         return Some(Why::Damaged);
     }
     if end.said {
@@ -81,10 +99,22 @@ fn lacks(finding: &Finding) -> bool {
 }
 
 /// True where no call can have been lost in front of the lines that show the finding: calls are
-/// numbered from the start. What is missing may be lost on any damaged line.
+/// numbered from the start. What is missing may be lost on any damaged line; of a rank that stopped, on
+/// any after its last call.
 fn is_certain<F: Fn(u32) -> Result<Input>>(finding: &Finding, inputs: &Inputs<'_, F>) -> bool {
     if lacks(finding) {
-        return !inputs.accounts.iter().any(is_damaged);
+        let is_over = |account: &Account| {
+            let last = finding.evidence.first().map(|evidence| evidence.at);
+            let places = lost_call::places(account);
+            finding.id == "rank_behind"
+                && inputs.accounts.len() == 1
+                && places.zip(last).is_some_and(|(places, last)| {
+                    let line = last.line();
+                    places.iter().all(|place| Some(place.line) < line)
+                })
+        };
+        let mut damaged = inputs.accounts.iter().filter(|account| is_damaged(account));
+        return damaged.all(is_over);
     }
     finding.evidence.iter().all(|evidence| {
         let Spot::Line(First { input, line }) = evidence.at else {

@@ -35,6 +35,24 @@ impl Odd<'_> {
         )
     }
 
+    fn has(&self, member: &Ranked) -> bool {
+        [self.pair.from.side, self.pair.to.side].contains(&member.side)
+    }
+
+    /// The side that made more calls.
+    fn ahead(&self) -> &Ranked {
+        match self.counts.0 < self.counts.1 {
+            true => &self.pair.to,
+            false => &self.pair.from,
+        }
+    }
+
+    /// Nobody met it, and it is the first of its kind.
+    fn is_first(&self) -> bool {
+        let (sent, received) = self.counts;
+        sent.min(received) == 0 && sent.max(received) <= 2
+    }
+
     /// The side that made fewer calls.
     fn lacking(&self) -> &Ranked {
         match self.counts.0 < self.counts.1 {
@@ -92,18 +110,32 @@ fn finding(odds: &[&Odd<'_>], is_settled: bool, case: &Case<'_>) -> Option<Findi
     let names = case.names;
     let (common, most) = common(odds)?;
     let is_in_all = most == odds.len();
+    let by_all = common.filter(|part| part.lacks && part.is_ahead && (is_settled || is_in_all));
+    let wrong = match by_all {
+        Some(part) => Some(part.member),
+        None if is_settled => None,
+        None => stranger(odds),
+    };
     let communicator = first.pair.communicator;
     let which = names.communicator(communicator);
-    let each: Vec<String> = odds.iter().take(4).map(|odd| odd.says(names)).collect();
+    // Of a rank's own pairs; the others follow from them.
+    let own: Vec<&Odd<'_>> = match (wrong, is_in_all) {
+        (Some(who), false) => {
+            let own = odds.iter().filter(|odd| odd.has(&who));
+            own.copied().collect()
+        }
+        _ => odds.to_vec(),
+    };
+    let each: Vec<String> = own.iter().take(4).map(|odd| odd.says(names)).collect();
     let each = each.join("; ");
-    let seq = first.counts.0.min(first.counts.1);
-    let (id, who, says) = match common {
-        Some(part) if part.lacks && part.is_ahead && (is_settled || is_in_all) => {
+    let seq = own.first().map_or(0, |odd| odd.counts.0.min(odd.counts.1));
+    let (id, who, says) = match wrong {
+        Some(who) => {
             let says = format!(
                 "communicator {which}: {} calls a wrong peer, or in the wrong direction: {each}",
-                names.rank(&part.member)
+                names.rank(&who)
             );
-            ("p2p_wrong_peer", part.member, says)
+            ("p2p_wrong_peer", who, says)
         }
         _ if !is_settled => return None,
         _ => {
@@ -123,8 +155,11 @@ fn finding(odds: &[&Odd<'_>], is_settled: bool, case: &Case<'_>) -> Option<Findi
     };
     let why = match is_settled {
         true => "both ranks of each pair made a later collective, so neither is merely behind",
-        false => {
+        false if is_in_all => {
             "it is in all pairs of ranks whose messages do not match, and is ahead in some of them"
+        }
+        false => {
+            "it alone called ranks that it never called before, and lacks calls that it made usually"
         }
     };
     Some(Finding {
@@ -140,7 +175,7 @@ fn finding(odds: &[&Odd<'_>], is_settled: bool, case: &Case<'_>) -> Option<Findi
         advice: "a Send completes only with a Recv of the same number of elements on the other \
                  rank: compare the schedules of both ranks in this step"
             .to_owned(),
-        evidence: odds
+        evidence: own
             .iter()
             .take(4)
             .filter_map(|odd| unmet(odd, case))
@@ -201,17 +236,77 @@ fn unmet(odd: &Odd<'_>, case: &Case<'_>) -> Option<Evidence> {
 /// True for pairs among which a rank called one that it never did before, while one that it calls
 /// usually misses a call: no rank that is only behind does so.
 fn is_new(all: &[Odd<'_>]) -> bool {
-    let is_first = |odd: &&Odd<'_>| {
-        let (sent, received) = odd.counts;
-        sent.min(received) == 0 && sent.max(received) <= 2
-    };
-    let ahead = |odd: &Odd<'_>| match odd.counts.0 < odd.counts.1 {
-        true => odd.pair.to.side,
-        false => odd.pair.from.side,
-    };
-    let usual = |side: usize| {
-        all.iter()
-            .any(|odd| odd.lacking().side == side && odd.counts.0.min(odd.counts.1) >= USUAL)
-    };
-    all.iter().filter(is_first).any(|odd| usual(ahead(odd)))
+    let first = all.iter().filter(|odd| odd.is_first());
+    first
+        .map(|odd| odd.ahead().side)
+        .any(|side| misses_usual(side, all.iter()))
+}
+
+/// True where a rank lacks a call to or from one that it calls usually.
+fn misses_usual<'o>(side: usize, mut all: impl Iterator<Item = &'o Odd<'o>>) -> bool {
+    all.any(|odd| odd.lacking().side == side && odd.counts.0.min(odd.counts.1) >= USUAL)
+}
+
+/// The rank that alone called ranks that it never did before, and misses usual calls. In a ring all
+/// ranks come to a halt one after another, so that it is not in all pairs that do not fit.
+fn stranger(odds: &[&Odd<'_>]) -> Option<Ranked> {
+    let mut first = odds.iter().filter(|odd| odd.is_first());
+    let who = *first.next()?.ahead();
+    let alone = first.all(|odd| odd.ahead().side == who.side);
+    (alone && misses_usual(who.side, odds.iter().copied())).then_some(who)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn member(side: u32) -> Ranked {
+        Ranked {
+            rank: Some(side),
+            side: side as usize,
+            caller: None,
+            calls: 0,
+            before: 0,
+        }
+    }
+
+    fn pair((from, to): (u32, u32), before: (u64, u64)) -> Unpaired {
+        Unpaired {
+            communicator: 0,
+            from: member(from),
+            to: member(to),
+            sent: before.0,
+            received: before.1,
+            before,
+            block: 0,
+        }
+    }
+
+    fn strange(pairs: &[Unpaired]) -> Option<usize> {
+        let odds = pairs.iter().map(|pair| Odd {
+            pair,
+            counts: pair.before,
+        });
+        let odds: Vec<Odd<'_>> = odds.collect();
+        let odds: Vec<&Odd<'_>> = odds.iter().collect();
+        stranger(&odds).map(|who| who.side)
+    }
+
+    #[test]
+    fn in_a_ring_the_rank_is_to_blame_that_called_strangers() {
+        // Rank 2 of six sends to the one before it; the ranks around the ring come to a halt.
+        let ring = [
+            pair((1, 2), (70, 52)),
+            pair((2, 1), (2, 0)),
+            pair((3, 2), (0, 2)),
+            pair((2, 3), (52, 70)),
+            pair((5, 0), (70, 60)),
+        ];
+        assert_eq!(strange(&ring), Some(2));
+        // Two did, or it lacks nothing that it called usually.
+        assert_eq!(strange(&ring[1..3]), None);
+        assert_eq!(strange(&ring[3..]), None);
+        let two: Vec<Unpaired> = ring.into_iter().chain([pair((5, 4), (1, 0))]).collect();
+        assert_eq!(strange(&two), None);
+    }
 }

@@ -63,7 +63,7 @@ impl<'a> Calls<'a> {
     }
 
     /// The same call at two places.
-    fn same(&self, seq: u64, other: &Calls<'_>, other_seq: u64) -> bool {
+    pub(crate) fn same(&self, seq: u64, other: &Calls<'_>, other_seq: u64) -> bool {
         match (self.at(seq), other.at(other_seq)) {
             (Some(a), Some(b)) => mark(a) == mark(b),
             _ => false,
