@@ -69,6 +69,8 @@ pub struct Merged {
     current: FxHashMap<(u32, u64), u32>,
     // The INIT line that gave it, of the input in hand.
     given: FxHashMap<(u32, u64), Init>,
+    /// By a communicator's id: the first process that gave it, and whether others did.
+    given_by: FxHashMap<u64, (u32, bool)>,
     // What it meant before the chunk added last, and from which positions on in it.
     recent: FxHashMap<(u32, u64), Vec<(u64, u32)>>,
     // How many splits of a communicator with one color a process made, where NCCL does not say.
@@ -259,11 +261,17 @@ impl Merged {
         let key = (process, init.comm);
         self.uses(process, init.comm);
         self.introduced.insert(process);
-        if self
-            .given
-            .get(&key)
-            .is_some_and(|given| given.goes_on(init))
-        {
+        if let Some(id) = init.comm_id {
+            let users = self.given_by.entry(id).or_insert((process, false));
+            users.1 |= users.0 != process;
+        }
+        let shared =
+            |id: Option<u64>| id.is_some_and(|id| self.given_by.get(&id).is_some_and(|u| u.1));
+        let same = |given: &Init| {
+            // All members begin before one is complete: the id that others have too is right.
+            given.goes_on(init) || given.completes(init) && shared(given.comm_id)
+        };
+        if self.given.get(&key).is_some_and(same) {
             return;
         }
         self.given.insert(key, *init);
@@ -351,6 +359,7 @@ impl Merged {
     /// Begins the next input: what was learnt holds from its first byte.
     pub fn next_input(&mut self) {
         self.given.clear();
+        self.given_by.clear();
         self.here.clear();
     }
 

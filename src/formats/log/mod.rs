@@ -119,7 +119,7 @@ impl Log {
         let of_account = match &self.account {
             account if account.block_writers > 0 => Some(ByPosition::Buffered),
             // A few lost calls are seen by what comes after them.
-            account if account.overwritten > 1 || account.damaged > account.calls / LOST => {
+            account if account.overwritten > 1 || account.damaged > FEW + account.calls / LOST => {
                 Some(ByPosition::Lost)
             }
             _ => None,
@@ -277,7 +277,10 @@ pub(super) struct Begun<V> {
 const AHEAD: usize = 4;
 
 /// Where more than one line in so many calls is damaged, calls are placed by position.
-const LOST: u64 = 10;
+const LOST: u64 = 100;
+
+/// So many damaged lines are few in any log.
+const FEW: u64 = 4;
 
 /// Walks the first chunks of a log, if they are few: a large one is shared out when it is its turn.
 ///

@@ -5,7 +5,7 @@
 //! says more: the members of a communicator make the same collectives in the same order, and the
 //! printing rank has its own calls on the right side of its own lines. So
 //!
-//! 1. the printing rank is found (`printer.rs`), and its calls are placed by their position;
+//! 1. the printing rank is found (`printer/`), and its calls are placed by their position;
 //! 2. how many calls it has made on each communicator at each step line is a threshold: every
 //!    other member's calls are placed by (communicator, sequence), a message by (sender, receiver,
 //!    sequence);
@@ -23,7 +23,6 @@
 //! step.
 
 mod across;
-mod align;
 mod anchors;
 mod bounds;
 mod cut;
@@ -33,7 +32,6 @@ mod placer;
 mod printer;
 mod record;
 mod resolve;
-mod several;
 mod streams;
 mod what;
 

@@ -68,7 +68,7 @@ impl Job {
                 log += &self.call(rank, made[rank]);
             }
             made[rank] += 1;
-            if made[rank] % self.of_a_step() == 0 {
+            if made[rank].is_multiple_of(self.of_a_step()) {
                 let step = made[rank] / self.of_a_step() - 1;
                 writeln!(
                     log,

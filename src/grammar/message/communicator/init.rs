@@ -60,16 +60,24 @@ pub struct Split {
 }
 
 impl Init {
-    /// True where the next line of the same address is about the same life of it. What was begun is
-    /// what is complete then: another id is that of a line glued to this one.
+    /// True where the next line of the same address is about the same life of it.
     pub fn goes_on(&self, next: &Init) -> bool {
         let again = next.start && next.comm_id.is_none() && next.split.is_some();
-        let completes = self.start && !next.start && self.comm_id.is_some();
         let member = |init: &Init| (init.event, init.rank, init.nranks);
         member(self) == member(next)
             && !again
-            && (next.comm_id.is_none() || next.comm_id == self.comm_id || completes)
+            && (next.comm_id.is_none() || next.comm_id == self.comm_id)
             && (next.split.is_none() || next.split == self.split)
+    }
+
+    /// True where the next line completes what this one began, but for its id: one of the two is glued
+    /// to another line's rest.
+    pub fn completes(&self, next: &Init) -> bool {
+        let end = Init {
+            comm_id: self.comm_id,
+            ..*next
+        };
+        self.start && !next.start && self.comm_id.is_some() && self.goes_on(&end)
     }
 }
 

@@ -80,7 +80,7 @@ pub(crate) fn ranks<F: Fn(u32) -> Result<Input>>(
     let compared = compare(found, open, streams, inputs.accounts, begins);
     let late = |w: &Watched| matches!(w.what, What::Timeout(_));
     let hung = watched.iter().any(late);
-    let met = deadlock::meet(&compared, found, streams, end.failed);
+    let met = deadlock::meet(&compared, found, (streams, inputs.walked), end.failed);
     let differ = met.is_circle() || !compared.apart.is_empty() || !compared.unpaired.is_empty();
     if !differ && compared.few.is_none() && !hung {
         return Ok(Ranks {

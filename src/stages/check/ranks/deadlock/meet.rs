@@ -2,15 +2,21 @@
 
 use super::Met;
 use super::replay::{Replay, Step};
-use crate::stages::check::ranks::stopped::{unusual_lag, whole_steps};
+use crate::stages::check::ranks::stopped::{lone_stop, unusual_lag, whole_steps};
 use crate::stages::check::streams::compare::{Compared, Ranked};
 use crate::stages::check::streams::last_calls::Last;
 use crate::stages::check::streams::{Streams, Way};
+use crate::stages::check::walk::Walked;
 use crate::stages::communicators::{Found, Gpu, gpu};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Lets the last calls meet; `failed` where the log reports that the job failed.
-pub(crate) fn meet(compared: &Compared, found: &Found, streams: &Streams, failed: bool) -> Met {
+pub(crate) fn meet(
+    compared: &Compared,
+    found: &Found,
+    (streams, walked): (&Streams, &[Walked]),
+    failed: bool,
+) -> Met {
     let calls = streams.tail();
     let roster = Roster::of(compared, found);
     let owners = roster.owners(streams);
@@ -24,7 +30,11 @@ pub(crate) fn meet(compared: &Compared, found: &Found, streams: &Streams, failed
     };
     let stuck = replay.run();
     let collectives = |stream: u32| owners.collectives.get(&stream).copied();
-    let stopped = unusual_lag::stopped(&calls, collectives, &begun);
+    let lines = |input: u32| {
+        let input = walked.get(input as usize);
+        input.map_or_else(Vec::new, lone_stop::behind_steps)
+    };
+    let stopped = unusual_lag::stopped(&calls, collectives, &begun, lines);
     let number = |at: u32| roster.communicators[at as usize].0;
     let stopped = stopped.iter().map(|(&at, &is)| (number(at), is));
     let mut met = Met {

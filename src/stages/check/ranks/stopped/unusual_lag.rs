@@ -12,13 +12,17 @@ use rustc_hash::FxHashMap;
 /// So many calls of each member must be known for its lags to be.
 const ENOUGH: u64 = 16;
 
+/// No rank ends so many steps more without one that stopped: where more step lines follow, that rank's
+/// own lines are late.
+const AHEAD: usize = 6;
+
 /// One communicator's calls as they come.
 #[derive(Debug, Default)]
 struct Lag {
     /// How many calls each member made.
     made: Made,
-    /// When each made its last.
-    last: FxHashMap<u32, u64>,
+    /// When each made its last, and how many calls of its input come behind it.
+    last: FxHashMap<u32, (u64, u64)>,
     /// Calls of all members together.
     all: u64,
     /// Calls so far.
@@ -44,15 +48,15 @@ impl Lag {
         }
     }
 
-    fn push(&mut self, member: u32, input: u32) {
+    fn push(&mut self, member: u32, (input, behind): (u32, u64)) {
         self.is_one &= *self.input.get_or_insert(input) == input;
         if !self.made.push(member) {
             return;
         }
         self.now += 1;
         self.all += 1;
-        let last = self.last.insert(member, self.now);
-        let gap = self.now - last.unwrap_or(0);
+        let last = self.last.insert(member, (self.now, behind));
+        let gap = self.now - last.map_or(0, |last| last.0);
         let ahead = self.ahead();
         let larger = |list: &[(u64, u64)], value: u64| list.last().is_none_or(|l| value > l.1);
         if larger(&self.most, ahead) {
@@ -73,12 +77,19 @@ impl Lag {
         at.checked_sub(1).map_or(0, |at| list[at].1)
     }
 
-    /// True where the members with fewest calls stopped.
-    fn is_stopped(&self) -> bool {
+    /// True where the members with fewest calls stopped; `lines` are how many calls come behind each
+    /// step line of an input.
+    fn is_stopped(&self, lines: impl Fn(u32) -> Vec<u64>) -> bool {
         let fewest = self.made.each().filter(|m| m.1 == self.made.least());
         // When the last of them made its last call.
-        let last = fewest.map(|(member, _)| self.last.get(&member).copied().unwrap_or(0));
-        let Some(last) = last.max() else { return false };
+        let last = fewest.map(|(member, _)| self.last.get(&member).copied());
+        let Some((last, behind)) = last.map(Option::unwrap_or_default).max() else {
+            return false;
+        };
+        let lines = self.input.map(lines).unwrap_or_default();
+        if lines.iter().filter(|line| **line <= behind).count() > AHEAD {
+            return false;
+        }
         // A quarter more: the lags of a healthy job are not all seen in its first steps.
         4 * self.ahead() > 5 * Lag::up_to(&self.most, last)
             && self.now - last > Lag::up_to(&self.gaps, last)
@@ -87,23 +98,30 @@ impl Lag {
 
 /// Whether a communicator's slowest members stopped, for those with enough calls to tell; `of` gives
 /// the communicator and the member of a stream, `begins` each communicator's members with how many
-/// calls they made before these. Only the lines of one input have an order.
+/// calls they made before these, `lines` how many calls of an input come behind each of its step lines. Only the lines of one input have an order.
 pub(crate) fn stopped(
     calls: &[Last],
     of: impl Fn(u32) -> Option<(u32, u32)>,
     begins: &[Vec<(u32, u64)>],
+    lines: impl Fn(u32) -> Vec<u64>,
 ) -> FxHashMap<u32, bool> {
     let mut all: Vec<Lag> = begins.iter().map(|members| Lag::new(members)).collect();
+    let mut left: FxHashMap<u32, u64> = FxHashMap::default();
     for call in calls {
+        *left.entry(call.input).or_default() += 1;
+    }
+    for call in calls {
+        let behind = left.entry(call.input).or_default();
+        *behind = behind.saturating_sub(1);
         let lag =
             of(call.stream).and_then(|(at, member)| Some((all.get_mut(at as usize)?, member)));
         if let Some((lag, member)) = lag {
-            lag.push(member, call.input);
+            lag.push(member, (call.input, *behind));
         }
     }
     let tells = |lag: &&Lag| lag.is_one && lag.made.least() >= ENOUGH && lag.now > 0;
     let told = (0..).zip(&all).filter(|(_, lag)| tells(lag));
-    told.map(|(at, lag)| (at, lag.is_stopped())).collect()
+    told.map(|(at, lag)| (at, lag.is_stopped(&lines))).collect()
 }
 
 #[cfg(test)]
@@ -111,6 +129,10 @@ mod tests {
     use super::*;
 
     fn is_stopped(order: &[u32]) -> bool {
+        is_stopped_with(order, &[])
+    }
+
+    fn is_stopped_with(order: &[u32], lines: &[u64]) -> bool {
         let calls: Vec<Last> = order
             .iter()
             .map(|&stream| Last {
@@ -121,7 +143,8 @@ mod tests {
             })
             .collect();
         let begins = vec![(0..3).map(|member| (member, 17)).collect()];
-        stopped(&calls, |stream| Some((0, stream)), &begins).get(&0) == Some(&true)
+        let lines = |_| lines.to_vec();
+        stopped(&calls, |stream| Some((0, stream)), &begins, lines).get(&0) == Some(&true)
     }
 
     #[test]
@@ -133,5 +156,8 @@ mod tests {
         }
         let hung = [&healthy[..], &[1, 2, 1, 2, 1, 2]].concat();
         assert!(is_stopped(&hung));
+        // Steps end without it: its lines are late.
+        assert!(is_stopped_with(&hung, &[9, 8, 7, 3]));
+        assert!(!is_stopped_with(&hung, &[9, 6, 5, 4, 3, 2, 1, 0]));
     }
 }

@@ -6,6 +6,8 @@
 //! does, but for the first step and the last. Where several fit equally well the rank that the
 //! trainer's source prints on is taken.
 
+pub(super) mod several;
+
 use super::bounds::Bounds;
 use super::keys::{Keys, looks};
 use super::streams::{Stream, Streams};

@@ -6,9 +6,9 @@
 //! (the rank makes calls on smaller communicators in between), the one is taken after which and before
 //! which it mostly does the same.
 
-use super::bounds::{Bounds, Cuts};
-use super::keys::{Keys, looks};
-use super::streams::{Stream, Streams};
+use crate::formats::log::placement::bounds::{Bounds, Cuts};
+use crate::formats::log::placement::keys::{Keys, looks};
+use crate::formats::log::placement::streams::{Stream, Streams};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Calls looked at on each side of a line.
@@ -21,7 +21,7 @@ const TRIED: usize = 8;
 const MOST: usize = 75;
 
 /// A rank `among` those of `job` with its cuts by its own lines; `None` where no rank's are clear.
-pub(super) fn find(
+pub(in crate::formats::log::placement) fn find(
     job: &[u32],
     among: &[u32],
     bounds: &Bounds,

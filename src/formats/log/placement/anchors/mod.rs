@@ -1,10 +1,12 @@
 //! Thresholds: how many calls of each sequence were made up to each bound, and what they say of
 //! another rank's calls.
 
-use super::align::{align, shifted};
+mod align;
+
 use super::bounds::UNKNOWN;
 use super::keys::Keys;
 use super::streams::Stream;
+use align::{align, shifted};
 use rustc_hash::FxHashMap;
 use std::slice;
 
@@ -61,11 +63,12 @@ struct At<'t> {
 }
 
 impl<'t> At<'t> {
-    fn new(told: &'t Told) -> At<'t> {
+    /// In a key of which the rank makes so many `calls`.
+    fn new(told: &'t Told, calls: u64) -> At<'t> {
         At {
             contents: told.contents.iter(),
             ends: told.ends.iter(),
-            after: told.after.unwrap_or(UNKNOWN),
+            after: told.after(calls),
             ..At::default()
         }
     }
@@ -178,12 +181,23 @@ impl Thresholds {
 }
 
 impl Told {
+    /// The stretch of what a rank that makes so many `calls` makes beyond those that are told, or
+    /// [`UNKNOWN`]: less than a step may have been made in any.
+    fn after(&self, calls: u64) -> u32 {
+        let told = self.contents.len() as u64;
+        let ends = |n: usize| self.ends.iter().rev().nth(n).map_or(0, |e| u64::from(e.1));
+        let step = ends(0).saturating_sub(ends(1)).max(1);
+        let is_more = calls >= told.saturating_add(step);
+        self.after.filter(|_| is_more).unwrap_or(UNKNOWN)
+    }
+
     /// The same for a rank that parted from the one that told: by its own numbers.
     fn as_made_by(&self, stream: &Stream, keys: &Keys, key: u32) -> Told {
         let own = stream.calls.iter().map(|&what| what as usize);
         let own = own.filter(|&what| keys.of[what] == key);
         let contents: Vec<u16> = own.map(|what| keys.content[what]).collect();
         let pieces = align(&self.contents, &contents);
+        let after = self.after(contents.len() as u64);
         let (mut piece, mut end) = (0, 0);
         let mut ends: Vec<(u32, u32)> = Vec::new();
         for number in 0..contents.len() as u32 {
@@ -192,8 +206,7 @@ impl Told {
                 while self.ends.get(end).is_some_and(|e| e.1 <= told) {
                     end += 1;
                 }
-                let within = self.ends.get(end).map(|e| e.0);
-                within.or(self.after).unwrap_or(UNKNOWN)
+                self.ends.get(end).map_or(after, |e| e.0)
             });
             match ends.last_mut() {
                 Some(last) if last.0 == stretch => last.1 = number + 1,
@@ -212,9 +225,9 @@ impl<'t> Scratch<'t> {
     /// At the beginning of each key that is used.
     fn begin(&mut self, keys: &Keys, uses: &[(u32, u64)], told: impl Fn(u32) -> Option<&'t Told>) {
         self.at.resize(keys.len(), At::default());
-        for &(key, _) in uses {
+        for &(key, calls) in uses {
             if let Some(at) = self.at.get_mut(key as usize) {
-                *at = told(key).map_or_else(At::none, At::new);
+                *at = told(key).map_or_else(At::none, |told| At::new(told, calls));
             }
         }
     }
