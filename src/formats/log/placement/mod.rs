@@ -14,6 +14,10 @@
 //!    before and after it look most like the ranks that are placed already;
 //! 4. a rank that is placed tells the thresholds of the communicators the printing rank is not in.
 //!
+//! Where every rank prints each step, a rank's own lines are found first (`printer/several.rs`); where
+//! a rank's calls differ from those that are told, they are aligned by what they are
+//! (`anchors/align.rs`).
+//!
 //! Ranks that share no communicator with the printing rank, and logs whose lines do not name the
 //! members (no INIT lines), stay by position. [`Methods`] counts how many calls were placed how.
 //!
