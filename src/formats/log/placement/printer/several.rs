@@ -64,7 +64,7 @@ pub(in crate::formats::log::placement) fn find(
                 .collect()
         };
         let own: Vec<Vec<u32>> = lines.iter().zip(&of_step).map(own).collect();
-        let looks = Looks::of(stream(job[rank]), &own, streams);
+        let looks = Looks::of(stream(job[rank]), &own, common.is_some(), streams);
         (looks.known, std::cmp::Reverse(rank), own, looks)
     });
     let (known, rank, own, looks) = tried.max_by_key(|tried| (tried.0, tried.1))?;
@@ -124,12 +124,13 @@ fn common(job: &[u32], streams: &Streams, keys: &Keys) -> Option<u32> {
 struct Looks {
     /// The most frequent.
     usual: u64,
-    /// At how many steps it does that.
+    /// At how many steps a line is the rank's own: by the calls that all make, or, where no communicator
+    /// has all ranks, since it does that there.
     known: usize,
 }
 
 impl Looks {
-    fn of(stream: &Stream, own: &[Vec<u32>], streams: &Streams) -> Looks {
+    fn of(stream: &Stream, own: &[Vec<u32>], counted: bool, streams: &Streams) -> Looks {
         let mut often: FxHashMap<u64, usize> = FxHashMap::default();
         for gaps in own {
             let mut looks: Vec<u64> = gaps.iter().map(|&gap| look(stream, gap, streams)).collect();
@@ -141,7 +142,8 @@ impl Looks {
         }
         let best = often.into_iter().max_by_key(|&(look, n)| (n, look));
         let usual = best.map_or(0, |(look, _)| look);
-        let known = own.iter().filter(|gaps| !gaps.is_empty()).count();
+        let is_own = |gap: &u32| counted || look(stream, *gap, streams) == usual;
+        let known = own.iter().filter(|gaps| gaps.iter().any(is_own)).count();
         Looks { usual, known }
     }
 
