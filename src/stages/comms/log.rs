@@ -4,7 +4,7 @@
 //! all cores again, a block at a time: [`Work`] hands out both.
 
 use super::filter::{Filter, Watch};
-use super::records::{Record, Records, Seqs};
+use super::records::{Memory, Records, Seqs};
 use super::text::{Speaker, Text};
 use super::work::{Task, Work};
 use super::{Form, LogPlan, Run, Sink};
@@ -97,7 +97,7 @@ struct Maker<'r> {
     /// Texts that were written, whose memory is used again.
     spare: Mutex<Vec<Vec<u8>>>,
     /// The same of chunks' calls: else each chunk's would be new pages to the kernel.
-    lists: Mutex<Vec<Vec<Record>>>,
+    memories: Mutex<Vec<Memory>>,
 }
 
 fn taken<T>(list: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -108,8 +108,8 @@ impl Maker<'_> {
     fn make(&self, task: Task<Result<Chunk>, Block>) -> Done {
         match task {
             Task::Walk(chunk) => Done::Walked(Box::new(chunk.and_then(|chunk| {
-                let list = taken(&self.lists).pop().unwrap_or_default();
-                let records = Records::new(chunk.bytes(), list);
+                let memory = taken(&self.memories).pop().unwrap_or_default();
+                let records = Records::new(chunk.bytes(), memory);
                 let scanned = log::scan(&chunk, &self.wanted.read.log, records)?;
                 Ok((chunk, scanned))
             }))),
@@ -119,7 +119,7 @@ impl Maker<'_> {
                 let wanted = self.wanted;
                 wanted.rows(&part, range, |row, speaker| text.row(row, speaker));
                 if let Some(part) = Arc::into_inner(part) {
-                    taken(&self.lists).push(part.records.into_list());
+                    taken(&self.memories).push(part.records.into_memory());
                 }
                 Done::Made(text.out)
             }
@@ -151,7 +151,7 @@ impl Run<'_> {
             wanted: &wanted,
             form: options.form,
             spare: Mutex::default(),
-            lists: Mutex::default(),
+            memories: Mutex::default(),
         };
         let chunks = input.chunks(CHUNK, walk::place)?;
         let all = read.log.jobs;
@@ -222,7 +222,7 @@ impl Numbering<'_> {
         let part = log.add(scanned, self.merged, &mut to);
         let (gap, mut records) = (part.gap, part.visit);
         records.follow(&to, self.merged, self.seqs);
-        records.place(gap, self.merged, &mut self.gaps);
+        records.place(gap, &to, &mut self.gaps);
         if let Some(served) = &mut self.served {
             records.serve(self.merged, served);
         }

@@ -52,6 +52,16 @@ pub(super) struct Record {
     choice: u32,
 }
 
+/// The gap of a call that the position of its line tells.
+const UNPLACED: u32 = u32::MAX - 1;
+
+/// The memory of a chunk's calls, used again.
+#[derive(Default)]
+pub(super) struct Memory {
+    list: Vec<Record>,
+    gaps: Vec<u32>,
+}
+
 /// A chunk's calls, in line order.
 pub(super) struct Records {
     /// Address of the chunk's first byte, to place time stamps in it.
@@ -59,6 +69,11 @@ pub(super) struct Records {
     ops: Ops,
     gap: u32,
     list: Vec<Record>,
+    /// By call: who made it, a process of the chunk; once placed, the gap that it was made in, or
+    /// [`UNPLACED`]. Apart from the calls, which are not touched to place them.
+    gaps: Vec<u32>,
+    /// Once placed: the gap of the log at which the chunk begins.
+    first_gap: u32,
     /// The sequences that calls of this chunk belong to: by member, and for Send and Recv by
     /// peer. How many calls each has here; once merged, how many it had before.
     sequences: Vec<((u32, Peer), u64)>,
@@ -77,11 +92,13 @@ pub(super) struct Records {
 }
 
 impl Visit for Records {
-    #[inline]
+    // A record is made where it is kept: one that is not inlined is copied three times.
+    #[inline(always)]
     fn call(&mut self, call: &Call<'_>) {
         let (mut record, kind) = self.record(call, self.gap);
         self.number(&mut record, kind);
         self.list.push(record);
+        self.gaps.push(call.process);
     }
 
     fn mark(&mut self) {
@@ -102,19 +119,28 @@ impl Visit for Records {
             self.number(&mut record, kind);
             torn.push((at, record));
         }
+        let who = torn.iter().zip(calls);
+        put_in(
+            &mut self.gaps,
+            who.map(|((at, _), torn)| (*at, torn.call.process)),
+        );
         put_in(&mut self.list, torn);
     }
 }
 
 impl Records {
-    /// No calls of a chunk yet; `list` is memory to use again.
-    pub(super) fn new(bytes: &[u8], mut list: Vec<Record>) -> Records {
+    /// No calls of a chunk yet.
+    pub(super) fn new(bytes: &[u8], memory: Memory) -> Records {
+        let Memory { mut list, mut gaps } = memory;
         list.clear();
+        gaps.clear();
         Records {
             base: bytes.as_ptr() as usize,
             ops: Ops::default(),
             gap: 0,
             list,
+            gaps,
+            first_gap: 0,
             sequences: Vec::new(),
             sequence_of: FxHashMap::default(),
             collectives: Vec::new(),
@@ -126,7 +152,7 @@ impl Records {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn record(&mut self, call: &Call<'_>, gap: u32) -> (Record, Kind) {
         let (op, kind) = self.ops.intern(call.coll.op);
         let from = (call.time.as_ptr() as usize).wrapping_sub(self.base);
@@ -168,7 +194,7 @@ impl Records {
     }
 
     /// Gives a call its number in its sequence.
-    #[inline]
+    #[inline(always)]
     fn number(&mut self, record: &mut Record, kind: Kind) {
         let known = match kind {
             Kind::PointToPoint => None,
@@ -249,16 +275,12 @@ impl Records {
     }
 
     /// Gives each call the gap of the log that it was made in; the chunk's first one is `gap`.
-    pub(super) fn place(&mut self, gap: usize, merged: &Merged, gaps: &mut Again<'_>) {
-        let process = |&member: &u32| {
-            let place = merged.origins.members.get(member).place;
-            merged.origins.places.get(place).process
-        };
-        let processes: Vec<u32> = self.members.iter().map(process).collect();
-        for record in &mut self.list {
-            let process = processes.get(record.member as usize);
+    pub(super) fn place(&mut self, gap: usize, to: &Renumbered, gaps: &mut Again<'_>) {
+        self.first_gap = gap as u32;
+        for who in &mut self.gaps {
+            let process = to.processes.get(*who as usize);
             let placed = process.and_then(|&process| gaps.next(process));
-            record.gap = placed.unwrap_or(gap as u32 + record.gap);
+            *who = placed.unwrap_or(UNPLACED);
         }
     }
 
@@ -278,8 +300,11 @@ impl Records {
     }
 
     /// The memory of the calls, which are forgotten.
-    pub(super) fn into_list(self) -> Vec<Record> {
-        self.list
+    pub(super) fn into_memory(self) -> Memory {
+        Memory {
+            list: self.list,
+            gaps: self.gaps,
+        }
     }
 
     /// How many calls.
@@ -307,11 +332,16 @@ impl Records {
         };
         let ops: Vec<_> = (0..self.ops.len()).map(op).collect();
         let mut step = (u32::MAX, None);
-        self.list[range].iter().map(move |r| {
+        let gaps = &self.gaps[range.clone()];
+        self.list[range].iter().zip(gaps).map(move |(r, &gap)| {
             let (op, has_redop, has_root) = ops[r.op as usize];
-            if step.0 != r.gap {
-                let of = timeline.step_of(r.gap as usize);
-                step = (r.gap, of.map(|s| s.step));
+            let gap = match gap {
+                UNPLACED => self.first_gap + r.gap,
+                gap => gap,
+            };
+            if step.0 != gap {
+                let of = timeline.step_of(gap as usize);
+                step = (gap, of.map(|s| s.step));
             }
             let (from, until) = (r.time.0 as usize, r.time.1 as usize);
             let time = if from >= self.len {

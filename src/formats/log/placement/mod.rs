@@ -76,7 +76,7 @@ impl Placement {
         Again {
             first: self.first,
             cuts: &self.cuts,
-            at: vec![(0, 0); self.cuts.len()],
+            at: vec![At::default(); self.cuts.len()],
         }
     }
 }
@@ -86,8 +86,18 @@ impl Placement {
 pub struct Again<'a> {
     first: u32,
     cuts: &'a [Vec<(u32, u32)>],
-    /// By process: how many calls were met, and which cut comes next.
-    at: Vec<(u32, usize)>,
+    /// By process.
+    at: Vec<At>,
+}
+
+/// Where a process is in its cuts: in a gap with so many calls to come.
+#[derive(Debug, Clone, Copy, Default)]
+struct At {
+    gap: u32,
+    left: u32,
+    /// The calls up to the gap's end, and the next cut.
+    end: u32,
+    next: u32,
 }
 
 impl Again<'_> {
@@ -95,13 +105,26 @@ impl Again<'_> {
     #[inline]
     pub fn next(&mut self, process: u32) -> Option<u32> {
         let process = process.checked_sub(self.first)? as usize;
-        let cuts = self.cuts.get(process)?;
-        let (number, cut) = self.at.get_mut(process)?;
-        while cuts.get(*cut).is_some_and(|(_, end)| end <= number) {
-            *cut += 1;
+        let at = self.at.get_mut(process)?;
+        if at.left == 0 {
+            at.turn(self.cuts.get(process)?)?;
         }
-        *number += 1;
-        cuts.get(*cut).map(|&(gap, _)| gap)
+        at.left -= 1;
+        Some(at.gap)
+    }
+}
+
+impl At {
+    /// Goes on to the next gap with calls.
+    fn turn(&mut self, cuts: &[(u32, u32)]) -> Option<()> {
+        while self.left == 0 {
+            let &(gap, end) = cuts.get(self.next as usize)?;
+            self.next += 1;
+            self.gap = gap;
+            self.left = end.saturating_sub(self.end);
+            self.end = self.end.max(end);
+        }
+        Some(())
     }
 }
 
