@@ -85,13 +85,7 @@ fn at_colon(line: &[u8], floor: usize, colon: usize) -> Option<Header<'_>> {
     if !line.get(colon + 1)?.is_ascii_digit() || colon == floor {
         return None;
     }
-    let start = line[floor..colon]
-        .iter()
-        .rposition(|&b| !is_host_byte(b))
-        .map_or(floor, |i| floor + i + 1);
-    if start >= colon {
-        return None;
-    }
+    let start = host(&line[floor..colon])? + floor;
     let (rest, (pid, tid, dev)) = process(&line[colon + 1..]).ok()?;
     let (level, message) = level(rest, dev.is_some())?;
     Some(Header {
@@ -103,6 +97,25 @@ fn at_colon(line: &[u8], floor: usize, colon: usize) -> Option<Header<'_>> {
         dev,
         level,
     })
+}
+
+/// Where the host begins that `text` ends with. In a published log it may be a placeholder:
+/// `[pod-name]`, `<host>`, `***`.
+fn host(text: &[u8]) -> Option<usize> {
+    let behind = |is_of: fn(u8) -> bool| {
+        let before = text.iter().rposition(|&b| !is_of(b));
+        Some(before.map_or(0, |i| i + 1)).filter(|&start| start < text.len())
+    };
+    let open = match text.last()? {
+        b']' => b'[',
+        b'>' => b'<',
+        b'}' => b'{',
+        b'*' => return behind(|b| b == b'*'),
+        _ => return behind(is_host_byte),
+    };
+    let inner = &text[..text.len() - 1];
+    let start = inner.iter().rposition(|&b| !is_host_byte(b))?;
+    (inner[start] == open && start + 1 < inner.len()).then_some(start)
 }
 
 /// `pid:tid [dev] ` or `pid:tid `.
@@ -266,6 +279,23 @@ mod tests {
                 ("h", 1, 2, level),
                 "{line}"
             );
+        }
+    }
+
+    #[test]
+    fn a_host_may_be_a_placeholder() {
+        for host in ["[pod-name]", "<host>", "{node_1}", "***"] {
+            for before in ["", "(Ray pid=5) ", "[1,7]<stdout>:", "[0]: "] {
+                let line = format!("{before}{host}:1:2 [0] NCCL INFO x");
+                assert_eq!(one(&line).0, host, "{line}");
+            }
+        }
+        for line in [
+            "[a b]:1:2 [0] NCCL INFO x",
+            "[]:1:2 [0] NCCL INFO x",
+            "]:1:2 [0] NCCL INFO x",
+        ] {
+            assert_eq!(find(line.as_bytes(), 0), None, "{line}");
         }
     }
 
