@@ -1,8 +1,10 @@
 //! The only place that knows exit codes: 0 all well (also when the reader of our pipe went
 //! away), 1 written but some input was damaged or a check found something, 2 nothing to be trusted,
-//! 3 (nccl-check --expect) not to be told from this input.
+//! 3 (nccl-check --expect) not to be told from this input, 128 and a signal's number where that ended
+//! an input and what was read is written.
 
 use crate::error::Error;
+use crate::source;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -22,7 +24,13 @@ pub enum Exit {
 /// Runs a program's body and turns its end into an exit code, with `<name>: error: <message>` on
 /// stderr for an error: one line, but for proposals.
 pub fn run(name: &str, body: impl FnOnce() -> anyhow::Result<Exit>) -> ExitCode {
-    match body() {
+    let ended = body();
+    if let (Ok(_), Some(signal)) = (&ended, source::signal()) {
+        let said = "interrupted: the output covers only the input that was read";
+        let _ = writeln!(std::io::stderr().lock(), "{name}: warning: {said}");
+        return ExitCode::from(128_u8.saturating_add(u8::try_from(signal).unwrap_or(0)));
+    }
+    match ended {
         Ok(Exit::Clean) => ExitCode::SUCCESS,
         Ok(Exit::Damaged | Exit::Found) => ExitCode::from(1),
         Ok(Exit::Unanswerable) => ExitCode::from(3),

@@ -12,6 +12,7 @@
 mod chunks;
 mod guard;
 mod list;
+mod live;
 mod packed;
 mod rejoin;
 mod small;
@@ -22,6 +23,7 @@ use crate::error::escape::shown;
 pub use chunks::{Chunk, Chunks, Place, PlaceAt};
 pub use guard::name_program;
 pub use list::{Listing, Pattern, expand};
+pub(crate) use live::signal;
 pub use packed::Broken;
 pub use rejoin::{BLOCK, Rejoin, Seen};
 pub(crate) use rejoin::{Found, Raw};
@@ -29,6 +31,7 @@ pub use small::{Texts, texts};
 
 use crate::error::{Error, Result};
 use guard::Map;
+use live::Live;
 use packed::{Codec, Trouble, unpack};
 use std::borrow::Cow;
 use std::fs::File;
@@ -153,7 +156,7 @@ impl Input {
             return Err(origin.error(io::Error::from(io::ErrorKind::IsADirectory)));
         }
         if !meta.is_file() {
-            return piped(origin, Box::new(file), trouble);
+            return piped(origin, Box::new(Live::new(file)), trouble);
         }
         let mut magic = [0; utf16::LOOK];
         let n = fill(&mut file, &mut magic).map_err(|e| origin.error(e))?;
@@ -183,7 +186,12 @@ impl Input {
         {
             return Ok(mapped(map, rejoin));
         }
-        piped(origin, Box::new(io::stdin()), trouble)
+        let reader: Box<dyn Read + Send> = match guard::stdin_file() {
+            Ok(file) => Box::new(Live::new(file)),
+            // Closed: it reads as empty.
+            Err(_) => Box::new(io::stdin()),
+        };
+        piped(origin, reader, trouble)
     }
 
     /// The name in messages.

@@ -3,5 +3,6 @@
 mod bad;
 mod formats;
 mod inputs;
+mod interrupted;
 mod torn;
 mod wrapped;
