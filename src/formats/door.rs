@@ -242,14 +242,6 @@ pub struct Opening<'o> {
 }
 
 impl Opening<'_> {
-    /// The same for inputs that will be read again.
-    pub fn again(self) -> Self {
-        Opening {
-            again: true,
-            ..self
-        }
-    }
-
     /// Opens an input before it is its turn, and walks a log as far as that is done then. `None` for
     /// what is opened in turn: one file's chunks are shared out, and to open a pipe waits for its
     /// writer.

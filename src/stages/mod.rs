@@ -1,9 +1,15 @@
 //! One file a stage. Each has `Options` (plain, no clap), reads inputs and gives rows or bytes;
 //! none knows of argv, standard output or exit codes.
 //!
-//! Those that read logs in one walk have one shape: what it needs, what it keeps of a chunk, and how
-//! chunks add up (`Stage`). A call whose line was torn is no matter there: it is in its chunk's part
-//! before that is added ([`Visit::torn`]).
+//! Those that read logs have one shape: what it needs, what it keeps of a chunk, and how chunks add
+//! up (`Stage`). A call whose line was torn is no matter there: it is in its chunk's part before that
+//! is added ([`Visit::torn`]). Where calls or lines are written by their steps, which are known only
+//! when a log is read to its end, that is the first walk, and both stages keep a [`survey`] of it.
+//!
+//! Two walks have a shape of their own. nccl-comms writes rows while it walks a log again: rows of
+//! one chunk are made on other threads than the next chunk is walked on, so there is no part to add.
+//! nccl-check reads some inputs again for single calls: they are open, recognised and reported
+//! already, and processes keep the names that they have.
 //!
 //! nccl-ops, nccl-hist and nccl-agg share one fold, [`crate::count::calls::count`], and differ in what
 //! they make of it.
@@ -52,13 +58,20 @@ pub(crate) trait Stage {
     type Visit: Visit + Send;
 
     /// The next log begins.
-    fn begin(&mut self, name: String);
+    fn begin(&mut self, _name: String) {}
 
     /// Adds a chunk that follows what was added before.
     fn add(&mut self, part: Part<'_, Self::Visit>);
 
     /// The log is read to its end.
-    fn end(&mut self, input: Known<Self::Visit>, log: Log, merged: &Merged, report: &mut Report);
+    fn end(
+        &mut self,
+        _input: Known<Self::Visit>,
+        _log: Log,
+        _merged: &Merged,
+        _report: &mut Report,
+    ) {
+    }
 
     /// Takes an input that is no log, where a stage does not need one.
     ///
@@ -66,13 +79,34 @@ pub(crate) trait Stage {
     /// It cannot be read, or is of no use here.
     fn other(
         &mut self,
-        input: &Known<Self::Visit>,
+        input: Known<Self::Visit>,
         _merged: &mut Merged,
         _report: &mut Report,
         _progress: &dyn Progress,
     ) -> Result<()> {
         Err(input.refused("log lines"))
     }
+}
+
+/// Reads all `origins` into a stage that nothing is asked of but its inputs. Gives everyone who was
+/// met, too.
+///
+/// # Errors
+/// As [`read`].
+pub(crate) fn gather<S>(
+    origins: &[Origin],
+    options: &Options,
+    report: &mut Report,
+    progress: &dyn Progress,
+) -> Result<(S, Merged)>
+where
+    S: Stage<Visit: Default> + Default,
+{
+    let mut stage = S::default();
+    let new = S::Visit::default;
+    let merged = read(&mut stage, origins, options, report, progress, new)?;
+    progress.finish();
+    Ok((stage, merged))
 }
 
 /// Reads all `origins`; `new` keeps nothing of a chunk yet. Gives everyone who was met.
@@ -92,7 +126,7 @@ pub(crate) fn read<S: Stage>(
     opening.again = S::AGAIN;
     door::each(origins, opening, report, &new, |mut input, report| {
         if !input.tells(Tells::LINES) {
-            return stage.other(&input, &mut merged, report, progress);
+            return stage.other(input, &mut merged, report, progress);
         }
         if S::AGAIN {
             input = input.rewindable()?;

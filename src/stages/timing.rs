@@ -60,8 +60,6 @@ impl Stage for Reading {
     const NEEDS: Tells = Tells::STEP_LINES;
     type Visit = ();
 
-    fn begin(&mut self, _: String) {}
-
     fn add(&mut self, _: Part<'_, ()>) {}
 
     fn end(&mut self, input: Known<()>, log: Log, _: &Merged, report: &mut Report) {

@@ -329,9 +329,7 @@ impl Stage for Reading<'_> {
     fn begin(&mut self, name: String) {
         // An input is counted only if it can be read to its end.
         let number = u32::try_from(self.inputs.len()).unwrap_or(u32::MAX);
-        if number > 0 {
-            self.net.next_input();
-        }
+        self.net.begin_input(self.inputs.len(), name.clone());
         self.gathered.begin_input(name);
         self.now = Now {
             number,
@@ -383,9 +381,8 @@ impl Reading<'_> {
     /// All inputs are read.
     fn seen(mut self, merged: &Merged) -> Seen {
         self.warnings.settle(&merged.aliases());
-        let names = self.inputs.iter().map(|input| input.name.clone()).collect();
         Seen {
-            net: Net::of(self.net, merged, names),
+            net: Net::of(self.net, merged),
             found: self.gathered.finish(merged),
             inputs: self.inputs,
             accounts: self.accounts,

@@ -3,7 +3,7 @@
 //! A call's step is known only when its step line comes, later in the log. So a log is walked
 //! twice: once for its steps, once for its rows (`log`).
 
-use super::survey::{Survey, recorder, survey_of};
+use super::survey::{Survey, Surveying};
 use super::tuning;
 use super::tuning::served::Served;
 use crate::count::calls;
@@ -20,12 +20,14 @@ use crate::formats::lines::{self, Rows};
 use crate::formats::log::placement::{Across, Methods, Recorder};
 use crate::formats::log::propose;
 use crate::formats::log::timeline::{Present, Window};
+use crate::formats::log::{Log, Part};
 use crate::grammar::values::{Datatype, RedOp, has_redop, has_root};
 use crate::members::Merged;
 use crate::members::twice::Twice;
 use crate::output::table::{Row, Timing, csv_header};
 use crate::report::Report;
 use crate::source::{Input, Origin};
+use crate::stages::{self, Stage};
 use beside::{Beside, Tuned, Tuning};
 use filter::{Others, Watch};
 use records::Seqs;
@@ -227,26 +229,27 @@ fn each<B: Beside>(
     progress: &dyn Progress,
     mut sink: Sink<'_, '_>,
 ) -> Result<()> {
-    let mut run = Run {
+    let mut first = First {
         read,
-        options,
-        surveyed: Merged::default(),
-        merged: Merged::default(),
-        seqs: Seqs::default(),
-        watch: Watch::default(),
+        now: Surveying::default(),
+        beside: B::default(),
+        plans: Vec::new(),
+        present: Present::default(),
         methods: Methods::default(),
         across: Across::of(origins.len()),
         tuned: Tuned::default(),
     };
+    let new = || (Recorder::default(), B::kept());
+    let surveyed = stages::read(&mut first, origins, read, report, progress, new)?;
+    let First {
+        mut plans,
+        present,
+        mut methods,
+        mut across,
+        tuned,
+        ..
+    } = first;
     // The window is checked over all inputs before the first row goes out.
-    let mut present = Present::default();
-    let mut plans = Vec::new();
-    let opening = read.opening(Tells::CALLS).again();
-    let new = || (recorder(false), B::kept());
-    door::each(origins, opening, report, new, |input, report| {
-        plans.push(run.plan::<B>(input, report, progress, &mut present)?);
-        Ok(())
-    })?;
     if let Some(window) = &read.window {
         let missing = |text| propose::anew(text, &present, origins, read.source);
         present.check(window).map_err(missing)?;
@@ -256,35 +259,37 @@ fn each<B: Beside>(
         out.write_all(&options.form.header())
             .map_err(Error::Output)?;
     }
-    run.merged = Merged::after(&run.surveyed);
-    let placed = run.across.place(&run.surveyed, read.log.jobs);
-    if let Some(placed) = &placed {
-        run.methods.add(placed.methods);
+    if let Some(placed) = across.place(&surveyed, read.log.jobs) {
+        methods.add(placed.methods);
         for plan in &mut plans {
             if let Plan::Log(log) = plan {
-                log.survey.settle(placed);
+                log.survey.settle(&placed);
             }
         }
     }
-    drop(placed);
+    let mut run = Run {
+        read,
+        options,
+        merged: Merged::after(&surveyed),
+        surveyed,
+        seqs: Seqs::default(),
+        watch: Watch::default(),
+    };
     for plan in plans {
         match plan {
             Plan::Log(log) => run.log(*log, &mut sink)?,
             Plan::Table(input) => run.table(&input, report, &mut sink)?,
         }
     }
-    if options.form != Form::Chain || run.read.window.is_some() {
-        report.placed(run.methods);
+    if options.form != Form::Chain || read.window.is_some() {
+        report.placed(methods);
     }
-    if run.tuned.logs > 0 {
-        tuning::said(run.tuned.sum, run.tuned.calls, report);
+    if tuned.logs > 0 {
+        tuning::said(tuned.sum, tuned.calls, report);
     }
     run.watch.said(&options.filter, report);
     Ok(())
 }
-
-/// What is kept of a chunk in the first walk of a log.
-type First<B> = (Recorder, <B as Beside>::Kept);
 
 /// What is known of an input before its rows are written.
 enum Plan<V> {
@@ -301,6 +306,89 @@ struct LogPlan {
     served: Option<Served>,
 }
 
+/// The first walk of all inputs.
+struct First<'o, B: Beside> {
+    read: &'o Read,
+    /// The log in hand, and what is kept beside its calls.
+    now: Surveying,
+    beside: B,
+    plans: Vec<Plan<(Recorder, B::Kept)>>,
+    present: Present,
+    /// How the steps of calls are known.
+    methods: Methods,
+    /// What inputs tell of each other's steps.
+    across: Across,
+    tuned: Tuned,
+}
+
+impl<B: Beside> Stage for First<'_, B> {
+    const NEEDS: Tells = Tells::CALLS;
+    const AGAIN: bool = true;
+    type Visit = (Recorder, B::Kept);
+
+    fn begin(&mut self, _: String) {
+        self.now = Surveying::new(self.read);
+        self.beside = B::default();
+    }
+
+    fn add(&mut self, part: Part<'_, Self::Visit>) {
+        let ((calls, kept), part) = part.taken();
+        self.beside.add(part.with(kept));
+        self.now.add(calls, &part, self.read);
+    }
+
+    fn end(&mut self, input: Known<Self::Visit>, log: Log, merged: &Merged, report: &mut Report) {
+        let now = std::mem::take(&mut self.now);
+        let survey = now.end(log, merged, &mut self.across, self.read);
+        let served = std::mem::take(&mut self.beside).end(merged, &mut self.tuned);
+        let (name, account) = (input.name(), &survey.log.account);
+        if account.calls == 0 && account.lines > 0 {
+            door::no_calls(&name, account.lines, report);
+        }
+        if self.read.window.is_some() {
+            notes::said(&name, &survey.timeline, report);
+        }
+        self.present.add(&survey.timeline);
+        self.methods.add(survey.placement.methods);
+        self.plans.push(Plan::Log(Box::new(LogPlan {
+            input: input.into_input(),
+            survey,
+            aliases: merged.aliases(),
+            served,
+        })));
+    }
+
+    /// Reads which steps a table has, if that is asked for.
+    fn other(
+        &mut self,
+        mut input: Known<Self::Visit>,
+        _: &mut Merged,
+        _: &mut Report,
+        _: &dyn Progress,
+    ) -> Result<()> {
+        if self.read.window.is_some() {
+            input = input.rewindable()?;
+            let options = lines::Options {
+                jobs: self.read.log.jobs,
+                strict: false,
+            };
+            let present = &mut self.present;
+            input.records(
+                options,
+                &mut Twice::default(),
+                Present::default,
+                |_| {},
+                |steps| {
+                    present.merge(&steps);
+                    Ok(())
+                },
+            )?;
+        }
+        self.plans.push(Plan::Table(Box::new(input)));
+        Ok(())
+    }
+}
+
 struct Run<'o> {
     read: &'o Read,
     options: &'o Options,
@@ -311,79 +399,9 @@ struct Run<'o> {
     seqs: Seqs,
     /// Whether any row passes the filter.
     watch: Watch,
-    /// How the steps of calls are known.
-    methods: Methods,
-    /// What inputs tell of each other's steps.
-    across: Across,
-    tuned: Tuned,
 }
 
 impl Run<'_> {
-    fn plan<B: Beside>(
-        &mut self,
-        input: Known<First<B>>,
-        report: &mut Report,
-        progress: &dyn Progress,
-        present: &mut Present,
-    ) -> Result<Plan<First<B>>> {
-        if !input.tells(Tells::STEP_LINES) {
-            return self.plan_table(input, present);
-        }
-        let mut input = input.rewindable()?;
-        let mut beside = B::default();
-        let survey = survey_of(
-            &mut input,
-            self.read,
-            (&mut self.surveyed, &mut self.across),
-            |bytes| progress.advance(bytes),
-            || (recorder(false), B::kept()),
-            |part| {
-                let ((calls, kept), part) = part.taken();
-                beside.add(part.with(kept));
-                (calls, part)
-            },
-        )?;
-        let served = beside.end(&self.surveyed, &mut self.tuned);
-        report.input(&input.name(), &survey.log.account);
-        if survey.log.account.calls == 0 {
-            door::no_calls(&input.name(), survey.log.account.lines, report);
-        }
-        let timeline = &survey.timeline;
-        if self.read.window.is_some() {
-            notes::said(&input.name(), timeline, report);
-        }
-        present.add(timeline);
-        self.methods.add(survey.placement.methods);
-        Ok(Plan::Log(Box::new(LogPlan {
-            input: input.into_input(),
-            survey,
-            aliases: self.surveyed.aliases(),
-            served,
-        })))
-    }
-
-    fn plan_table<V>(&self, input: Known<V>, present: &mut Present) -> Result<Plan<V>> {
-        if self.read.window.is_none() {
-            return Ok(Plan::Table(Box::new(input)));
-        }
-        let input = input.rewindable()?;
-        let options = lines::Options {
-            jobs: self.read.log.jobs,
-            strict: false,
-        };
-        input.records(
-            options,
-            &mut Twice::default(),
-            Present::default,
-            |_| {},
-            |steps| {
-                present.merge(&steps);
-                Ok(())
-            },
-        )?;
-        Ok(Plan::Table(Box::new(input)))
-    }
-
     /// A table's rows, filtered, in their order.
     fn table<V>(
         &mut self,

@@ -1,13 +1,12 @@
 //! nccl-diff: what changed between two runs.
 //!
 //! Each run is read in one walk over its inputs, which keeps what nccl-hist, nccl-communicators,
-//! nccl-net, nccl-tuning and nccl-timing keep (`walk`, [`run`]). What two runs never agree in is
+//! nccl-net, nccl-tuning and nccl-timing keep ([`run`]). What two runs never agree in is
 //! left out: hosts' names, processes, addresses, ids, ports. What one run does not tell is no
 //! change; a note says so.
 //!
 //! | | |
 //! |---|---|
-//! | `walk` | what is kept of a chunk |
 //! | [`run`] | all inputs of a run |
 //! | `whole` | which of its steps count |
 //! | `counts` | its calls, of a step and in all |
@@ -25,7 +24,6 @@ pub mod row;
 pub mod run;
 mod traffic;
 mod tuned;
-mod walk;
 mod whole_steps;
 
 use crate::report::Report;

@@ -1,7 +1,6 @@
 //! One of the two runs: everything that is compared, from one walk over each of its inputs.
 
 use super::counts::{Call, Counts, Step};
-use super::walk::Partial;
 use super::whole_steps::{counted, listed};
 use crate::count::calls::{Options as Read, Progress};
 use crate::count::notes;
@@ -23,7 +22,7 @@ use crate::stages::communicators::{self, Found, Sides};
 use crate::stages::hist;
 use crate::stages::net::all::First;
 use crate::stages::net::{self, Net};
-use crate::stages::tuning::all::All as Tuning;
+use crate::stages::tuning::{self, all::All as Tuning};
 use crate::stages::{self, Stage};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -67,7 +66,6 @@ pub fn run(
         sides: Sides::default(),
         calls: Bag::default(),
         net: net::all::All::default(),
-        inputs: Vec::new(),
         tuning: Tuning::default(),
         counts: Counts::default(),
         present: Present::default(),
@@ -79,7 +77,10 @@ pub fn run(
         without_steps: 0,
         methods: Methods::default(),
     };
-    let new = || Partial::new(&tally);
+    let new = || {
+        let calls = communicators::Partial::new(&tally);
+        (calls, Default::default())
+    };
     let merged = stages::read(&mut gather, origins, read, report, progress, new)?;
     if let Some(window) = &window {
         let missing = |text| propose::anew(text, &gather.present, origins, read.source);
@@ -92,6 +93,13 @@ pub fn run(
     Ok(run)
 }
 
+/// What is kept of a chunk: calls and lines about communicators, facts and connections, TUNING
+/// lines.
+type Partial = (
+    communicators::Partial,
+    (net::fold::Partial, tuning::fold::Partial),
+);
+
 struct Gather<'o> {
     read: &'o Read,
     window: Option<Window>,
@@ -101,7 +109,6 @@ struct Gather<'o> {
     /// By merged member.
     calls: Bag<(), Key>,
     net: net::all::All,
-    inputs: Vec<String>,
     tuning: Tuning,
     counts: Counts,
     present: Present,
@@ -120,25 +127,21 @@ impl Stage for Gather<'_> {
     type Visit = Partial;
 
     fn begin(&mut self, name: String) {
-        if !self.inputs.is_empty() {
-            self.net.next_input();
-        }
-        self.inputs.push(name);
+        self.net.begin(name);
         self.tally.clear();
     }
 
     fn add(&mut self, part: Part<'_, Partial>) {
-        let (own, part) = part.taken();
-        let (calls, heard) = own.calls.parts();
-        let input = self.inputs.len().saturating_sub(1);
+        let ((calls, (net, tuning)), part) = part.taken();
+        let (calls, heard) = calls.parts();
         let from = First {
-            input: u32::try_from(input).unwrap_or(u32::MAX),
+            input: self.net.input(),
             line: part.line,
         };
         self.sides.add(heard, part.to, from, part.merged);
         self.tally.merge(part.with(calls), &self.read.timeline);
-        self.net.add(part.with(own.net));
-        self.tuning.add(part.with(own.tuning));
+        self.net.add(part.with(net));
+        self.tuning.add(part.with(tuning));
     }
 
     fn end(&mut self, input: Known<Partial>, log: Log, merged: &Merged, report: &mut Report) {
@@ -158,7 +161,7 @@ impl Stage for Gather<'_> {
     /// Counts the calls of a call table.
     fn other(
         &mut self,
-        input: &Known<Partial>,
+        input: Known<Partial>,
         merged: &mut Merged,
         report: &mut Report,
         progress: &dyn Progress,
@@ -270,7 +273,7 @@ impl Gather<'_> {
 
     fn finish(mut self, merged: &Merged) -> Run {
         self.tuning.end(merged);
-        let net = Net::of(self.net, merged, self.inputs);
+        let net = Net::of(self.net, merged);
         let ops = self.tally.ops;
         let found = communicators::found(self.sides, self.calls, merged, ops, self.steps);
         Run {

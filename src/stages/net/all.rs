@@ -38,8 +38,8 @@ pub struct All {
     pub tuned: bool,
     /// Lines understood.
     pub coverage: Coverage,
-    /// The input in hand.
-    pub input: u32,
+    /// The names of the inputs that were begun.
+    pub(super) inputs: Vec<String>,
     // What threads were doing when the chunk added last ended.
     calls: FxHashMap<Thread, u32>,
     last: FxHashMap<u32, u32>,
@@ -109,7 +109,7 @@ impl All {
             to,
             threads: &threads,
         };
-        let input = self.input;
+        let input = self.input();
         let first = |line| First {
             input,
             line: before + line,
@@ -260,7 +260,7 @@ impl All {
         };
         match comm {
             Some(comm) if comm.fits(way) => Owner::Comm(comm),
-            _ => Owner::Unknown(self.lives.moment(process, self.input, inits)),
+            _ => Owner::Unknown(self.lives.moment(process, self.input(), inits)),
         }
     }
 
@@ -299,9 +299,15 @@ impl All {
             .extend(last.into_iter().map(|(p, call)| (p, call.1)));
     }
 
-    /// The next input begins.
-    pub fn next_input(&mut self) {
-        self.input += 1;
+    /// The input `number` begins; one that had this number before could not be read.
+    pub(crate) fn begin_input(&mut self, number: usize, name: String) {
+        self.inputs.truncate(number);
+        self.inputs.push(name);
+    }
+
+    /// The number of the input in hand.
+    pub(crate) fn input(&self) -> u32 {
+        u32::try_from(self.inputs.len().saturating_sub(1)).unwrap_or(u32::MAX)
     }
 
     /// Decides what only the whole can: a connection whose owner is not known belongs to the one
@@ -375,7 +381,7 @@ mod tests {
                         all = sent(&all);
                     }
                 });
-                let net = Net::of(all, &merged, vec!["a".to_owned()]);
+                let net = Net::of(all, &merged);
                 let mut dot = Vec::new();
                 pairs::dot(&net, &mut dot).unwrap();
                 let hosts = table::Options { hosts: true };

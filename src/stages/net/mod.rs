@@ -27,8 +27,7 @@ pub mod table;
 use crate::count::calls::{Options, Progress};
 use crate::error::Result;
 use crate::formats::Tells;
-use crate::formats::door::Known;
-use crate::formats::log::{Log, Part};
+use crate::formats::log::Part;
 use crate::grammar::message::setup::setting::HIDDEN;
 use crate::members::{Merged, Process};
 use crate::report::Report;
@@ -66,17 +65,8 @@ pub fn net(
     report: &mut Report,
     progress: &dyn Progress,
 ) -> Result<Net> {
-    let mut stage = Reading::default();
-    let merged = stages::read(
-        &mut stage,
-        origins,
-        options,
-        report,
-        progress,
-        Partial::default,
-    )?;
-    progress.finish();
-    let net = Net::of(stage.all, &merged, stage.inputs);
+    let (all, merged) = stages::gather::<All>(origins, options, report, progress)?;
+    let net = Net::of(all, &merged);
     let Coverage { read, known } = net.all.coverage;
     let account = report.total();
     // A damaged line may have something to read.
@@ -99,41 +89,29 @@ pub fn net(
     Ok(net)
 }
 
-/// What was read so far.
-#[derive(Default)]
-struct Reading {
-    all: All,
-    inputs: Vec<String>,
-}
-
-impl Stage for Reading {
+impl Stage for All {
     const NEEDS: Tells = Tells::MESSAGES;
     type Visit = Partial;
 
     fn begin(&mut self, name: String) {
-        if !self.inputs.is_empty() {
-            self.all.next_input();
-        }
-        self.inputs.push(name);
+        self.begin_input(self.inputs.len(), name);
     }
 
     fn add(&mut self, part: Part<'_, Partial>) {
-        self.all.add(part);
+        All::add(self, part);
     }
-
-    fn end(&mut self, _: Known<Partial>, _: Log, _: &Merged, _: &mut Report) {}
 }
 
 impl Net {
-    /// What was read of `inputs`, all of which are in `all`.
-    pub(crate) fn of(mut all: All, merged: &Merged, inputs: Vec<String>) -> Net {
+    /// What was read of all inputs.
+    pub(crate) fn of(mut all: All, merged: &Merged) -> Net {
         let aliases = merged.aliases();
         all.settle(&aliases);
         Net {
+            inputs: std::mem::take(&mut all.inputs),
             all,
             real: aliases.into_iter().collect(),
             processes: merged.origins.processes.items().to_vec(),
-            inputs,
         }
     }
 

@@ -1,17 +1,20 @@
 //! nccl-steps: the lines of chosen steps, byte for byte, or one row a step.
 
-use super::survey::{Sum, Survey, recorder, survey};
+use super::survey::{Sum, Survey, Surveying};
 use crate::count::calls::{Options, Progress};
 use crate::count::notes;
 use crate::error::Result;
-use crate::formats::log::placement::{Across, Methods};
+use crate::formats::Tells;
+use crate::formats::door::Known;
+use crate::formats::log::placement::{Across, Methods, Recorder};
 use crate::formats::log::propose;
 use crate::formats::log::timeline::{Gap, Marker, Present, Timeline, Window};
-use crate::formats::{Tells, door};
+use crate::formats::log::{Log, Part};
 use crate::members::Merged;
 use crate::output::render::{Cell, Grid};
 use crate::report::Report;
 use crate::source::{Input, Origin};
+use crate::stages::{self, Stage};
 use std::io::Write;
 use std::sync::Arc;
 
@@ -25,7 +28,50 @@ struct Surveyed {
     timeline: Arc<Timeline>,
 }
 
-/// `rows` where the steps' own rows are written, not their lines.
+/// What was read so far.
+struct Reading<'o> {
+    options: &'o Options,
+    /// The steps' lines are written, not rows of the steps.
+    lines: bool,
+    /// The log in hand.
+    now: Surveying,
+    across: Across,
+    methods: Methods,
+    logs: Vec<Surveyed>,
+}
+
+impl Stage for Reading<'_> {
+    const NEEDS: Tells = Tells::STEP_LINES;
+    const AGAIN: bool = true;
+    type Visit = Recorder;
+
+    fn begin(&mut self, _: String) {
+        self.now = Surveying::new(self.options);
+    }
+
+    fn add(&mut self, part: Part<'_, Recorder>) {
+        let (calls, part) = part.taken();
+        self.now.add(calls, &part, self.options);
+    }
+
+    fn end(&mut self, input: Known<Recorder>, log: Log, merged: &Merged, report: &mut Report) {
+        let now = std::mem::take(&mut self.now);
+        let survey = now.end(log, merged, &mut self.across, self.options);
+        let (name, timeline) = (input.name(), Arc::clone(&survey.timeline));
+        self.methods.add(survey.placement.methods);
+        notes::said(&name, &timeline, report);
+        if !self.lines {
+            notes::stamps(&name, &timeline, report);
+        }
+        self.logs.push(Surveyed {
+            input: input.into_input(),
+            survey,
+            timeline,
+        });
+    }
+}
+
+/// All logs, with their steps; `lines` where the steps' lines are written, not rows of the steps.
 fn all(
     origins: &[Origin],
     options: &Options,
@@ -33,41 +79,25 @@ fn all(
     report: &mut Report,
     progress: &dyn Progress,
 ) -> Result<Vec<Surveyed>> {
-    let mut merged = Merged::default();
-    let mut across = Across::of(origins.len());
-    let mut methods = Methods::default();
-    let mut logs = Vec::new();
-    let new = || recorder(lines);
-    let opening = options.opening(Tells::STEP_LINES);
-    door::each(origins, opening.again(), report, new, |input, report| {
-        let mut input = input.rewindable()?;
-        let survey = survey(
-            &mut input,
-            options,
-            lines,
-            (&mut merged, &mut across),
-            |b| {
-                progress.advance(b);
-            },
-        )?;
-        let name = input.name();
-        report.input(&name, &survey.log.account);
-        if survey.log.account.lines == 0 {
-            door::no_calls(&name, 0, report);
-        }
-        let timeline = Arc::clone(&survey.timeline);
-        methods.add(survey.placement.methods);
-        notes::said(&name, &timeline, report);
-        if !lines {
-            notes::stamps(&name, &timeline, report);
-        }
-        logs.push(Surveyed {
-            input: input.into_input(),
-            survey,
-            timeline,
-        });
-        Ok(())
-    })?;
+    let mut stage = Reading {
+        options,
+        lines,
+        now: Surveying::default(),
+        across: Across::of(origins.len()),
+        methods: Methods::default(),
+        logs: Vec::new(),
+    };
+    let new = || match lines {
+        true => Recorder::with_lines(),
+        false => Recorder::default(),
+    };
+    let merged = stages::read(&mut stage, origins, options, report, progress, new)?;
+    let Reading {
+        mut across,
+        mut methods,
+        mut logs,
+        ..
+    } = stage;
     progress.finish();
     if let Some(placed) = across.place(&merged, options.log.jobs) {
         methods.add(placed.methods);

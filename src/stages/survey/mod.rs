@@ -1,13 +1,11 @@
-//! What a log holds gap by gap: calls, bytes and where its steps are. The first pass of every
-//! stage that must know a call's step before it can write the call.
+//! What a log holds gap by gap: calls, bytes and where its steps are. The first walk of every
+//! stage that must know a call's step before it can write the call: its visit is a [`Recorder`].
 
 pub(crate) mod rhythm;
 pub(crate) mod skew;
 
 use crate::count::calls::Options;
-use crate::error::Result;
 use crate::formats::account::Account;
-use crate::formats::door::Known;
 use crate::formats::log::placement::{
     Across, Placed, Placement, Placer, Recorder, Streams, Taken, What,
 };
@@ -191,77 +189,85 @@ impl Sums {
     }
 }
 
-/// What a survey keeps of a chunk.
-pub fn recorder(lines: bool) -> Recorder {
-    if lines {
-        Recorder::with_lines()
-    } else {
-        Recorder::default()
+/// A survey of the log in hand, as it is read.
+#[derive(Debug, Default)]
+pub(super) struct Surveying {
+    placer: Placer,
+    sums: BTreeMap<usize, Sum>,
+    moved: Vec<(u64, u32, u32)>,
+}
+
+impl Surveying {
+    /// Nothing read yet.
+    pub(super) fn new(options: &Options) -> Surveying {
+        Surveying {
+            placer: Placer::of(options.log.jobs),
+            ..Surveying::default()
+        }
+    }
+
+    /// Adds a chunk's calls.
+    pub(super) fn add(&mut self, calls: Recorder, part: &Part<'_, ()>, options: &Options) {
+        let Surveying {
+            placer,
+            sums,
+            moved,
+        } = self;
+        placer.add(calls, part, &options.timeline, |calls, cuts| {
+            take(sums, moved, calls, cuts);
+        });
+    }
+
+    /// The log is read to its end. What it and the other inputs tell of each other goes to
+    /// `across`.
+    pub(super) fn end(
+        self,
+        log: Log,
+        merged: &Merged,
+        across: &mut Across,
+        options: &Options,
+    ) -> Survey {
+        let Surveying {
+            placer,
+            mut sums,
+            mut moved,
+        } = self;
+        let timeline = log.timeline(&options.timeline);
+        let (mut placement, calls) = placer.end(&timeline, merged, |calls, cuts| {
+            take(&mut sums, &mut moved, calls, cuts);
+        });
+        let Taken { held, methods, .. } = across.take(calls, &placement, &timeline);
+        placement.methods = methods;
+        Survey {
+            held,
+            is_settled: false,
+            log,
+            timeline: timeline.into(),
+            placement: placement.trimmed(),
+            sums,
+            moved,
+        }
     }
 }
 
-/// Walks `input` once. Where `lines` are wanted, keeps which of them are not in their call's gap. What
-/// it and the other inputs tell of each other goes to `across`.
-///
-/// # Errors
-/// As [`Known::log`].
-pub fn survey(
-    input: &mut Known<Recorder>,
-    options: &Options,
-    lines: bool,
-    known: (&mut Merged, &mut Across),
-    progress: impl Fn(u64),
-) -> Result<Survey> {
-    let new = || recorder(lines);
-    survey_of(input, options, known, progress, new, |part| part.taken())
-}
-
-/// The same where more is kept of a chunk: `split` takes the rest.
-///
-/// # Errors
-/// As [`Known::log`].
-pub(super) fn survey_of<V: Visit + Send>(
-    input: &mut Known<V>,
-    options: &Options,
-    (merged, across): (&mut Merged, &mut Across),
-    progress: impl Fn(u64),
-    new: impl Fn() -> V + Sync,
-    mut split: impl for<'p> FnMut(Part<'p, V>) -> (Recorder, Part<'p, ()>),
-) -> Result<Survey> {
-    let mut moved = Vec::new();
-    let mut sums: BTreeMap<usize, Sum> = BTreeMap::new();
-    let mut take = |calls: &Streams, cuts: &[Vec<(u32, u32)>]| {
-        let bytes = |what: &What| {
-            let size = Datatype(what.datatype).size().unwrap_or(0);
-            u128::from(what.count) * u128::from(size)
-        };
-        let bytes: Vec<u128> = calls.whats().iter().map(bytes).collect();
-        for (gap, calls) in calls.each(cuts) {
-            let of = |&what: &u32| bytes[what as usize];
-            sums.entry(gap as usize).or_default().merge(Sum {
-                calls: calls.len() as u64,
-                bytes: calls.iter().map(of).sum(),
-            });
-        }
-        calls.moved(cuts, |at, line, gap| moved.push((at, line, gap)));
+/// Takes in calls that are placed: what each gap has, and which are not in the gap of their line.
+fn take(
+    sums: &mut BTreeMap<usize, Sum>,
+    moved: &mut Vec<(u64, u32, u32)>,
+    calls: &Streams,
+    cuts: &[Vec<(u32, u32)>],
+) {
+    let bytes = |what: &What| {
+        let size = Datatype(what.datatype).size().unwrap_or(0);
+        u128::from(what.count) * u128::from(size)
     };
-    let mut placer = Placer::of(options.log.jobs);
-    let log = input.log(&options.log, merged, new, progress, |part| {
-        let (calls, part) = split(part);
-        placer.add(calls, &part, &options.timeline, &mut take);
-        Ok(())
-    })?;
-    let timeline = log.timeline(&options.timeline);
-    let (mut placement, calls) = placer.end(&timeline, merged, &mut take);
-    let Taken { held, methods, .. } = across.take(calls, &placement, &timeline);
-    placement.methods = methods;
-    Ok(Survey {
-        held,
-        is_settled: false,
-        log,
-        timeline: timeline.into(),
-        placement: placement.trimmed(),
-        sums,
-        moved,
-    })
+    let bytes: Vec<u128> = calls.whats().iter().map(bytes).collect();
+    for (gap, calls) in calls.each(cuts) {
+        let of = |&what: &u32| bytes[what as usize];
+        sums.entry(gap as usize).or_default().merge(Sum {
+            calls: calls.len() as u64,
+            bytes: calls.iter().map(of).sum(),
+        });
+    }
+    calls.moved(cuts, |at, line, gap| moved.push((at, line, gap)));
 }

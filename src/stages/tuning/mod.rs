@@ -13,9 +13,7 @@ pub mod table;
 use crate::count::calls::{Options, Progress};
 use crate::error::Result;
 use crate::formats::Tells;
-use crate::formats::door::Known;
-use crate::formats::log::{Log, Part};
-use crate::members::Merged;
+use crate::formats::log::Part;
 use crate::report::Report;
 use crate::source::Origin;
 use crate::stages::{self, Stage};
@@ -32,33 +30,20 @@ pub fn tuning(
     report: &mut Report,
     progress: &dyn Progress,
 ) -> Result<All> {
-    let mut all = All::default();
-    let merged = stages::read(
-        &mut all,
-        origins,
-        options,
-        report,
-        progress,
-        Partial::default,
-    )?;
-    progress.finish();
+    let (mut all, merged) = stages::gather::<All>(origins, options, report, progress)?;
     all.end(&merged);
     said(all.sum(), all.calls, report);
     Ok(all)
 }
 
+// A thread's calls and lines may go on in the next input: nothing is done at the end of one.
 impl Stage for All {
     const NEEDS: Tells = Tells::ALGORITHMS;
     type Visit = Partial;
 
-    fn begin(&mut self, _: String) {}
-
     fn add(&mut self, part: Part<'_, Partial>) {
         All::add(self, part);
     }
-
-    // A thread's calls and lines may go on in the next input.
-    fn end(&mut self, _: Known<Partial>, _: Log, _: &Merged, _: &mut Report) {}
 }
 
 /// Reports what the TUNING lines do not tell of `calls` of ranks 0.
