@@ -5,7 +5,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use nccl_pipe::error::Result;
-use nccl_pipe::formats::account::Account;
+use nccl_pipe::report::account::Account;
 use nccl_pipe::formats::lines::{Options, Rows};
 use nccl_pipe::formats::{Tells, door};
 use nccl_pipe::members::twice::Twice;

@@ -1,7 +1,7 @@
 //! What a whole log gives, walked in pieces and merged.
 
 use crate::RECOGNISER;
-use nccl_pipe::formats::account::Account;
+use nccl_pipe::report::account::Account;
 use nccl_pipe::formats::log::Log;
 use nccl_pipe::grammar::coll::Coll;
 use nccl_pipe::grammar::trainer::{Mark, Recogniser};

@@ -4,7 +4,7 @@
 pub mod answer;
 
 use libfuzzer_sys::arbitrary::Unstructured;
-use nccl_pipe::formats::account::Account;
+use nccl_pipe::report::account::Account;
 use nccl_pipe::count::calls::{Options, Progress};
 use nccl_pipe::formats::log;
 use nccl_pipe::grammar::trainer::Recogniser;

@@ -2,10 +2,11 @@
 
 use super::times::Total;
 use super::who::{Recorded, Who};
-use crate::count::tally::{self, Counted, Key, Ops, Value};
+use crate::count::tally::{self, Counted, Key, Value};
 use crate::formats::lines::Rows;
 use crate::formats::log::timeline::{Present, Window};
 use crate::members::Interner;
+use crate::members::Ops;
 use crate::output::table::Row;
 use rustc_hash::{FxHashMap, FxHasher};
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,7 @@
 //! The library's one error: what was expected, where, and what to do.
 
 pub(crate) mod escape;
+pub mod phrases;
 
 use crate::error::escape::shown;
 use std::io;

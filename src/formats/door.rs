@@ -1,7 +1,6 @@
 //! The door: every input is opened here, recognised once, and refused in one sentence where it does
 //! not tell what a stage needs.
 
-use super::account::Account;
 use super::lines::{self, Rows};
 use super::log::blocks::REJOIN;
 use super::log::walk::Visit;
@@ -11,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::members::twice::Twice;
 use crate::members::{Merged, Renumbered};
 use crate::pool;
+use crate::report::account::Account;
 use crate::report::{Report, counted};
 use crate::source::{self, Input, Origin};
 use std::path::Path;

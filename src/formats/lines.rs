@@ -5,12 +5,12 @@
 //! before it. A chunk is read as if it began with a record, which few do not; such a one is read
 //! once more when it is its turn, behind what is still open.
 
-use super::account::{Account, Class};
 use super::log;
 use crate::error::Result;
 use crate::members::twice::{self, CallText, Count, Print, RowPrints, Twice};
 use crate::output::table::{Lacks, Row};
 use crate::pool;
+use crate::report::account::{Account, Class};
 use crate::source::{Chunk, Input, Place};
 use memchr::memchr;
 use std::sync::OnceLock;

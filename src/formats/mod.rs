@@ -1,7 +1,6 @@
 //! One door for inputs. A format is a file here with its [`Format`], and a line in the list below:
 //! the stages take any input that tells what they need ([`door`]).
 
-pub mod account;
 mod binary;
 mod chain;
 pub mod door;
@@ -17,8 +16,8 @@ mod snoopie;
 
 use crate::error::Result;
 use crate::members::twice::Twice;
+use crate::report::account::Account;
 use crate::source::Input;
-use account::Account;
 use lines::Rows;
 
 /// What an input may be.

@@ -253,12 +253,12 @@ fn commas(word: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::formats::account::Account;
     use crate::formats::lines::{self, Rows};
     use crate::formats::log::blocks::REJOIN;
     use crate::members::twice::Twice;
     use crate::output::table::csv_header;
     use crate::output::table::samples::Samples;
+    use crate::report::account::Account;
     use crate::source::{self, Input, Origin};
     use proptest::prelude::*;
 

@@ -1,12 +1,14 @@
 //! Who printed a line: hosts, processes, devices and the members of communicators, interned so
-//! that a call carries one small number.
+//! that a call carries one small number; and so are the operations.
 
 pub(crate) mod comm_id;
 mod interner;
+mod ops;
 mod origins;
 pub mod twice;
 
 pub use interner::Interner;
+pub use ops::Ops;
 pub(crate) use origins::is_glued;
 pub use origins::{Member, Origins, Place, Process};
 

@@ -1,15 +1,16 @@
 //! Everything a person reads about bad input, on stderr: the account of all lines, the first
-//! damaged places, and what a log cannot tell.
+//! damaged places, how calls were placed in steps, and what a log cannot tell.
 
-pub mod phrases;
+pub mod account;
+pub mod methods;
 pub mod progress;
 
-use crate::formats::account::Account;
-use crate::formats::log::placement::Methods;
+pub use crate::error::phrases::{counted, names, ranges};
 use crate::members::twice::Again;
 use crate::report::progress::Bar;
 use crate::source::{BLOCK, Listing};
-pub use phrases::{counted, names, ranges};
+use account::Account;
+use methods::Methods;
 use std::io::{IsTerminal, Write};
 
 pub use crate::error::escape::{Escaped, printable};

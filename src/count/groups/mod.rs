@@ -389,7 +389,8 @@ fn host(who: &Who) -> Field {
 mod tests {
     use super::*;
     use crate::count::cells::Gathering;
-    use crate::count::tally::{NO_ROOT, NONE, Ops};
+    use crate::count::tally::{NO_ROOT, NONE};
+    use crate::members::Ops;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 

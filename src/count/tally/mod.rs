@@ -5,7 +5,7 @@ use crate::formats::log::Part;
 use crate::formats::log::placement::{Across, Methods, Placement, Placer, Recorder, Streams};
 use crate::formats::log::timeline::{self, Timeline};
 use crate::formats::log::walk::{Call, Torn, Visit};
-use crate::members::Merged;
+use crate::members::{Merged, Ops};
 use counts::Counts;
 use packed::Packed;
 pub(crate) use pieces::Pieces;
@@ -15,14 +15,12 @@ use std::sync::Arc;
 pub(crate) mod bag;
 pub(crate) mod counts;
 pub(crate) mod key;
-pub(crate) mod ops;
 pub(crate) mod packed;
 pub(crate) mod pieces;
 mod replay;
 
 pub use bag::Bag;
 pub use key::{Counted, Key, NO_ROOT, NO_TYPE, NONE, Options, Sizing, UNKNOWN};
-pub use ops::Ops;
 use replay::replay;
 
 /// How many calls and how large.

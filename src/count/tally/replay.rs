@@ -1,8 +1,9 @@
 //! Calls that are placed, counted.
 
-use super::{Bag, Key, Ops, Options, Partial, Pieces};
+use super::{Bag, Key, Options, Partial, Pieces};
 use crate::formats::log::placement::{Streams, What};
 use crate::grammar::coll::Coll;
+use crate::members::Ops;
 use crate::pool;
 
 /// A process's calls in a gap: the gap, and what they are by number.

@@ -9,7 +9,6 @@ pub mod torn;
 pub mod walk;
 
 use crate::error::{Error, Result};
-use crate::formats::account::Account;
 use crate::formats::log::attempts::{Attempts, Begin};
 use crate::formats::log::timeline::{ByPosition, Timeline};
 use crate::formats::log::torn::{Joined, Joiner};
@@ -19,6 +18,7 @@ use crate::grammar::trainer::{Mark, Recogniser};
 use crate::members::twice::{Again, Count, End};
 use crate::members::{Merged, Renumbered};
 use crate::pool;
+use crate::report::account::Account;
 use crate::source::{Broken, Chunk, Chunks, Input, Texts};
 use rustc_hash::FxHashMap;
 use std::iter;

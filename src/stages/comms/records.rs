@@ -1,11 +1,11 @@
 //! A chunk's calls, small, numbered in their sequences, ready to be written as rows.
 
 use crate::count::calls::LOG;
-use crate::count::tally::Ops;
 use crate::formats::log::placement::Again;
 use crate::formats::log::timeline::Timeline;
 use crate::formats::log::walk::{Call, Torn, Visit, put_in};
 use crate::grammar::values::{Datatype, Kind, RedOp, has_redop, has_root};
+use crate::members::Ops;
 use crate::members::{Merged, Renumbered};
 use crate::output::table::{Row, Timing};
 use crate::stages::tuning::served::Served;

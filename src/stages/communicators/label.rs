@@ -19,7 +19,7 @@ use super::fold::Side;
 use super::identity::{Communicator, Gpu, Key, Union, gpu};
 use super::purpose::{Label, Of};
 use super::traffic::{Class, Traffic};
-use crate::count::tally::Ops;
+use crate::members::Ops;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Labels all communicators of the logs, which hold `steps` steps (0: not known).

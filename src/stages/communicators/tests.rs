@@ -6,7 +6,8 @@ use super::fold::{Side, State};
 use super::identity::{self, Communicator};
 use super::label;
 use super::wire::{Wire, wire};
-use crate::count::tally::{Key, NO_ROOT, Ops, Value};
+use crate::count::tally::{Key, NO_ROOT, Value};
+use crate::members::Ops;
 use crate::members::Process;
 use crate::members::comm_id::CommId;
 

@@ -2,8 +2,9 @@
 
 use super::fold::Side;
 use super::identity::Communicator;
-use crate::count::tally::{Key, Ops, UNKNOWN, Value};
+use crate::count::tally::{Key, UNKNOWN, Value};
 use crate::grammar::values::{Datatype, Kind, kind};
+use crate::members::Ops;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A call of up to so many bytes decides something: a flag, a loss, a seed, a size.

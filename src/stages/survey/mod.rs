@@ -5,7 +5,6 @@ pub(crate) mod rhythm;
 pub(crate) mod skew;
 
 use crate::count::calls::Options;
-use crate::formats::account::Account;
 use crate::formats::log::placement::{
     Across, Placed, Placement, Placer, Recorder, Streams, Taken, What,
 };
@@ -14,6 +13,7 @@ use crate::formats::log::walk::{Call, Torn, Visit};
 use crate::formats::log::{Log, Part};
 use crate::grammar::values::Datatype;
 use crate::members::{Merged, Renumbered};
+use crate::report::account::Account;
 use rhythm::Odd;
 use serde::{Deserialize, Serialize};
 use skew::{Counts, Skew};

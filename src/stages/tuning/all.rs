@@ -3,9 +3,9 @@
 use super::burst::{Burst, Fit, How, Line, Made, Match, is_first};
 use super::fold::{Late, Partial, Thread};
 use super::served::Served;
-use crate::count::tally::Ops;
 use crate::formats::log::Part;
 use crate::grammar::values::kind;
+use crate::members::Ops;
 use crate::members::{Merged, Renumbered};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};

@@ -11,10 +11,10 @@
 //! four times the smallest's bytes, before all of them (`src/enqueue.cc`). A line that fits such a
 //! sum belongs to its calls.
 
-use crate::count::tally::Ops;
 use crate::grammar::message::tuning::{Algorithm, Protocol};
 use crate::grammar::values::{Basis, Datatype, Kind};
 use crate::members::Merged;
+use crate::members::Ops;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};

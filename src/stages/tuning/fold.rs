@@ -2,11 +2,11 @@
 //! result does not depend on where the edges are.
 
 use super::burst::{Burst, How, Line, Made, Match};
-use crate::count::tally::Ops;
 use crate::formats::log::walk::{Call, Said, Torn, Visit, put_in};
 use crate::grammar::message::Message;
 use crate::grammar::message::tuning::Tuning;
 use crate::grammar::values::{Kind, kind};
+use crate::members::Ops;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 

@@ -5,9 +5,9 @@
 
 use super::burst::{Burst, How, Made, Match};
 use super::fold::Thread;
-use crate::count::tally::Ops;
 use crate::grammar::values::kind;
 use crate::members::Merged;
+use crate::members::Ops;
 use crate::output::table::Timing;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};

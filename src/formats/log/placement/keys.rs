@@ -2,8 +2,8 @@
 
 use super::streams::Streams;
 use super::what::What;
-use crate::count::tally::Ops;
 use crate::members::Merged;
+use crate::members::Ops;
 use crate::members::comm_id::CommId;
 use rustc_hash::FxHashMap;
 

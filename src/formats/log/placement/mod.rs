@@ -31,7 +31,6 @@ mod anchors;
 mod bounds;
 mod cut;
 mod keys;
-mod methods;
 mod placer;
 mod printer;
 mod record;
@@ -39,8 +38,8 @@ mod resolve;
 mod streams;
 mod what;
 
+pub use crate::report::methods::{Apart, Methods};
 pub use across::{Across, Placed, Taken};
-pub use methods::{Apart, Methods};
 pub use placer::Placer;
 pub(crate) use printer::prints_on_last;
 pub use record::Recorder;

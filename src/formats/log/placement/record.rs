@@ -1,8 +1,8 @@
 //! One chunk's calls as the walk meets them: short records by process, in line order.
 
 use super::what::{What, Whats};
-use crate::count::tally::Ops;
 use crate::formats::log::walk::{Call, Torn, Visit, put_in};
+use crate::members::Ops;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 

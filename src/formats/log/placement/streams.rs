@@ -2,7 +2,7 @@
 
 use super::record::{List, NOWHERE, Recorder, until};
 use super::what::{What, Whats};
-use crate::count::tally::Ops;
+use crate::members::Ops;
 use crate::members::Renumbered;
 use std::collections::BTreeMap;
 

@@ -18,6 +18,7 @@ pub(crate) mod times;
 mod voices;
 pub(crate) mod window;
 
+pub use crate::report::methods::ByPosition;
 pub use counting::Counted;
 pub use times::Times;
 pub use window::{Present, Window};
@@ -50,37 +51,6 @@ pub struct Options {
     pub by_position: bool,
     /// The rank that prints the step lines, if the user said it (`--printer`).
     pub printer: Option<u32>,
-}
-
-/// Why calls are placed by the positions of their lines alone ([`crate::formats::log::placement`]).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ByPosition {
-    /// The user asked for it.
-    Asked,
-    /// Standard output was block-buffered: a process's lines come late, and together.
-    Buffered,
-    /// Calls are lost in damaged lines: those after them have other numbers than they should.
-    Lost,
-    /// The trainer prints its line after further calls of the next step.
-    Late,
-    /// Several ranks print each line, each at its own time.
-    Printers,
-    /// More calls lie between two lines than are held.
-    Many,
-}
-
-impl ByPosition {
-    /// In words.
-    pub fn words(self) -> &'static str {
-        match self {
-            ByPosition::Asked => "--by-position",
-            ByPosition::Buffered => "standard output was block-buffered",
-            ByPosition::Lost => "calls are lost in damaged lines",
-            ByPosition::Late => "the trainer prints its line after calls of the next step",
-            ByPosition::Printers => "several ranks print each line",
-            ByPosition::Many => "too many calls are between two step lines",
-        }
-    }
 }
 
 /// What a gap is.

@@ -4,11 +4,11 @@ use super::fit::{Says, fit, likely, says};
 use super::halves::{End, Fit, Head};
 use super::lines::{Lines, Outcome};
 use super::{Joined, Now};
-use crate::formats::account::Account;
 use crate::formats::log::walk::{Begun, TEAR, WAIT, is_call};
 use crate::grammar::coll::{self, Coll};
 use crate::grammar::values::Datatype;
 use crate::members::Merged;
+use crate::report::account::Account;
 use rustc_hash::FxHashMap;
 
 /// Beginnings and ends that wait at a time; with more, the oldest is given up.

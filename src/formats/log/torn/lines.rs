@@ -1,8 +1,8 @@
 //! What becomes of the physical lines that pieces are on: a line is counted when its last piece
 //! is decided.
 
-use crate::formats::account::{Account, Class};
 use crate::formats::log::walk::{Broken, Fragment, Looks, Piece};
+use crate::report::account::{Account, Class};
 use std::collections::BTreeMap;
 
 /// What became of a piece.

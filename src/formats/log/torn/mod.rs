@@ -12,11 +12,11 @@ pub(crate) mod fit;
 pub(crate) mod halves;
 pub(crate) mod lines;
 
-use crate::formats::account::Account;
 use crate::formats::log::walk::{Fragment, Looks, Piece, TEAR, is_call_tail};
 use crate::grammar::coll::Coll;
 use crate::grammar::header;
 use crate::members::Merged;
+use crate::report::account::Account;
 use begun::Open;
 use halves::{Behind, End};
 use lines::Lines;

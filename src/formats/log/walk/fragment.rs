@@ -1,7 +1,7 @@
 //! Pieces of torn lines. Which belong together is decided at the merge, where all that comes
 //! before them is known.
 
-use crate::formats::account::Class;
+use crate::report::account::Class;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 

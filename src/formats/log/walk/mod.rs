@@ -22,7 +22,6 @@ pub use together::{Had, together};
 pub(crate) use visit::put_in;
 pub use visit::{Call, Said, Torn, Visit};
 
-use crate::formats::account::{Account, Class};
 use crate::grammar::coll::{self, Coll};
 use crate::grammar::header::{self, Header};
 use crate::grammar::hot::{self, Back};
@@ -33,6 +32,7 @@ use crate::grammar::wrap;
 use crate::members::twice;
 use crate::members::twice::Count;
 use crate::members::{InitAt, Member, Origins};
+use crate::report::account::{Account, Class};
 use memchr::{memchr, memmem, memrchr};
 use rustc_hash::FxHashMap;
 use std::sync::LazyLock;

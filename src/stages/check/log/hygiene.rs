@@ -1,6 +1,6 @@
 //! How the log was written, where that spoils it.
 
-use crate::formats::account::{Account, PLACES};
+use crate::report::account::{Account, PLACES};
 use crate::stages::check::finding::{About, Evidence, Finding, Severity, Spot, Sure};
 use crate::stages::check::walk::Walked;
 use crate::stages::check::wording::{counted, verb};

@@ -11,9 +11,8 @@ pub(crate) const ID: &str = "not_checked";
 
 /// The finding, if nothing of NCCL's work is in the log.
 pub(crate) fn finding(seen: &Seen) -> Option<Finding> {
-    let sum = |of: fn(&crate::formats::account::Account) -> u64| {
-        seen.accounts.iter().map(of).sum::<u64>()
-    };
+    let sum =
+        |of: fn(&crate::report::account::Account) -> u64| seen.accounts.iter().map(of).sum::<u64>();
     let (lines, calls) = (sum(|account| account.lines), sum(|account| account.calls));
     let foreign = sum(|account| account.foreign);
     let watched = !seen.warnings.watchdog().is_empty();

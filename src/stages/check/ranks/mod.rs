@@ -25,7 +25,7 @@ use super::watchdog::nccl_call;
 use super::watchdog::{Watched, What};
 use crate::count::calls::Options;
 use crate::error::Result;
-use crate::formats::account::Account;
+use crate::report::account::Account;
 use crate::source::Input;
 use crate::stages::communicators::Found;
 use case::Case;

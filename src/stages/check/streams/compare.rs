@@ -5,7 +5,7 @@
 
 use super::why::Why;
 use super::{BLOCK, Caller, Stream, Streams, Way};
-use crate::formats::account::Account;
+use crate::report::account::Account;
 use crate::stages::check::ranks::unnamed_communicators::{self, Open};
 use crate::stages::communicators::{Communicator, Found, Named};
 use rustc_hash::{FxHashMap, FxHashSet};

@@ -2,11 +2,11 @@
 
 use super::{Caller, Way, caller, way};
 use crate::count::calls::Options;
-use crate::count::tally::Ops;
 use crate::error::Result;
 use crate::formats::log;
 use crate::formats::log::walk::{Call, Torn, Visit, put_in};
 use crate::grammar::coll::Coll;
+use crate::members::Ops;
 use crate::members::{Identity, Merged, Process};
 use crate::source::Input;
 use crate::stages::check::log::job_spans::Silence;

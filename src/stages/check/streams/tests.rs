@@ -3,13 +3,13 @@
 
 use super::compare;
 use crate::count::calls::{Options, Progress};
-use crate::formats::account::Account;
 use crate::formats::log;
 use crate::formats::log::timeline;
 use crate::formats::log::walk::{Call, Said, Torn, Visit};
 use crate::grammar::coll::Coll;
 use crate::grammar::trainer::Recogniser;
 use crate::report::Report;
+use crate::report::account::Account;
 use crate::source::{self, Origin};
 use crate::stages::check::finding::Finding;
 use crate::stages::check::ranks::unnamed_communicators;

@@ -2,11 +2,11 @@
 
 use super::tail::is_call;
 use super::verdict::{Thing, Verdict};
-use crate::formats::account::Class;
 use crate::formats::log::walk::{Fragment, MarkAt, Piece, Said, Scan, Visit};
 use crate::grammar::trainer::Found;
 use crate::grammar::wrap::Unwrapped;
 use crate::members::twice;
+use crate::report::account::Class;
 use memchr::{memchr, memchr2, memrchr};
 
 /// A line of the file: as it is, or without what stands around the lines in it.

@@ -3,7 +3,6 @@
 use super::prefix::{is_beheaded, is_header_end};
 use super::tail::is_tail;
 use super::verdict::{Thing, Verdict};
-use crate::formats::account::Class;
 use crate::formats::log::walk::{Looks, Scan, Visit};
 use crate::grammar::coll;
 use crate::grammar::header::Level;
@@ -11,6 +10,7 @@ use crate::grammar::message::setup::version::{self, Version};
 use crate::grammar::message::{self, Message};
 use crate::grammar::trainer::{Found, Recogniser};
 use crate::grammar::values::is_known;
+use crate::report::account::Class;
 use memchr::memmem;
 use std::sync::LazyLock;
 

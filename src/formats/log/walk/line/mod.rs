@@ -11,11 +11,11 @@ mod verdict;
 mod written;
 
 use super::{Looks, Scan, Visit};
-use crate::formats::account::Class;
 use crate::grammar::coll;
 use crate::grammar::message::setup::version;
 use crate::grammar::trainer::{Found, Recogniser};
 use crate::grammar::wrap::{self, Unwrapped};
+use crate::report::account::Class;
 use commit::Text;
 pub use cut::place;
 use memchr::{memchr, memmem};

@@ -4,7 +4,6 @@ use super::prefix::is_prefix;
 use super::tail::{is_call, is_call_tail};
 use super::verdict::{Thing, Verdict};
 use super::written::{Written, written};
-use crate::formats::account::Class;
 use crate::formats::log::walk::fragment::TEAR;
 use crate::formats::log::walk::torn::{cut_before_next, cut_in};
 use crate::formats::log::walk::{Begun, Broken, Looks, Piece, Scan, Speaker, Visit};
@@ -14,6 +13,7 @@ use crate::grammar::message;
 use crate::grammar::message::communicator::init;
 use crate::grammar::token::Expected;
 use crate::grammar::trainer::Found;
+use crate::report::account::Class;
 use memchr::memmem;
 
 /// NCCL before 2.29.2 cuts a line here (`char buffer[1024]` in `src/debug.cc`).

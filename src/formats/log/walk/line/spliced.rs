@@ -2,12 +2,12 @@
 
 use super::prefix::is_prefix;
 use super::written::{Written, written};
-use crate::formats::account::Class;
 use crate::formats::log::walk::fragment::TEAR;
 use crate::formats::log::walk::{Scan, Visit};
 use crate::grammar::coll;
 use crate::grammar::header;
 use crate::grammar::trainer::Found;
+use crate::report::account::Class;
 use memchr::memchr;
 
 impl<'a, V: Visit> Scan<'_, V> {

@@ -1,11 +1,11 @@
 //! What a line turned out to be.
 
-use crate::formats::account::{Account, Class};
 use crate::formats::log::walk::{Looks, Piece, Speaker};
 use crate::grammar::coll::Coll;
 use crate::grammar::message::Message;
 use crate::grammar::message::communicator::init;
 use crate::grammar::trainer::Found;
+use crate::report::account::{Account, Class};
 
 /// Something on a line, by its place in it.
 pub(super) enum Thing<'a> {

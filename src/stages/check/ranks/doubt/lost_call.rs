@@ -6,7 +6,7 @@
 //! around it.
 
 use crate::error::Result;
-use crate::formats::account::{Account, PLACES, Place};
+use crate::report::account::{Account, PLACES, Place};
 use crate::source::Input;
 use crate::stages::check::evidence;
 use crate::stages::check::finding::{Evidence, Finding};

@@ -7,7 +7,7 @@ use super::case::Case;
 use super::fewer_calls::End;
 use super::{Inputs, unnamed_communicators};
 use crate::error::Result;
-use crate::formats::account::Account;
+use crate::report::account::Account;
 use crate::source::Input;
 use crate::stages::check::finding::{Evidence, Finding, Severity, Spot, Sure};
 use crate::stages::check::streams::compare::Compared;

@@ -1,7 +1,6 @@
-//! How many calls were placed how, and the sentence that reports it.
+//! How many calls were placed how and why, and the sentence that reports it.
 
-use crate::formats::log::timeline::ByPosition;
-use crate::report::phrases::counted;
+use crate::error::phrases::counted;
 
 /// How many calls were placed by which method.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -18,6 +17,37 @@ pub struct Methods {
     pub why: Option<ByPosition>,
     /// Why not at all, where other files have step lines.
     pub apart: Option<Apart>,
+}
+
+/// Why calls are placed by the positions of their lines alone ([`crate::formats::log::placement`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ByPosition {
+    /// The user asked for it.
+    Asked,
+    /// Standard output was block-buffered: a process's lines come late, and together.
+    Buffered,
+    /// Calls are lost in damaged lines: those after them have other numbers than they should.
+    Lost,
+    /// The trainer prints its line after further calls of the next step.
+    Late,
+    /// Several ranks print each line, each at its own time.
+    Printers,
+    /// More calls lie between two lines than are held.
+    Many,
+}
+
+impl ByPosition {
+    /// In words.
+    pub fn words(self) -> &'static str {
+        match self {
+            ByPosition::Asked => "--by-position",
+            ByPosition::Buffered => "standard output was block-buffered",
+            ByPosition::Lost => "calls are lost in damaged lines",
+            ByPosition::Late => "the trainer prints its line after calls of the next step",
+            ByPosition::Printers => "several ranks print each line",
+            ByPosition::Many => "too many calls are between two step lines",
+        }
+    }
 }
 
 /// Why calls of a file without step lines have no step, although another file has such lines.
@@ -109,7 +139,7 @@ impl Methods {
     }
 
     /// Of `all` calls the share of `part`, rounded down but for the first method.
-    pub(super) fn share(self, part: u64, all: u64) -> Methods {
+    pub(crate) fn share(self, part: u64, all: u64) -> Methods {
         let of = |n: u64| {
             let share = u128::from(n) * u128::from(part) / u128::from(all.max(1));
             u64::try_from(share).unwrap_or(u64::MAX)

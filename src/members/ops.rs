@@ -98,7 +98,7 @@ impl Ops {
     }
 
     /// The kind of a number.
-    pub(super) fn kind(&self, op: u32) -> Kind {
+    pub(crate) fn kind(&self, op: u32) -> Kind {
         self.names.get(op as usize).map_or(Kind::Other, |n| n.2)
     }
 
