@@ -326,7 +326,7 @@ mod tests {
                         merged: &merged,
                         marks: &passed,
                     };
-                    tally.merge(part, &steps);
+                    tally.add(part, &steps);
                 }
                 let gaps = (0..=passed.len() as u32).map(timeline::Gap::Step).collect();
                 tally.place(&Timeline { gaps, ..Timeline::default() }, &merged, wanted);

@@ -3,6 +3,7 @@
 
 pub(crate) mod comm_id;
 mod interner;
+mod merge;
 mod ops;
 mod origins;
 pub mod twice;
@@ -41,7 +42,7 @@ pub struct InitAt {
 }
 
 /// How a chunk's numbers read in the merged tables.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Renumbered {
     /// Merged process by the chunk's.
     pub processes: Vec<u32>,
@@ -61,7 +62,7 @@ const NAMELESS: usize = 64;
 const MOVES: u32 = 1 << 12;
 
 /// Everyone met so far, with what the INIT lines said of them.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Merged {
     /// The merged tables; a member's `identity` is an index into `identities` plus one.
     pub origins: Origins,
@@ -97,7 +98,8 @@ pub struct Merged {
     moved: u32,
     /// Processes wrote over each other's bytes: a host at the start of a line may be glued too.
     pub overwritten: bool,
-    /// Which inputs have the same calls.
+    /// Which inputs have the same calls: that is known where they are read, and not sent on.
+    #[serde(skip)]
     pub twice: Twice,
 }
 

@@ -1,9 +1,10 @@
 //! How many calls were placed how and why, and the sentence that reports it.
 
 use crate::error::phrases::counted;
+use serde::{Deserialize, Serialize};
 
 /// How many calls were placed by which method.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Methods {
     /// By communicator and sequence number, held against the rank that prints; its own calls too.
     pub sequence: u64,
@@ -20,7 +21,7 @@ pub struct Methods {
 }
 
 /// Why calls are placed by the positions of their lines alone ([`crate::formats::log::placement`]).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ByPosition {
     /// The user asked for it.
     Asked,
@@ -51,7 +52,7 @@ impl ByPosition {
 }
 
 /// Why calls of a file without step lines have no step, although another file has such lines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Apart {
     /// Nothing that they share with the rank that prints says in which step they were made.
     Strangers,

@@ -5,8 +5,9 @@ use crate::count::calls::tests::{Nobody, count_chunks};
 use crate::count::calls::{self, Calls, Counting};
 use crate::count::groups::By;
 use crate::count::rowed::Rowed;
-use crate::count::tally;
+use crate::count::tally::{self, Tally};
 use crate::formats::lines::Rows as _;
+use crate::formats::log::timeline::{self, Timeline};
 use crate::formats::log::walk::{self, Scanned, Visit};
 use crate::formats::log::{Log, Part};
 use crate::grammar::trainer::Recogniser;
@@ -16,11 +17,12 @@ use crate::output::render::Sheet;
 use crate::output::table::{Row, Timing};
 use crate::report::Report;
 use crate::source::{Origin, Place};
-use crate::stages::{agg, hist, ops};
+use crate::stages::{agg, hist, net, ops, tuning};
 use crate::synth::{self, StreamSink};
 use proptest::prelude::*;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
 
 /// The log of a job with all kinds of lines.
 pub(super) fn made(nccl: &str) -> Vec<u8> {
@@ -68,9 +70,21 @@ fn read<V: Visit + Serialize + DeserializeOwned>(
     log: &[u8],
     size: usize,
     new: impl Fn() -> V,
-    mut take: impl FnMut(Part<'_, V>),
+    take: impl FnMut(Part<'_, V>),
 ) -> (Log, Merged) {
-    let (mut merged, mut whole) = (Merged::default(), Log::default());
+    let mut merged = Merged::default();
+    (read_after(&mut merged, log, size, new, take), merged)
+}
+
+/// The same of a log that is read after others.
+fn read_after<V: Visit + Serialize + DeserializeOwned>(
+    merged: &mut Merged,
+    log: &[u8],
+    size: usize,
+    new: impl Fn() -> V,
+    mut take: impl FnMut(Part<'_, V>),
+) -> Log {
+    let mut whole = Log::default();
     let mut to = Renumbered::default();
     let mut from = 0;
     while from < log.len() {
@@ -85,11 +99,164 @@ fn read<V: Visit + Serialize + DeserializeOwned>(
             true => sent(&scanned),
             false => scanned,
         };
-        take(whole.add(scanned, &mut merged, &mut to));
+        take(whole.add(scanned, merged, &mut to));
         from = end;
     }
     whole.end();
-    (whole, merged)
+    whole
+}
+
+/// The log as each process writes its own file; the first one's has all lines without a header.
+fn files(log: &[u8]) -> Vec<Vec<u8>> {
+    let speaker = |line: &[u8]| {
+        memchr::memmem::find(line, b" NCCL ")?;
+        let pid = line.iter().position(|&b| b == b':')? + 1;
+        let end = line[pid..].iter().position(|&b| b == b':')?;
+        Some(line[..pid + end].to_vec())
+    };
+    let lines = || log.split_inclusive(|&b| b == b'\n');
+    let mut files: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+    for name in lines().filter_map(speaker) {
+        if !files.iter().any(|file| file.0 == name) {
+            files.push((name, Vec::new()));
+        }
+    }
+    for line in lines() {
+        let name = speaker(line);
+        let own = files.iter().position(|file| name.as_ref() == Some(&file.0));
+        files[own.unwrap_or(0)].1.extend_from_slice(line);
+    }
+    files.into_iter().map(|file| file.1).collect()
+}
+
+/// Everything that a run keeps beside rows: who was met, and what stages gather.
+#[derive(Serialize, serde::Deserialize)]
+struct State {
+    merged: Merged,
+    tally: Tally,
+    net: net::all::All,
+    tuning: tuning::all::All,
+}
+
+/// Calls by step, process and communicator, operation, size.
+type Rows = BTreeMap<(Option<u64>, (Box<[u8]>, Option<u64>), u64, Vec<u8>, u64), u64>;
+
+impl State {
+    /// The state after `files`, of so many in all; their calls go to `rows` as far as their steps
+    /// are known.
+    fn of(files: &[Vec<u8>], all: usize, rows: &mut Rows) -> State {
+        let tally = tally::Options {
+            sizing: tally::Sizing::Count,
+            basis: crate::grammar::values::Basis::Api,
+            members: true,
+            datatypes: true,
+            steps: true,
+            exact: true,
+        };
+        let mut state = State {
+            merged: Merged::default(),
+            tally: Tally::new(tally.clone(), all, 1),
+            net: net::all::All::default(),
+            tuning: tuning::all::All::default(),
+        };
+        let steps = timeline::Options::default();
+        for file in files {
+            state.merged.next_input();
+            state.tally.clear();
+            state.net.begin_input(usize::MAX, "a".to_owned());
+            let State {
+                merged,
+                tally: of_calls,
+                net,
+                tuning,
+            } = &mut state;
+            let new = || {
+                let calls = tally::Partial::new(&tally);
+                (
+                    calls,
+                    <(net::fold::Partial, tuning::fold::Partial)>::default(),
+                )
+            };
+            let log = read_after(merged, file, 5000, new, |part| {
+                let ((calls, (facts, lines)), part) = part.taken();
+                of_calls.add(part.with(calls), &steps);
+                net.add(part.with(facts));
+                tuning.add(part.with(lines));
+            });
+            let timeline = log.timeline(&steps);
+            of_calls.place(&timeline, merged, |_| true);
+            state.rows(&timeline, rows);
+        }
+        state
+    }
+
+    fn rows(&mut self, timeline: &Timeline, rows: &mut Rows) {
+        let names: Vec<Vec<u8>> = self.tally.ops.names().map(<[u8]>::to_vec).collect();
+        let origins = &self.merged.origins;
+        let mut add = |gap, key: tally::Key, value: tally::Value, names: &[Vec<u8>]| {
+            let step = timeline.step_of(gap).map(|step| step.step);
+            let member = origins.members.get(key.member);
+            let process = origins
+                .processes
+                .get(origins.places.get(member.place).process);
+            let who = (process.host.clone(), process.pid);
+            let op = names[key.op as usize].clone();
+            *rows
+                .entry((step, who, member.comm, op, key.size))
+                .or_default() += value.calls;
+        };
+        self.tally
+            .drain(|_| true, |gap, key, value| add(gap, key, value, &names));
+    }
+
+    /// Adds what another machine sent.
+    fn merge(&mut self, other: State) {
+        let to = self.merged.merge(&other.merged);
+        self.tally.merge(other.tally, &to);
+        self.net.merge(other.net, &to);
+        self.tuning.merge(other.tuning, &to, &self.merged);
+    }
+
+    /// All inputs are read: the tables of nccl-net and nccl-tuning.
+    fn end(mut self, rows: &mut Rows) -> [String; 3] {
+        if let Some((timeline, _)) = self.tally.rest(&self.merged, |_, _| true) {
+            self.rows(&timeline, rows);
+        }
+        self.tuning.end(&self.merged);
+        let tuning = tuning::table::grid(&self.tuning, &tuning::table::Options::default());
+        let net = net::Net::of(self.net, &self.merged);
+        let facts = net::table::grid(&net, &net::table::Options { hosts: true });
+        [facts, net::pairs::grid(&net), tuning].map(|table| format!("{table:?}"))
+    }
+}
+
+#[test]
+fn files_read_on_several_machines_are_one_run() {
+    for nccl in ["2.30", "2.16", "rccl-2.22"] {
+        let files = files(&made(nccl));
+        assert_eq!(files.len(), 8, "{nccl}");
+        let of = |sizes: &[usize]| {
+            let (mut rows, mut rest) = (Rows::new(), &files[..]);
+            let mut states = sizes.iter().map(|&size| {
+                let (own, others) = rest.split_at(size);
+                rest = others;
+                State::of(own, files.len(), &mut rows)
+            });
+            let first = states.next().unwrap();
+            let states: Vec<State> = states.map(|state| sent(&state)).collect();
+            let mut all = sent(&first);
+            states.into_iter().for_each(|state| all.merge(state));
+            let tables = all.end(&mut rows);
+            (rows, tables)
+        };
+        let whole = of(&[8]);
+        let stepped = whole.0.keys().filter(|key| key.0.is_some());
+        let others = stepped.filter(|key| key.1 != whole.0.keys().next().unwrap().1);
+        assert!(others.count() > 20, "{nccl}");
+        for sizes in [&[4, 4][..], &[1, 7], &[7, 1], &[2, 3, 3], &[1; 8]] {
+            assert_eq!(of(sizes), whole, "{nccl} {sizes:?}");
+        }
+    }
 }
 
 /// The table as text.

@@ -262,7 +262,7 @@ impl<'o> Collector<'o> {
                     &mut self.merged,
                     |bytes| progress.advance(bytes),
                     |part| {
-                        tally.merge(part, steps);
+                        tally.add(part, steps);
                         Ok(())
                     },
                 )?;
@@ -322,7 +322,7 @@ impl<'o> Collector<'o> {
             |part| {
                 let (own, part) = part.taken();
                 match is_log {
-                    true => tally.merge(part.with(own.calls), steps),
+                    true => tally.add(part.with(own.calls), steps),
                     false => rows.merge(own.rows, &mut tally.ops),
                 }
                 Ok(())
@@ -350,7 +350,7 @@ impl<'o> Collector<'o> {
             &mut self.merged,
             |bytes| progress.advance(bytes),
             |part| {
-                tally.merge(part, steps);
+                tally.add(part, steps);
                 Ok(())
             },
         )

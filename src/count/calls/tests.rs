@@ -35,7 +35,7 @@ pub(crate) fn count_chunks(
 ) -> Calls {
     let options = options(1, false);
     let mut all = Collector::new(&options, tally, 1);
-    let (log, merged) = read(&mut |part| all.tally.merge(part, &options.timeline));
+    let (log, merged) = read(&mut |part| all.tally.add(part, &options.timeline));
     all.merged = merged;
     all.add("a", &log, &mut Report::new("a", false, true));
     all.rest();

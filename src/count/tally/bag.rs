@@ -1,11 +1,12 @@
 //! Values gathered in any order and read sorted.
 
 use super::Value;
+use serde::{Deserialize, Serialize};
 
 /// Values by stretch and key, gathered in any order and read sorted. What a key adds up to does
 /// not depend on the order, so equal keys may lie about until the next sorting. Stretches mostly
 /// come in their order: then only each stretch's own keys are sorted.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Bag<S, K> {
     list: Vec<((S, K), Value)>,
     /// How many there were after the last sorting.

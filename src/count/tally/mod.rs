@@ -5,7 +5,7 @@ use crate::formats::log::Part;
 use crate::formats::log::placement::{Across, Methods, Placement, Placer, Recorder, Streams};
 use crate::formats::log::timeline::{self, Timeline};
 use crate::formats::log::walk::{Call, Torn, Visit};
-use crate::members::{Merged, Ops};
+use crate::members::{Merged, Ops, Renumbered};
 use counts::Counts;
 use packed::Packed;
 pub(crate) use pieces::Pieces;
@@ -150,8 +150,8 @@ impl Visit for Partial {
     }
 }
 
-/// The tally of one input, chunk after chunk.
-#[derive(Debug)]
+/// The tally of one input after another, chunk after chunk.
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Tally {
     options: Options,
     /// Operations by number.
@@ -169,7 +169,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Nothing counted yet of so many `inputs`; the work is shared out to `jobs` threads.
+    /// Nothing counted yet of so many `inputs`, with those that are read elsewhere; the work is shared out to `jobs` threads.
     pub fn new(options: Options, inputs: usize, jobs: usize) -> Tally {
         Tally {
             options,
@@ -179,6 +179,31 @@ impl Tally {
             placer: Placer::of(jobs),
             across: Across::of(inputs),
             jobs,
+        }
+    }
+
+    /// Adds what is held of inputs that were read elsewhere, and that come after these: both are
+    /// between two inputs, and what they counted was given away. `to` is how processes and members
+    /// are numbered here. Calls that are not held any more are counted.
+    pub fn merge(&mut self, other: Tally, to: &Renumbered) -> Methods {
+        self.clear();
+        let Some(calls) = self.across.merge(other.across, to) else {
+            return Methods::default();
+        };
+        let Tally {
+            options,
+            ops,
+            calls: wide,
+            pieces,
+            jobs,
+            ..
+        } = self;
+        let nowhere = calls.nowhere();
+        let stretches = calls.each(&nowhere).collect();
+        replay(options, ops, (&calls, stretches), (pieces, wide), *jobs);
+        Methods {
+            without: calls.calls(),
+            ..Methods::default()
         }
     }
 
@@ -219,7 +244,7 @@ impl Tally {
     }
 
     /// Adds a chunk. Where steps are told apart its calls are counted when they are placed.
-    pub fn merge(&mut self, part: Part<'_, Partial>, steps: &timeline::Options) {
+    pub fn add(&mut self, part: Part<'_, Partial>, steps: &timeline::Options) {
         let (mut partial, part) = part.taken();
         if self.options.steps {
             let Tally {

@@ -210,7 +210,7 @@ impl Gathered {
             line: part.line,
         };
         self.sides.add(heard, part.to, from, part.merged);
-        self.tally.merge(part.with(calls), steps);
+        self.tally.add(part.with(calls), steps);
     }
 
     /// The input is read: its calls in `window` count.

@@ -140,7 +140,7 @@ impl Stage for Gather<'_> {
             line: part.line,
         };
         self.sides.add(heard, part.to, from, part.merged);
-        self.tally.merge(part.with(calls), &self.read.timeline);
+        self.tally.add(part.with(calls), &self.read.timeline);
         self.net.add(part.with(net));
         self.tuning.add(part.with(tuning));
     }

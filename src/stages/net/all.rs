@@ -155,6 +155,59 @@ impl All {
         }
     }
 
+    /// Adds what was said in inputs that were read elsewhere, and that come after these; `to` is how
+    /// processes are numbered here. A thread says what belongs together in inputs that are read
+    /// together.
+    pub fn merge(&mut self, other: All, to: &Renumbered) {
+        let before = u32::try_from(self.inputs.len()).unwrap_or(u32::MAX);
+        let here = |process: u32| to.processes[process as usize];
+        let placed = |first: First| First {
+            input: first.input.saturating_add(before),
+            ..first
+        };
+        let owned = |owner: Owner| match owner {
+            Owner::Unknown(moment) => Owner::Unknown(moment.after(before)),
+            owner => owner,
+        };
+        let facts = other.facts.items().iter().cloned();
+        let facts: Vec<u32> = facts.map(|fact| self.facts.intern(fact)).collect();
+        for ((process, fact), first) in other.said {
+            let first = placed(first);
+            let said = (here(process), facts[fact as usize]);
+            let said = self.said.entry(said).or_insert(first);
+            *said = first.min(*said);
+        }
+        for ((process, owner, way), (channels, first)) in other.links {
+            self.link((here(process), owned(owner), way), channels, placed(first));
+        }
+        let comms = other.comms.into_iter();
+        self.comms
+            .extend(comms.map(|(process, comm)| (here(process), comm)));
+        self.lives.merge(other.lives, here, before);
+        self.tuned |= other.tuned;
+        self.coverage.read += other.coverage.read;
+        self.coverage.known += other.coverage.known;
+        self.inputs.extend(other.inputs);
+        let thread = |(process, tid): Thread| (here(process), tid);
+        let calls = other.calls.into_iter();
+        self.calls
+            .extend(calls.map(|(of, member)| (thread(of), to.members[member as usize])));
+        let last = other.last.into_iter();
+        self.last
+            .extend(last.map(|(process, member)| (here(process), to.members[member as usize])));
+        let inits = other.inits.into_iter();
+        self.inits
+            .extend(inits.map(|(of, comm)| (thread(of), comm)));
+        for (of, mut open) in other.waiting {
+            let of = thread(of);
+            self.free(of, Event::Other, None);
+            self.waiting.entry(of).or_default().state = open.state;
+            for (owner, way, channels, first) in open.held.take() {
+                self.wait(of, owned(owner), way, channels, placed(first));
+            }
+        }
+    }
+
     /// What a thread said in a chunk meets what waited before it; what is said last waits on.
     fn follow(
         &mut self,

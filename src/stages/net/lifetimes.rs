@@ -20,6 +20,16 @@ pub struct Moment {
     pub inits: u32,
 }
 
+impl Moment {
+    /// The same where so many inputs come before.
+    pub(crate) fn after(self, inputs: u32) -> Moment {
+        Moment {
+            input: self.input.saturating_add(inputs),
+            ..self
+        }
+    }
+}
+
 /// From when to when a communicator lived, as far as lines say.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Life {
@@ -79,6 +89,26 @@ impl Lives {
                 }
             })
             .or_insert(Life { begun, ended: None });
+    }
+
+    /// Adds those of inputs that come after `before` others; `here` gives a process its number.
+    pub(crate) fn merge(&mut self, other: Lives, here: impl Fn(u32) -> u32, before: u32) {
+        for (process, printed) in other.printed {
+            let known = self.printed.entry(here(process)).or_default();
+            *known = known.saturating_add(printed);
+        }
+        for ((process, comm), Life { begun, ended }) in other.of {
+            let moment = |moment: Option<Moment>| moment.map(|moment| moment.after(before));
+            let life = self.of.entry((here(process), comm)).or_default();
+            if begun.is_some() {
+                *life = Life::default();
+            }
+            life.begun = moment(begun).or(life.begun);
+            life.ended = moment(ended).or(life.ended);
+        }
+        let last = other.last.into_iter();
+        self.last
+            .extend(last.map(|((process, at), comm)| ((here(process), at), comm)));
     }
 
     /// Whether a communicator may have lived then.

@@ -151,6 +151,29 @@ impl All {
         }
     }
 
+    /// Adds the lines and calls of inputs that were read elsewhere, and that come after these; `to`
+    /// is how processes and members are numbered here. What belongs together is in inputs that are
+    /// read together. How each call was served is known where it is read, and not merged.
+    pub fn merge(&mut self, other: All, to: &Renumbered, merged: &Merged) {
+        let mut numbers = Numbers {
+            whole: &mut self.names,
+            chunk: &other.names,
+            to,
+        };
+        for (key, counts) in other.found {
+            let key = numbers.key(key);
+            self.found.entry(key).or_default().add(counts);
+        }
+        self.calls += other.calls;
+        let open = other.open.into_iter();
+        let open: Vec<_> = open
+            .map(|(thread, burst)| (numbers.thread(thread), numbers.burst(burst)))
+            .collect();
+        for (thread, burst) in open {
+            self.follow(thread, burst, merged);
+        }
+    }
+
     fn made(&mut self, thread: Thread, made: Made, merged: &Merged) {
         let burst = self.open.entry(thread).or_default();
         if burst.is_over() {
@@ -266,14 +289,26 @@ impl Numbers<'_> {
         (self.to.processes[process as usize], tid)
     }
 
+    fn how(&mut self, how: How) -> How {
+        match how {
+            How::Kernel(kernel) => How::Kernel(self.name(kernel)),
+            how => how,
+        }
+    }
+
     fn line(&mut self, line: Line) -> Line {
         Line {
             op: line.op.map(|op| self.name(op)),
-            how: match line.how {
-                How::Kernel(kernel) => How::Kernel(self.name(kernel)),
-                how => how,
-            },
+            how: self.how(line.how),
             ..line
+        }
+    }
+
+    fn key(&mut self, key: Key) -> Key {
+        Key {
+            op: key.op.map(|op| self.name(op)),
+            how: self.how(key.how),
+            ..key
         }
     }
 

@@ -12,13 +12,14 @@ use super::streams::Streams;
 use super::what::What;
 use super::{Apart, Methods, Placement};
 use crate::formats::log::timeline::{Gap, Timeline};
-use crate::members::{Merged, Process};
+use crate::members::{Merged, Process, Renumbered};
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::sync::Arc;
 
 /// The calls of all inputs of a run, as far as they place each other.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Across {
     /// How many calls may be held, and how many are.
     room: u64,
@@ -40,7 +41,7 @@ pub struct Across {
     silent: Option<Apart>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 struct Slot {
     process: u32,
     /// Of an input with step lines: which, at which place among those known there, and its cuts.
@@ -50,7 +51,7 @@ struct Slot {
 }
 
 /// An input with step lines.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 struct Lines {
     bounds: Bounds,
     steps: usize,
@@ -161,21 +162,25 @@ impl Across {
             who,
             ..
         } = self;
-        let got = streams.absorb(calls, |process| {
-            let of = slots.entry(process).or_default();
-            let known = of.iter().find(|&&slot| who[slot as usize].told.is_none());
-            if let Some(&slot) = known {
-                return slot;
-            }
-            let slot = who.len() as u32;
-            who.push(Slot {
-                process,
-                told: None,
-                pieces: Vec::new(),
-            });
-            of.push(slot);
-            slot
-        });
+        let got = streams.absorb(
+            calls,
+            |member| member,
+            |process| {
+                let of = slots.entry(process).or_default();
+                let known = of.iter().find(|&&slot| who[slot as usize].told.is_none());
+                if let Some(&slot) = known {
+                    return slot;
+                }
+                let slot = who.len() as u32;
+                who.push(Slot {
+                    process,
+                    told: None,
+                    pieces: Vec::new(),
+                });
+                of.push(slot);
+                slot
+            },
+        );
         for (slot, end) in got {
             who[slot as usize].pieces.push((input, end));
         }
@@ -215,19 +220,23 @@ impl Across {
             who,
             ..
         } = self;
-        streams.absorb(calls, |process| {
-            let slot = who.len() as u32;
-            let place = placement.known.iter().position(|&p| p == process);
-            let cuts = placement.cuts.get(process as usize);
-            let cuts = place.and(cuts).map(|cuts| bounds.stretches(cuts));
-            who.push(Slot {
-                process,
-                told: Some((which, place.unwrap_or(usize::MAX), cuts.unwrap_or_default())),
-                pieces: Vec::new(),
-            });
-            slots.entry(process).or_default().push(slot);
-            slot
-        });
+        streams.absorb(
+            calls,
+            |member| member,
+            |process| {
+                let slot = who.len() as u32;
+                let place = placement.known.iter().position(|&p| p == process);
+                let cuts = placement.cuts.get(process as usize);
+                let cuts = place.and(cuts).map(|cuts| bounds.stretches(cuts));
+                who.push(Slot {
+                    process,
+                    told: Some((which, place.unwrap_or(usize::MAX), cuts.unwrap_or_default())),
+                    pieces: Vec::new(),
+                });
+                slots.entry(process).or_default().push(slot);
+                slot
+            },
+        );
         let base = self.timeline.gaps.len() as u32;
         self.timeline.follow(timeline);
         self.lines.push(Lines {
@@ -236,6 +245,62 @@ impl Across {
             base,
         });
         self.full()
+    }
+
+    /// Adds what is held of inputs that were read elsewhere, and that come after these; `to` is how
+    /// processes and members are numbered here. Gives calls that were held and are not any more.
+    pub fn merge(&mut self, other: Across, to: &Renumbered) -> Option<Streams> {
+        let here = |numbers: &[u32], at: u32| numbers.get(at as usize).copied().unwrap_or(0);
+        let (inputs, lines) = (self.inputs, self.lines.len());
+        // The first gap of both has the calls of which no step is known.
+        let base = self.timeline.gaps.len() as u32 - 1;
+        let Across {
+            streams,
+            slots,
+            who,
+            ..
+        } = self;
+        let member = |member: u32| here(&to.members, member);
+        streams.absorb(other.streams, member, |slot| {
+            let theirs = &other.who[slot as usize];
+            let process = here(&to.processes, theirs.process);
+            let of = slots.entry(process).or_default();
+            let is_held = |slot: &&u32| who[**slot as usize].told.is_none();
+            let known = of.iter().find(is_held).copied();
+            let slot = known.filter(|_| theirs.told.is_none()).unwrap_or_else(|| {
+                let slot = who.len() as u32;
+                let told = theirs.told.as_ref();
+                who.push(Slot {
+                    process,
+                    told: told.map(|(at, place, cuts)| (lines + at, *place, cuts.clone())),
+                    pieces: Vec::new(),
+                });
+                of.push(slot);
+                slot
+            });
+            let pieces = &mut who[slot as usize].pieces;
+            let before = pieces.last().map_or(0, |piece| piece.1);
+            let further = theirs.pieces.iter();
+            pieces.extend(further.map(|(input, end)| (inputs + input, before + end)));
+            slot
+        });
+        self.timeline.follow(&Timeline {
+            gaps: other.timeline.gaps.into_iter().skip(1).collect(),
+            ..other.timeline
+        });
+        self.lines
+            .extend(other.lines.into_iter().map(|lines| Lines {
+                base: base + lines.base,
+                ..lines
+            }));
+        self.inputs += other.inputs;
+        self.calls += other.calls;
+        self.silent = self.silent.max(other.silent);
+        if self.is_over || other.is_over {
+            self.over()
+        } else {
+            self.full()
+        }
     }
 
     /// What is held, if it is too much.

@@ -3,9 +3,10 @@
 use super::streams::Stream;
 use crate::formats::log::timeline::{Gap, Timeline};
 use crate::grammar::trainer::Trainer;
+use serde::{Deserialize, Serialize};
 
 /// Where a log's stretches end.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Bounds {
     /// The last gap of each stretch of one step, or between steps, in order.
     pub(super) ends: Vec<u32>,

@@ -26,6 +26,8 @@
 //! already ([`Across`]); where their lines are says nothing, so what is not known stays without a
 //! step.
 
+use serde::{Deserialize, Serialize};
+
 mod across;
 mod anchors;
 mod bounds;
@@ -48,7 +50,7 @@ pub use what::What;
 
 /// Where each process's calls are cut: pairs of (gap, number of the process's calls up to the end of
 /// that gap), the second rising. By merged process.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placement {
     /// The first process with calls.
     first: u32,

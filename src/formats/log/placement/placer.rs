@@ -9,6 +9,7 @@ use crate::formats::log::Part;
 use crate::formats::log::timeline::{self, ByPosition, Timeline};
 use crate::members::Merged;
 use rustc_hash::FxHashSet;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Calls that are held at a time: 4 bytes each, and what they are once. A log with fewer is placed as a whole.
@@ -19,7 +20,7 @@ pub(super) const HELD: u64 = 4 << 20;
 const KEPT: usize = 8;
 
 /// The calls of one input, placed when it ends, or as soon as there are too many to hold.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Placer {
     held: u64,
     jobs: usize,

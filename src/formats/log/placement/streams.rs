@@ -4,10 +4,11 @@ use super::record::{List, NOWHERE, Recorder, until};
 use super::what::{What, Whats};
 use crate::members::Ops;
 use crate::members::Renumbered;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// One process's calls.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Stream {
     /// What each call is, by number.
     pub(super) calls: Vec<u32>,
@@ -47,7 +48,7 @@ impl Stream {
 }
 
 /// The calls of one input by process.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Streams {
     /// Operations by number.
     pub ops: Ops,
@@ -185,16 +186,23 @@ impl Streams {
     }
 
     /// Adds another input's calls: those of a process to the end of the stream that `slot` names.
-    /// Gives the streams that got some, with how many calls each has then.
+    /// `member` gives a member's number here. Gives the streams that got some, with how many calls
+    /// each has then.
     pub(super) fn absorb(
         &mut self,
         other: Streams,
+        member: impl Fn(u32) -> u32,
         mut slot: impl FnMut(u32) -> u32,
     ) -> Vec<(u32, u32)> {
         let ops: Vec<u32> = other.ops.names().map(|n| self.ops.intern(n).0).collect();
         let whats = other.whats.all().iter().map(|what| {
             let op = ops.get(what.op as usize).copied().unwrap_or(0);
-            self.whats.number(What { op, ..*what })
+            let member = member(what.member);
+            self.whats.number(What {
+                op,
+                member,
+                ..*what
+            })
         });
         let whats: Vec<u32> = whats.collect();
         let mut got = Vec::new();

@@ -6,6 +6,7 @@
 
 use crate::formats::log::walk::MarkAt;
 use crate::grammar::trainer::{Counts, Mark, Pace, StepLine, Trainer};
+use serde::{Deserialize, Serialize};
 
 /// How far the time that a step takes by its line may be off the time between lines.
 const NEAR: f64 = 1.5;
@@ -18,7 +19,7 @@ pub(super) struct Counting {
 }
 
 /// What the numbers on step lines count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub enum Counted {
     /// Steps.
     #[default]

@@ -24,6 +24,7 @@ pub use times::Times;
 pub use window::{Present, Window};
 
 use counting::Counting;
+use serde::{Deserialize, Serialize};
 use voices::{Heard, Voices};
 
 /// Which side of a step line its step's calls stand on.
@@ -54,7 +55,7 @@ pub struct Options {
 }
 
 /// What a gap is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Gap {
     /// A step's: index into [`Timeline::steps`].
     Step(u32),
@@ -69,7 +70,7 @@ pub enum Gap {
 }
 
 /// One step.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Step {
     /// 0, and one more each time the step number falls or new processes take over (a restart, a
     /// new epoch).
@@ -87,7 +88,7 @@ pub struct Step {
 }
 
 /// The steps of one input.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Timeline {
     /// Whose lines these are.
     pub trainer: Option<Trainer>,

@@ -4,6 +4,7 @@ use super::evaluation::Pause;
 use super::{Counted, Step, Timeline};
 use crate::formats::log::walk::MarkAt;
 use crate::grammar::trainer::{Clock, Evaluation, Mark, Pace, StepLine};
+use serde::{Deserialize, Serialize};
 
 /// How many times its error a difference of two clocks must be.
 const CLEAR: f64 = 5.0;
@@ -12,7 +13,7 @@ const CLEAR: f64 = 5.0;
 const SAME: f64 = 1.5;
 
 /// Where step times come from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub enum Times {
     /// From the lines, which print them.
     #[default]

@@ -1,0 +1,65 @@
+//! Who was met in inputs that were read apart.
+
+use super::{Member, Merged, NAMELESS, Renumbered};
+
+impl Merged {
+    /// Adds everyone met in inputs that were read elsewhere, and that come after those read here.
+    /// Gives how their numbers read here. What INIT lines say of a process is known to its calls in
+    /// the inputs that were read with them.
+    pub fn merge(&mut self, other: &Merged) -> Renumbered {
+        self.next_input();
+        let mut to = self.begin();
+        for process in 0..other.origins.processes.items().len() {
+            let process = self.process(&other.origins, process as u32);
+            to.processes.push(process);
+        }
+        self.places(&other.origins, &mut to);
+        let identities = other.identities.items().iter();
+        let identities = identities.map(|&identity| self.identities.intern(identity) + 1);
+        let identities: Vec<u32> = std::iter::once(0).chain(identities).collect();
+        let met = other.origins.members.items().iter();
+        let first = other.origins.first_at.iter().zip(&other.origins.prints);
+        for (member, (&at, &print)) in met.zip(first) {
+            let member = Member {
+                place: to.places[member.place as usize],
+                identity: identities[member.identity as usize],
+                ..*member
+            };
+            to.members.push(self.origins.member(member, at, || print));
+        }
+        let here = |process: u32| to.processes[process as usize];
+        for (&(process, comm), &identity) in &other.current {
+            let identity = identities[identity as usize];
+            self.current.insert((here(process), comm), identity);
+        }
+        for (&(process, comm), &identity) in &other.sole {
+            let identity = identities[identity as usize];
+            let sole = self.sole.entry((here(process), comm)).or_insert(identity);
+            *sole = if *sole == identity { identity } else { 0 };
+        }
+        for (&(process, parent, color), &children) in &other.children {
+            let known = self.children.entry((here(process), parent, color));
+            let known = known.or_default();
+            *known = children.max(*known);
+        }
+        for (&comm, users) in &other.users {
+            users.iter().for_each(|&user| self.uses(here(user), comm));
+        }
+        self.shares |= other.shares;
+        self.using.extend(other.using.iter().map(|&p| here(p)));
+        let introduced = other.introduced.iter().map(|&p| here(p));
+        self.introduced.extend(introduced);
+        self.strange.extend(other.strange.iter().map(|&p| here(p)));
+        for (&pid, those) in &other.nameless {
+            let known = self.nameless.entry(pid).or_default();
+            for process in those.iter().map(|&p| here(p)) {
+                if !known.contains(&process) && known.len() < NAMELESS {
+                    known.push(process);
+                }
+            }
+        }
+        self.moved = self.moved.saturating_add(other.moved);
+        self.overwritten |= other.overwritten;
+        to
+    }
+}
