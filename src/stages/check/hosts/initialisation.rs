@@ -60,9 +60,83 @@ pub(crate) fn findings(found: &Found) -> Vec<Finding> {
     worst.into_values().map(said).collect()
 }
 
-/// A part in which a rank waits for others.
+/// A part of an initialisation, from `ncclCommInitRankFunc` and `initTransportsRank` in
+/// `src/init.cc`.
+struct Phase {
+    name: &'static str,
+    what: &'static str,
+    /// A rank waits in it for others.
+    waits: bool,
+    advice: &'static str,
+}
+
+const LATE_RANKS: &str = "find out which ranks start last and why; look at the interface that \
+                          Bootstrap names (NCCL_SOCKET_IFNAME) and at name resolution; with \
+                          thousands of ranks use several roots (ncclCommInitRankScalable, NCCL \
+                          2.23 or later)";
+
+const COMPARE: &str = "compare with a run that was fast";
+
+const PHASES: [Phase; 8] = [
+    Phase {
+        name: "kernels",
+        what: "loading the kernels",
+        waits: false,
+        advice: "NCCL's library and the CUDA modules are read and loaded: put them on a fast disk, \
+                 and look at CUDA_MODULE_LOADING and at nvidia-persistenced",
+    },
+    Phase {
+        name: "alloc",
+        what: "allocating",
+        waits: false,
+        advice: "look at the GPUs' and the hosts' memory and at nvidia-persistenced",
+    },
+    Phase {
+        name: "bootstrap",
+        what: "waiting for the other ranks",
+        waits: true,
+        advice: LATE_RANKS,
+    },
+    Phase {
+        name: "allgathers",
+        what: "exchanging data between ranks",
+        waits: true,
+        advice: LATE_RANKS,
+    },
+    Phase {
+        name: "topo",
+        what: "finding the hardware",
+        waits: false,
+        advice: "look at nvidia-persistenced, the NICs' drivers and NCCL_TOPO_FILE",
+    },
+    Phase {
+        name: "graphs",
+        what: "searching rings and trees",
+        waits: false,
+        advice: "save the graph and reuse it (NCCL_GRAPH_DUMP_FILE, NCCL_GRAPH_FILE)",
+    },
+    Phase {
+        name: "connections",
+        what: "connecting",
+        waits: false,
+        advice: "look at the network's errors and at NCCL_RUNTIME_CONNECT: since 2.22 ranks connect \
+                 when a call first needs it",
+    },
+    Phase {
+        name: "rest",
+        what: "the rest",
+        waits: false,
+        advice: COMPARE,
+    },
+];
+
+fn known(phase: &[u8]) -> Option<&'static Phase> {
+    PHASES.iter().find(|known| known.name.as_bytes() == phase)
+}
+
+/// True for a part in which a rank waits for others.
 fn is_waiting(phase: &[u8]) -> bool {
-    matches!(phase, b"bootstrap" | b"allgathers")
+    known(phase).is_some_and(|known| known.waits)
 }
 
 /// A rank's seconds in a part.
@@ -197,40 +271,12 @@ fn ranks(seats: &[&Seat<'_>]) -> String {
     format!("rank{s} {} on {}", listed(ranks), listed(&hosts))
 }
 
-/// What a part is, from `ncclCommInitRankFunc` and `initTransportsRank` in `src/init.cc`.
+/// What a part is.
 fn words(phase: &[u8]) -> String {
-    let what = match phase {
-        b"kernels" => "loading the kernels",
-        b"alloc" => "allocating",
-        b"bootstrap" => "waiting for the other ranks",
-        b"allgathers" => "exchanging data between ranks",
-        b"topo" => "finding the hardware",
-        b"graphs" => "searching rings and trees",
-        b"connections" => "connecting",
-        b"rest" => "the rest",
-        other => return text(other),
-    };
-    format!("{what} ({})", text(phase))
+    let name = text(phase);
+    known(phase).map_or(name.clone(), |known| format!("{} ({name})", known.what))
 }
 
 fn advice(phase: &[u8]) -> &'static str {
-    match phase {
-        b"kernels" => {
-            "NCCL's library and the CUDA modules are read and loaded: put them on a fast disk, and \
-             look at CUDA_MODULE_LOADING and at nvidia-persistenced"
-        }
-        b"alloc" => "look at the GPUs' and the hosts' memory and at nvidia-persistenced",
-        b"bootstrap" | b"allgathers" => {
-            "find out which ranks start last and why; look at the interface that Bootstrap names \
-             (NCCL_SOCKET_IFNAME) and at name resolution; with thousands of ranks use several \
-             roots (ncclCommInitRankScalable, NCCL 2.23 or later)"
-        }
-        b"topo" => "look at nvidia-persistenced, the NICs' drivers and NCCL_TOPO_FILE",
-        b"graphs" => "save the graph and reuse it (NCCL_GRAPH_DUMP_FILE, NCCL_GRAPH_FILE)",
-        b"connections" => {
-            "look at the network's errors and at NCCL_RUNTIME_CONNECT: since 2.22 ranks connect when \
-             a call first needs it"
-        }
-        _ => "compare with a run that was fast",
-    }
+    known(phase).map_or(COMPARE, |known| known.advice)
 }

@@ -94,16 +94,10 @@ fn versions(subjects: &[Subject<'_>], all: &mut Vec<Finding>) {
             "cuda" | "nccl_git" if odd_builds.as_ref() == Some(&odd) => continue,
             _ => {}
         }
-        all.push(Finding {
-            id,
-            severity,
-            says: format!("the version of {what} differs: {}", split.words()),
-            about: about(&odd),
-            sure: Sure::High,
-            why: "the processes of these hosts print it themselves".to_owned(),
-            advice: "use one image, or one set of libraries, on all hosts".to_owned(),
-            evidence: split.lines(),
-        });
+        let what = format!("the version of {what} differs");
+        let why = "the processes of these hosts print it themselves";
+        let advice = "use one image, or one set of libraries, on all hosts";
+        all.push(split.finding((id, severity), &what, (why, advice)));
     }
 }
 
@@ -117,25 +111,15 @@ fn plugins(subjects: &[Subject<'_>], all: &mut Vec<Finding>) {
             subject.name,
             b"net" | b"external" | b"p2p" | b"tuner" | b"collnet"
         );
-        all.push(Finding {
-            id: "plugin_mixed",
-            severity: match decides {
-                true => Severity::Warning,
-                false => Severity::Note,
-            },
-            says: format!(
-                "the {} plugin differs: {}",
-                text(subject.name),
-                split.words()
-            ),
-            about: about(&split.odd()),
-            sure: Sure::High,
-            why: "the processes of these hosts report its state".to_owned(),
-            advice: "look for the library and its dependencies on the named hosts; compare \
-                     LD_LIBRARY_PATH and NCCL_NET_PLUGIN, NCCL_TUNER_PLUGIN"
-                .to_owned(),
-            evidence: split.lines(),
-        });
+        let severity = match decides {
+            true => Severity::Warning,
+            false => Severity::Note,
+        };
+        let what = format!("the {} plugin differs", text(subject.name));
+        let why = "the processes of these hosts report its state";
+        let advice = "look for the library and its dependencies on the named hosts; compare \
+                      LD_LIBRARY_PATH and NCCL_NET_PLUGIN, NCCL_TUNER_PLUGIN";
+        all.push(split.finding(("plugin_mixed", severity), &what, (why, advice)));
     }
 }
 
@@ -217,16 +201,10 @@ fn cards(facts: &Facts, subjects: &[Subject<'_>], all: &mut Vec<Finding>) {
     }
     let is = |s: &&Subject<'_>| s.kind == Kind::Provider && s.name == b"nics";
     if let Some(split) = subjects.iter().find(is).and_then(split) {
-        all.push(Finding {
-            id: "nic_differs",
-            severity: Severity::Warning,
-            says: format!("the provider's number of NICs differs: {}", split.words()),
-            about: about(&split.odd()),
-            sure: Sure::High,
-            why: "aws-ofi-nccl reports how many it found".to_owned(),
-            advice: "compare the NICs of the hosts or containers (fi_info -p efa)".to_owned(),
-            evidence: split.lines(),
-        });
+        let what = "the provider's number of NICs differs";
+        let why = "aws-ofi-nccl reports how many it found";
+        let advice = "compare the NICs of the hosts or containers (fi_info -p efa)";
+        all.push(split.finding(("nic_differs", Severity::Warning), what, (why, advice)));
     }
 }
 
@@ -437,21 +415,14 @@ fn differs(subject: &Subject<'_>, all: &mut Vec<Finding>) {
     let odd = split.odd();
     // A host that says both has ranks that differ: often meant so.
     let whole = odd.iter().any(|host| !usual.contains(host));
-    all.push(Finding {
-        id: "setting_differs",
-        // Cards are not called the same everywhere.
-        severity: if whole && subject.name != b"NCCL_IB_HCA" {
-            Severity::Warning
-        } else {
-            Severity::Note
-        },
-        says: format!("{} differs: {}", text(subject.name), split.words()),
-        about: about(&odd),
-        sure: Sure::High,
-        why: "the processes of these hosts print the value they use".to_owned(),
-        advice: "set it to the same value on all hosts unless the difference is intended; compare \
-                 the environment and /etc/nccl.conf"
-            .to_owned(),
-        evidence: split.lines(),
-    });
+    // NICs do not have the same names everywhere.
+    let severity = match whole && subject.name != b"NCCL_IB_HCA" {
+        true => Severity::Warning,
+        false => Severity::Note,
+    };
+    let what = format!("{} differs", text(subject.name));
+    let why = "the processes of these hosts print the value they use";
+    let advice = "set it to the same value on all hosts unless the difference is intended; compare \
+                  the environment and /etc/nccl.conf";
+    all.push(split.finding(("setting_differs", severity), &what, (why, advice)));
 }

@@ -1,6 +1,6 @@
 //! Hosts and values in a sentence, and who a finding is about.
 
-use crate::stages::check::finding::{About, Evidence};
+use crate::stages::check::finding::{About, Evidence, Finding, Severity, Sure};
 use crate::stages::check::wording::{counted, listed, text};
 use crate::stages::net::all::First;
 use crate::stages::net::fact::{Fact, Kind};
@@ -84,6 +84,25 @@ impl<'a> Split<'a> {
         }
         parts.extend(self.most.iter().take(2).map(most));
         parts.join("; ")
+    }
+
+    /// The finding that `what` differs.
+    pub(crate) fn finding(
+        &self,
+        (id, severity): (&'static str, Severity),
+        what: &str,
+        (why, advice): (&str, &str),
+    ) -> Finding {
+        Finding {
+            id,
+            severity,
+            says: format!("{what}: {}", self.words()),
+            about: about(&self.odd()),
+            sure: Sure::High,
+            why: why.to_owned(),
+            advice: advice.to_owned(),
+            evidence: self.lines(),
+        }
     }
 
     /// A line for each value: the others' first.

@@ -3,11 +3,67 @@
 use crate::report::account::{Account, PLACES};
 use crate::stages::check::finding::{About, Evidence, Finding, Severity, Spot, Sure};
 use crate::stages::check::walk::Walked;
-use crate::stages::check::wording::{counted, verb};
+use crate::stages::check::wording::counted;
 use crate::stages::net::all::First;
 
 /// What keeps every process's lines apart.
 const OWN_FILES: &str = "rerun with NCCL_DEBUG_FILE=nccl.%h.%p.log, a file for each process";
+
+/// A kind of lines of which nothing is to be reported but their number.
+struct Kind {
+    id: &'static str,
+    /// What there is of one line, and of more.
+    says: [&'static str; 2],
+    why: &'static str,
+    advice: &'static str,
+    /// Whether there are any, how many, and the first ones.
+    of: fn(&Account) -> (bool, u64, Vec<u64>),
+}
+
+const KINDS: [Kind; 4] = [
+    Kind {
+        id: "damaged_lines",
+        says: ["{} is damaged", "{} are damaged"],
+        why: "they begin like NCCL's lines and do not end like them",
+        advice: OWN_FILES,
+        of: |a| {
+            let places = a.places.iter().map(|place| place.line);
+            (a.damaged > 0, a.damaged, places.collect())
+        },
+    },
+    // NCCL's own buffer was too short for a line.
+    Kind {
+        id: "lines_truncated",
+        says: ["NCCL itself truncated {}; no call is affected"; 2],
+        why: "they end where NCCL's own buffer ends: NCCL prints at most 1,023 bytes of a line, \
+              RCCL about 2,100",
+        advice: "no action is needed; NCCL prints longer lines since 2.29.2",
+        of: |a| {
+            (
+                a.truncated > 0,
+                a.truncated,
+                Vec::from_iter(a.firsts.truncated),
+            )
+        },
+    },
+    // Pieces of lines of several processes were written between each other.
+    Kind {
+        id: "lines_torn",
+        says: ["{} was torn and rejoined", "{} were torn and rejoined"],
+        why: "they end at byte 128, where NCCL 2.29.2 and later ends a write to a pipe that \
+              processes share, and exactly one other piece fits each of them",
+        advice: OWN_FILES,
+        of: |a| (a.torn > 0, a.torn, Vec::from_iter(a.firsts.torn)),
+    },
+    // Ray left out what several processes printed alike.
+    Kind {
+        id: "ray_dedup",
+        says: ["Ray omitted {}: counts are too low"; 2],
+        why: "lines end in `[repeated Nx across cluster]`",
+        advice: "rerun with RAY_DEDUP_LOGS=0",
+        of: |a| (a.ray_lines > 0, a.ray_repeats, Vec::from_iter(a.firsts.ray)),
+    },
+];
 
 /// The findings on how `input`, the `number`th, was written.
 pub(crate) fn findings(number: u32, input: &Walked, account: &Account) -> Vec<Finding> {
@@ -16,12 +72,13 @@ pub(crate) fn findings(number: u32, input: &Walked, account: &Account) -> Vec<Fi
         input,
         account,
     };
+    let [damaged, truncated, torn, deduplicated] = KINDS.map(|kind| log.kind(&kind));
     let all = [
-        log.overwritten().or_else(|| log.damaged()),
-        log.truncated(),
-        log.torn(),
+        log.overwritten().or(damaged),
+        truncated,
+        torn,
         log.buffered(),
-        log.deduplicated(),
+        deduplicated,
         log.several_runs(),
     ];
     all.into_iter().flatten().collect()
@@ -93,43 +150,13 @@ impl Written<'_> {
         Some(self.finding("shared_file", says, (why, OWN_FILES), evidence))
     }
 
-    fn damaged(&self) -> Option<Finding> {
-        let n = self.account.damaged;
-        let says = format!(
-            "{} {} damaged",
-            counted(n, "line"),
-            verb(n as usize, "is", "are")
-        );
-        let why = "they begin like NCCL's lines and do not end like them";
-        (n > 0).then(|| self.finding("damaged_lines", says, (why, OWN_FILES), self.places()))
-    }
-
-    /// NCCL's own buffer was too short for a line.
-    fn truncated(&self) -> Option<Finding> {
-        let n = self.account.truncated;
-        let says = format!(
-            "NCCL itself truncated {}; no call is affected",
-            counted(n, "line")
-        );
-        let why = "they end where NCCL's own buffer ends: NCCL prints at most 1,023 bytes of a line, \
-                   RCCL about 2,100";
-        let advice = "no action is needed; NCCL prints longer lines since 2.29.2";
-        let first = self.account.firsts.truncated.map(|line| self.at(line));
-        (n > 0).then(|| self.finding("lines_truncated", says, (why, advice), first))
-    }
-
-    /// Pieces of lines of several processes were written between each other.
-    fn torn(&self) -> Option<Finding> {
-        let n = self.account.torn;
-        let says = format!(
-            "{} {} torn and rejoined",
-            counted(n, "line"),
-            verb(n as usize, "was", "were"),
-        );
-        let why = "they end at byte 128, where NCCL 2.29.2 and later ends a write to a pipe that \
-                   processes share, and exactly one other piece fits each of them";
-        let first = self.account.firsts.torn.map(|line| self.at(line));
-        (n > 0).then(|| self.finding("lines_torn", says, (why, OWN_FILES), first))
+    fn kind(&self, kind: &Kind) -> Option<Finding> {
+        let (any, n, first) = (kind.of)(self.account);
+        let [one, more] = kind.says;
+        let says = if n == 1 { one } else { more };
+        let says = says.replace("{}", &counted(n, "line"));
+        let first = first.into_iter().map(|line| self.at(line));
+        any.then(|| self.finding(kind.id, says, (kind.why, kind.advice), first))
     }
 
     fn buffered(&self) -> Option<Finding> {
@@ -152,19 +179,6 @@ impl Written<'_> {
         let spliced = account.firsts.spliced.map(|line| self.at(line));
         let evidence = joined.into_iter().chain(spliced);
         Some(self.finding("block_buffered", says, (why, advice), evidence))
-    }
-
-    /// Ray left out what several processes printed alike.
-    fn deduplicated(&self) -> Option<Finding> {
-        let account = self.account;
-        let says = format!(
-            "Ray omitted {}: counts are too low",
-            counted(account.ray_repeats, "line")
-        );
-        let why = "lines end in `[repeated Nx across cluster]`";
-        let advice = "rerun with RAY_DEDUP_LOGS=0";
-        let first = account.firsts.ray.map(|line| self.at(line));
-        (account.ray_lines > 0).then(|| self.finding("ray_dedup", says, (why, advice), first))
     }
 
     fn several_runs(&self) -> Option<Finding> {
