@@ -110,6 +110,15 @@ pub(super) fn looks(what: &What) -> Looks {
     [exact, class, op | 1]
 }
 
+/// What calls look like together, in their order, at a level of [`Looks`]; of equal calls those
+/// with another `seed` look different.
+pub(super) fn look(seed: u64, calls: &[u32], whats: &[What], level: usize) -> u64 {
+    calls.iter().fold(seed, |hash, &call| {
+        let look = looks(&whats[call as usize])[level];
+        (hash.rotate_left(5) ^ look).wrapping_mul(0x517c_c1b7_2722_0a95)
+    })
+}
+
 /// What both sides of a call say alike, short: operation, elements and datatype, of a message the
 /// last two.
 fn content(ops: &Ops, what: &What, is_collective: bool) -> u16 {

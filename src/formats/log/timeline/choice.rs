@@ -80,7 +80,10 @@ struct Series {
 
 impl Series {
     fn add(&mut self, line: &StepLine, at: u64, anew: bool) {
-        self.ranks.add(line, anew);
+        // Where every rank of a trainer prints, the counter hears the ranks.
+        if !line.trainer.printed_by_every_rank() {
+            self.ranks.add(line, anew);
+        }
         let next = self.counter.next(line.step, line, anew);
         self.steps += u64::from(next.is_some());
         let segment = next.map_or(self.segment, |(segment, _)| segment);

@@ -25,7 +25,7 @@ pub use window::{Present, Window};
 
 use counting::Counting;
 use serde::{Deserialize, Serialize};
-use voices::{Heard, Voices};
+use voices::{Heard, REMEMBERED, Voices};
 
 /// Which side of a step line its step's calls stand on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -331,7 +331,7 @@ impl Building {
             t.duplicates += 1;
             if self.now.by_ranks {
                 let same = |s: &&(usize, &Step)| s.1.segment == before && s.1.step == step;
-                let late = t.steps.iter().enumerate().rev().take(LATE);
+                let late = t.steps.iter().enumerate().rev().take(REMEMBERED);
                 let of = late.into_iter().find(|s| same(&s));
                 t.again.extend(of.map(|(of, _)| (of as u32, at as u32)));
             }
@@ -363,9 +363,6 @@ fn batch_size(mark: &MarkAt) -> Option<u64> {
         _ => None,
     }
 }
-
-/// A further rank's line is of one of so many steps.
-const LATE: usize = 64;
 
 /// Counts segments and log intervals.
 #[derive(Debug, Default)]

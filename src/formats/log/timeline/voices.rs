@@ -9,8 +9,9 @@ use std::collections::{BTreeMap, VecDeque};
 /// A line's place in the job: epoch and step.
 pub(super) type At = (u64, u64);
 
-/// So many steps are remembered. A rank that is further behind is not waited for.
-const REMEMBERED: usize = 64;
+/// So many steps are remembered: a further rank's line is of one of them. A rank that is further
+/// behind is not waited for.
+pub(super) const REMEMBERED: usize = 64;
 
 /// A rank's first line comes before the first rank has ended so many steps.
 const YOUNG: usize = 6;

@@ -9,7 +9,7 @@
 pub(super) mod several;
 
 use super::bounds::Bounds;
-use super::keys::{Keys, looks};
+use super::keys::{Keys, look};
 use super::streams::{Stream, Streams};
 use crate::grammar::trainer::Trainer;
 use crate::members::Merged;
@@ -125,11 +125,12 @@ fn ranks(processes: &[u32], streams: &Streams, keys: &Keys, merged: &Merged) -> 
 /// How well a process's calls fit the lines, in thousandths.
 fn fit(stream: &Stream, bounds: &Bounds, streams: &Streams) -> i64 {
     let hash = |range: std::ops::Range<usize>, level: usize| {
-        range.fold(range_seed(level), |hash, at| {
-            let what = &streams.whats()[stream.calls[at] as usize];
-            let look = looks(what)[level];
-            (hash.rotate_left(5) ^ look).wrapping_mul(0x517c_c1b7_2722_0a95)
-        })
+        look(
+            level as u64 + 1,
+            &stream.calls[range],
+            streams.whats(),
+            level,
+        )
     };
     let len = stream.calls.len();
     let lines: Vec<usize> = bounds
@@ -187,8 +188,4 @@ fn fit(stream: &Stream, bounds: &Bounds, streams: &Streams) -> i64 {
         }
     }
     fit
-}
-
-fn range_seed(level: usize) -> u64 {
-    level as u64 + 1
 }

@@ -7,7 +7,7 @@
 //! which it mostly does the same.
 
 use crate::formats::log::placement::bounds::{Bounds, Cuts};
-use crate::formats::log::placement::keys::{Keys, looks};
+use crate::formats::log::placement::keys::{self, Keys};
 use crate::formats::log::placement::streams::{Stream, Streams};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -160,8 +160,5 @@ fn look(stream: &Stream, gap: u32, streams: &Streams) -> u64 {
     let at = stream.until(gap) as usize;
     let near = at.saturating_sub(NEAR)..stream.calls.len().min(at + NEAR);
     let before = at - near.start;
-    near.fold(before as u64, |hash, call| {
-        let look = looks(&streams.whats()[stream.calls[call] as usize])[0];
-        (hash.rotate_left(5) ^ look).wrapping_mul(0x517c_c1b7_2722_0a95)
-    })
+    keys::look(before as u64, &stream.calls[near], streams.whats(), 0)
 }
