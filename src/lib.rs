@@ -12,7 +12,7 @@
 //! a module in [`stages`], with plain `Options` and no knowledge of the command line.
 //!
 //! **nccl-steps** ([`stages::steps`]) finds the trainer's step lines and passes the lines of the
-//! chosen steps, byte for byte, or gives one row a step.
+//! chosen steps, byte for byte, or writes one row for each step.
 //!
 //! ```console
 //! $ nccl-steps nccl.log --list
@@ -121,7 +121,7 @@
 //! ([`grammar::coll::ANCHOR`]). A line that is a header met before and one whole body takes the
 //! short way; every other line is examined fully: step lines ([`grammar::trainer`]),
 //! INIT lines (`grammar::message::communicator::init`), bodies glued to other text, pieces of torn lines. Each
-//! line is put into one class of the [`formats::account`], so that the classes add up to the lines. What
+//! line is put into one class of the [`report::account`], so that the classes add up to the lines. What
 //! a stage keeps of the calls is its [`formats::log::walk::Visit`]; three stages share one, [`count::tally`].
 //!
 //! *Gaps.* The walk does not know steps. It numbers the gaps between marks, and a stage counts
@@ -136,6 +136,11 @@
 //! [`formats::log::torn`] rejoins pieces of torn lines where they fit with certainty, across chunks too;
 //! pieces that find no other half are damaged. Their calls are put into what the stage kept of the
 //! chunk ([`formats::log::walk::Visit::torn`]) before that is added up: no stage knows torn calls.
+//!
+//! *Elsewhere.* What is kept of a chunk and what a run adds up to are serde: a chunk may be walked on
+//! another machine, and runs over different inputs are merged. [`members::Merged::merge`] gives the
+//! other run's processes and members their numbers here, [`count::tally::Tally::merge`] and the like
+//! take them.
 //!
 //! # Where to change what
 //!
@@ -164,7 +169,7 @@
 //! | something that [`stages::diff`] compares | its file there, and [`stages::diff::row::Aspect`] |
 //! | a WARN body | `stages/check/warn/known/table.rs` |
 //! | a finding | a file in [`stages::check`] that gives `stages::check::finding::Finding`s |
-//! | a stage | a file in [`stages`] (its `Stage`, if it reads logs in one walk), a program in `src/bin`, its goldens in `tests/it` |
+//! | a stage | a file in [`stages`] (its `Stage`), a program in `src/bin`, its goldens in `tests/it` |
 //! | what a person reads | [`report`] |
 //!
 //! # Read on
@@ -176,7 +181,7 @@
 //!
 //! - A log has no durations: NCCL prints a call when it is enqueued.
 //! - Memory grows with the number of distinct things (communicators, sizes, steps when they are
-//!   told apart), not with the number of calls. The rest of a line over 16 MiB is omitted,
+//!   distinguished), not with the number of calls. The rest of a line over 16 MiB is omitted,
 //!   counted and reported.
 //! - Counts are exact up to 2^64-1, sums of bytes are 128 bits wide. Percentiles have three
 //!   significant digits.

@@ -19,7 +19,7 @@ use crate::members::twice::{Again, End, Print, Twice};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
 
-/// What INIT lines say of an address.
+/// What INIT lines report about an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Identity {
     /// This process's rank in the communicator.
@@ -37,7 +37,7 @@ pub struct InitAt {
     pub process: u32,
     /// What the line says.
     pub init: Init,
-    /// Where it stands in the input.
+    /// Where it is in the input.
     pub at: u64,
 }
 
@@ -135,7 +135,7 @@ impl Merged {
     }
 
     /// The number of a chunk's process: this is where text that is glued to a host is taken off.
-    /// All that is known of names is what stands before the process's first line in the chunk.
+    /// All that is known of names is what comes before the process's first line in the chunk.
     fn process(&mut self, chunk: &Origins, at: u32) -> u32 {
         let process = chunk.processes.get(at);
         let clean = chunk.clean.get(at as usize).copied().unwrap_or(true);
@@ -216,7 +216,7 @@ impl Merged {
         Renumbered::default()
     }
 
-    /// Adds what stands before `until` in the chunk, in its order: so what is known at a place does
+    /// Adds what comes before `until` in the chunk, in its order: so what is known at a place does
     /// not depend on where chunks end.
     pub fn until(&mut self, until: u64, to: &mut Renumbered, chunk: &Origins, inits: &[InitAt]) {
         loop {

@@ -1,5 +1,5 @@
 //! Everything a person reads about bad input, on stderr: the account of all lines, the first
-//! damaged places, how calls were placed in steps, and what a log cannot tell.
+//! damaged places, how calls were placed in steps, and what a log does not show.
 
 pub mod account;
 pub mod methods;
@@ -15,7 +15,7 @@ use std::io::{IsTerminal, Write};
 
 pub use crate::error::escape::{Escaped, printable};
 
-/// Collects what is to be said about each input, and says it at the end.
+/// Collects what is to be reported about each input, and reports it at the end.
 #[derive(Debug)]
 pub struct Report {
     name: &'static str,
@@ -134,7 +134,7 @@ impl Report {
         self.passed.push(format!("{name} ({what})"));
     }
 
-    /// What was passed over so far, if anything was.
+    /// The inputs that were skipped so far, if any.
     pub fn passed(&self) -> Option<String> {
         (self.passed.all > 0).then(|| self.passed.list())
     }
@@ -293,7 +293,7 @@ impl Report {
         }
     }
 
-    /// Calls were placed in steps: how is said at the end.
+    /// Calls were placed in steps: how is reported at the end.
     pub fn placed(&mut self, methods: Methods) {
         self.methods.add(methods);
     }

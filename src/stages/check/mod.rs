@@ -1,5 +1,5 @@
-//! nccl-check: what is wrong with a job, by its log; with evidence, and with what the log cannot
-//! tell.
+//! nccl-check: what is wrong with a job, by its log; with evidence, and with what the log does not
+//! show.
 //!
 //! | room | the questions it answers |
 //! |---|---|

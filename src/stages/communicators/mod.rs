@@ -1,4 +1,4 @@
-//! nccl-communicators: one row a communicator, who is in it and what it is for.
+//! nccl-communicators: one row for each communicator, its members and its purpose.
 //!
 //! Chunks keep their calls ([`crate::count::tally`]) and their lines about communicators (`fold`). At
 //! the merge these become *sides*: one process's view of one communicator, from the line that

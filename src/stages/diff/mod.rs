@@ -3,17 +3,17 @@
 //! Each run is read in one walk over its inputs, which keeps what nccl-hist, nccl-communicators,
 //! nccl-net, nccl-tuning and nccl-timing keep ([`run`]). What two runs never agree in is
 //! left out: hosts' names, processes, addresses, ids, ports. What one run does not tell is no
-//! change; a note says so.
+//! change; a note reports it.
 //!
 //! | | |
 //! |---|---|
 //! | [`run`] | all inputs of a run |
 //! | `whole` | which of its steps count |
 //! | `counts` | its calls, of a step and in all |
-//! | `measure` | numbers held against each other |
+//! | `measure` | numbers compared |
 //! | `traffic`, `facts`, `groups`, `tuned` | what differs in calls, words, communicators, choices |
 //! | [`row`] | changes as rows |
-//! | `notes` | what was compared and what could not be |
+//! | `notes` | which parts were compared, and which were not |
 
 mod counts;
 mod facts;

@@ -1,12 +1,12 @@
-//! nccl-net: what a job's processes say of the network, the versions and the settings, who
+//! nccl-net: what a job's processes report about the network, the versions and the settings, who
 //! reaches whom over what, and which hosts differ from the others.
 //!
 //! | | |
 //! |---|---|
-//! | `fact` | what a message says, as subject and value |
+//! | `fact` | what a message reports, as subject and value |
 //! | `owner` | which communicator a connection belongs to |
 //! | `lifetimes` | which communicators a process had when it connected |
-//! | `named_later` | connections whose communicator is named behind them |
+//! | `named_later` | connections whose communicator is named after them |
 //! | `link` | connections |
 //! | `fold` | a chunk's part |
 //! | `all` | all of them |
@@ -38,7 +38,7 @@ use fact::Kind;
 use fold::{Coverage, Partial};
 use std::collections::BTreeSet;
 
-/// What NCCL must be told to print all of it.
+/// The setting under which NCCL prints all of it.
 pub const RERUN: &str =
     "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,ENV,NET,P2P,SHM,GRAPH,NVLS,TUNING";
 
@@ -151,7 +151,7 @@ impl Net {
         }
     }
 
-    /// What no line says anything of.
+    /// The subjects that no line reports.
     fn missing(&self) -> Vec<&'static str> {
         let kinds: BTreeSet<Kind> = self.all.facts.items().iter().map(|f| f.kind).collect();
         let said = |kind: Kind| kinds.contains(&kind);

@@ -1,4 +1,4 @@
-//! nccl-steps: the lines of chosen steps, byte for byte, or one row a step.
+//! nccl-steps: the lines of chosen steps, byte for byte, or one row for each step.
 
 use super::survey::{Sum, Survey, Surveying};
 use crate::count::calls::{Options, Progress};

@@ -105,7 +105,7 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// All inputs are read: takes the steps that others' lines tell of this one's calls.
+    /// All inputs are read: takes the steps of this one's calls that follow from others' lines.
     pub fn settle(&mut self, placed: &Placed) {
         let Some(input) = self.held.filter(|&input| placed.has(input)) else {
             return;

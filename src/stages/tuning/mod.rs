@@ -2,7 +2,7 @@
 //! size.
 //!
 //! `burst` joins TUNING lines to calls, `fold` does so for a chunk, `all` for all of them;
-//! [`table`] makes ranges of sizes with the same choice, `served` tells it call by call.
+//! [`table`] makes ranges of sizes with the same choice, `served` has it call by call.
 
 pub(crate) mod all;
 pub(crate) mod burst;
@@ -46,7 +46,7 @@ impl Stage for All {
     }
 }
 
-/// Reports what the TUNING lines do not tell of `calls` of ranks 0.
+/// Reports which of the `calls` of ranks 0 have no TUNING line.
 pub(crate) fn said(sum: Counts, calls: u64, report: &Report) {
     if sum.lines == 0 {
         report.warn(
