@@ -23,6 +23,7 @@ use proptest::prelude::*;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 /// The log of a job with all kinds of lines.
 pub(super) fn made(nccl: &str) -> Vec<u8> {
@@ -143,8 +144,9 @@ type Rows = BTreeMap<(Option<u64>, (Box<[u8]>, Option<u64>), u64, Vec<u8>, u64),
 
 impl State {
     /// The state after `files`, of so many in all; their calls go to `rows` as far as their steps
-    /// are known.
-    fn of(files: &[Vec<u8>], all: usize, rows: &mut Rows) -> State {
+    /// are known. They are read in pieces of so many bytes, after each of which the state is sent on
+    /// or not.
+    fn of(files: &[Vec<u8>], all: usize, (size, often): (usize, bool), rows: &mut Rows) -> State {
         let tally = tally::Options {
             sizing: tally::Sizing::Count,
             basis: crate::grammar::values::Basis::Api,
@@ -177,11 +179,14 @@ impl State {
                     <(net::fold::Partial, tuning::fold::Partial)>::default(),
                 )
             };
-            let log = read_after(merged, file, 5000, new, |part| {
+            let log = read_after(merged, file, size, new, |part| {
                 let ((calls, (facts, lines)), part) = part.taken();
                 of_calls.add(part.with(calls), &steps);
                 net.add(part.with(facts));
                 tuning.add(part.with(lines));
+                if often {
+                    (*of_calls, *net, *tuning) = (sent(of_calls), sent(net), sent(tuning));
+                }
             });
             let timeline = log.timeline(&steps);
             of_calls.place(&timeline, merged, |_| true);
@@ -230,32 +235,54 @@ impl State {
     }
 }
 
-#[test]
-fn files_read_on_several_machines_are_one_run() {
-    for nccl in ["2.30", "2.16", "rccl-2.22"] {
+/// The rows and tables of a run over `files`, so many of which are read on each machine.
+fn machines(files: &[Vec<u8>], sizes: &[usize], piece: (usize, bool)) -> (Rows, [String; 3]) {
+    let (mut rows, mut rest) = (Rows::new(), files);
+    let states = sizes.iter().map(|&size| {
+        let (own, others) = rest.split_at(size);
+        rest = others;
+        sent(&State::of(own, files.len(), piece, &mut rows))
+    });
+    // Later ones come to the first as they are read.
+    let all = states.reduce(|mut all, state| {
+        all.merge(state);
+        all
+    });
+    let tables = all.unwrap().end(&mut rows);
+    (rows, tables)
+}
+
+/// The files of a job, and its rows and tables read in one run.
+type Made = (Vec<Vec<u8>>, (Rows, [String; 3]));
+
+static MADE: LazyLock<Vec<Made>> = LazyLock::new(|| {
+    let of = |nccl: &str| {
         let files = files(&made(nccl));
-        assert_eq!(files.len(), 8, "{nccl}");
-        let of = |sizes: &[usize]| {
-            let (mut rows, mut rest) = (Rows::new(), &files[..]);
-            let mut states = sizes.iter().map(|&size| {
-                let (own, others) = rest.split_at(size);
-                rest = others;
-                State::of(own, files.len(), &mut rows)
-            });
-            let first = states.next().unwrap();
-            let states: Vec<State> = states.map(|state| sent(&state)).collect();
-            let mut all = sent(&first);
-            states.into_iter().for_each(|state| all.merge(state));
-            let tables = all.end(&mut rows);
-            (rows, tables)
-        };
-        let whole = of(&[8]);
+        let whole = machines(&files, &[files.len()], (usize::MAX, false));
+        let first = &whole.0.keys().next().unwrap().1;
         let stepped = whole.0.keys().filter(|key| key.0.is_some());
-        let others = stepped.filter(|key| key.1 != whole.0.keys().next().unwrap().1);
-        assert!(others.count() > 20, "{nccl}");
-        for sizes in [&[4, 4][..], &[1, 7], &[7, 1], &[2, 3, 3], &[1; 8]] {
-            assert_eq!(of(sizes), whole, "{nccl} {sizes:?}");
-        }
+        let others = stepped.filter(|key| key.1 != *first);
+        assert!(files.len() == 8 && others.count() > 20, "{nccl}");
+        (files, whole)
+    };
+    ["2.30", "2.16", "rccl-2.22"].into_iter().map(of).collect()
+});
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Each process writes its own file. The state of a run may be sent on after any chunk, too.
+    #[test]
+    fn files_read_on_several_machines_are_one_run(
+        job in 0..3_usize,
+        mut cuts in proptest::collection::vec(0..=8_usize, 0..5),
+        piece in (2000..60_000_usize, any::<bool>()),
+    ) {
+        cuts.extend([0, 8]);
+        cuts.sort_unstable();
+        let sizes: Vec<usize> = cuts.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        let (files, whole) = &MADE[job];
+        prop_assert_eq!(&machines(files, &sizes, piece), whole);
     }
 }
 
