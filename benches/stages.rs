@@ -12,15 +12,13 @@ use nccl_pipe::count::calls;
 use nccl_pipe::count::calls::Calls;
 use nccl_pipe::count::groups::By;
 use nccl_pipe::count::tally;
-use nccl_pipe::formats::log::placement::Across;
+use nccl_pipe::formats::log;
 use nccl_pipe::formats::log::timeline;
-use nccl_pipe::formats::{Tells, door, log};
 use nccl_pipe::grammar::trainer::Recogniser;
-use nccl_pipe::members::Merged;
 use nccl_pipe::output::render::{Cell, Grid};
 use nccl_pipe::report::Report;
 use nccl_pipe::source::{self, Origin};
-use nccl_pipe::stages::{agg, comms, hist, ops, survey};
+use nccl_pipe::stages::{agg, comms, hist, ops, steps};
 use std::io::Write;
 use tempfile::NamedTempFile;
 
@@ -222,36 +220,13 @@ fn back(c: &mut Criterion, bench: &Bench) {
     group.finish();
 }
 
-/// The first pass of every stage that must know a call's step before it can write the call.
-fn surveys(c: &mut Criterion) {
-    let bench = Bench::new();
-    let survey = |jobs| {
-        let origins = bench.origins();
-        let input = door::open(&origins[0], source::Options::default(), Tells::STEP_LINES);
-        let mut merged = Merged::default();
-        survey::survey(
-            &mut input.expect("the log"),
-            &options(jobs),
-            false,
-            (&mut merged, &mut Across::of(1)),
-            |_| {},
-        )
-        .expect("a survey")
-    };
-    let mut group = c.benchmark_group("survey");
-    group.sample_size(20).throughput(bench.throughput());
-    for jobs in jobs() {
-        let found = survey(jobs);
-        let steps = timeline::resolve(&found.log.marks, &[], &timeline::Options::default()).steps;
-        assert_eq!(steps.len(), bench.made.truth.steps.len());
-        for (step, truth) in steps.iter().zip(&bench.made.truth.steps) {
-            let sum = found.sum(step.mark);
-            assert_eq!((sum.calls, sum.bytes), (truth.sum.calls, truth.sum.bytes));
-        }
-        group.bench_function(jobs.to_string(), |b| b.iter(|| survey(jobs)));
-    }
-    group.finish();
+/// The first walk of every stage that must know a call's step before it can write the call.
+fn first_walk(c: &mut Criterion) {
+    table(c, "nccl-steps --list", |origins, jobs| {
+        let list = steps::list(origins, &options(jobs), &mut report(), &Unwatched);
+        list.expect("steps")
+    });
 }
 
-criterion_group!(benches, hists, others, call_table, surveys);
+criterion_group!(benches, hists, others, call_table, first_walk);
 criterion_main!(benches);
