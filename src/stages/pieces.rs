@@ -17,6 +17,7 @@ use crate::output::render::Sheet;
 use crate::output::table::{Row, Timing};
 use crate::report::Report;
 use crate::source::{Origin, Place};
+use crate::stages::communicators::{self, Gathered};
 use crate::stages::{agg, hist, net, ops, tuning};
 use crate::synth::{self, StreamSink};
 use proptest::prelude::*;
@@ -135,6 +136,7 @@ fn files(log: &[u8]) -> Vec<Vec<u8>> {
 struct State {
     merged: Merged,
     tally: Tally,
+    gathered: Gathered,
     net: net::all::All,
     tuning: tuning::all::All,
 }
@@ -155,9 +157,11 @@ impl State {
             steps: true,
             exact: true,
         };
+        let of_sides = communicators::tally_options(true);
         let mut state = State {
             merged: Merged::default(),
             tally: Tally::new(tally.clone(), all, 1),
+            gathered: Gathered::new(&of_sides, all, 1),
             net: net::all::All::default(),
             tuning: tuning::all::All::default(),
         };
@@ -165,31 +169,35 @@ impl State {
         for file in files {
             state.merged.next_input();
             state.tally.clear();
+            state.gathered.begin_input("a".to_owned());
             state.net.begin_input(usize::MAX, "a".to_owned());
             let State {
                 merged,
                 tally: of_calls,
+                gathered,
                 net,
                 tuning,
             } = &mut state;
             let new = || {
                 let calls = tally::Partial::new(&tally);
-                (
-                    calls,
-                    <(net::fold::Partial, tuning::fold::Partial)>::default(),
-                )
+                let sides = communicators::Partial::new(&of_sides);
+                let lines = <(net::fold::Partial, tuning::fold::Partial)>::default();
+                ((calls, sides), lines)
             };
             let log = read_after(merged, file, size, new, |part| {
-                let ((calls, (facts, lines)), part) = part.taken();
+                let (((calls, sides), (facts, lines)), part) = part.taken();
                 of_calls.add(part.with(calls), &steps);
+                gathered.add(part.with(sides), &steps);
                 net.add(part.with(facts));
                 tuning.add(part.with(lines));
                 if often {
-                    (*of_calls, *net, *tuning) = (sent(of_calls), sent(net), sent(tuning));
+                    (*of_calls, *gathered) = (sent(of_calls), sent(gathered));
+                    (*net, *tuning) = (sent(net), sent(tuning));
                 }
             });
             let timeline = log.timeline(&steps);
             of_calls.place(&timeline, merged, |_| true);
+            gathered.end_input(&timeline, merged, None);
             state.rows(&timeline, rows);
         }
         state
@@ -218,25 +226,31 @@ impl State {
     fn merge(&mut self, other: State) {
         let to = self.merged.merge(&other.merged);
         self.tally.merge(other.tally, &to);
+        self.gathered.merge(other.gathered, &to, None);
         self.net.merge(other.net, &to);
         self.tuning.merge(other.tuning, &to, &self.merged);
     }
 
-    /// All inputs are read: the tables of nccl-net and nccl-tuning.
-    fn end(mut self, rows: &mut Rows) -> [String; 3] {
+    /// All inputs are read: the tables of nccl-communicators, nccl-net and
+    /// nccl-tuning.
+    fn end(mut self, rows: &mut Rows) -> [String; 5] {
         if let Some((timeline, _)) = self.tally.rest(&self.merged, |_, _| true) {
             self.rows(&timeline, rows);
         }
+        self.gathered.rest(&self.merged, None);
+        let found = self.gathered.finish(&self.merged);
+        let (sides, members) = (communicators::grid(&found), communicators::members(&found));
         self.tuning.end(&self.merged);
         let tuning = tuning::table::grid(&self.tuning, &tuning::table::Options::default());
         let net = net::Net::of(self.net, &self.merged);
         let facts = net::table::grid(&net, &net::table::Options { hosts: true });
-        [facts, net::pairs::grid(&net), tuning].map(|table| format!("{table:?}"))
+        let pairs = net::pairs::grid(&net);
+        [sides, members, facts, pairs, tuning].map(|table| format!("{table:?}"))
     }
 }
 
 /// The rows and tables of a run over `files`, so many of which are read on each machine.
-fn machines(files: &[Vec<u8>], sizes: &[usize], piece: (usize, bool)) -> (Rows, [String; 3]) {
+fn machines(files: &[Vec<u8>], sizes: &[usize], piece: (usize, bool)) -> (Rows, [String; 5]) {
     let (mut rows, mut rest) = (Rows::new(), files);
     let states = sizes.iter().map(|&size| {
         let (own, others) = rest.split_at(size);
@@ -253,7 +267,7 @@ fn machines(files: &[Vec<u8>], sizes: &[usize], piece: (usize, bool)) -> (Rows, 
 }
 
 /// The files of a job, and its rows and tables read in one run.
-type Made = (Vec<Vec<u8>>, (Rows, [String; 3]));
+type Made = (Vec<Vec<u8>>, (Rows, [String; 5]));
 
 static MADE: LazyLock<Vec<Made>> = LazyLock::new(|| {
     let of = |nccl: &str| {

@@ -228,7 +228,7 @@ fn kept(timing: &timing::Timings<'_>) -> Vec<(Box<[u8]>, f64)> {
 }
 
 /// All sides met so far, in the order of their first INIT lines.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Sides {
     pub(crate) list: Vec<Side>,
     /// What an address of a process names, or named last.
@@ -291,6 +291,33 @@ impl Sides {
                 }
             }
         }
+    }
+
+    /// Adds those of inputs that were read elsewhere, and that come after `before` others; `here`
+    /// gives a process its number. A process's lines are in inputs that are read together.
+    pub(crate) fn merge(&mut self, other: Sides, here: impl Fn(u32) -> u32, before: u32) {
+        let first = self.list.len();
+        let thread = |(process, tid): (u32, Option<u64>)| (here(process), tid);
+        let channels = |(channels, at): (Channels, First)| (channels, at.after(before));
+        self.list.extend(other.list.into_iter().map(|side| Side {
+            process: here(side.process),
+            parent: side.parent.map(|parent| first + parent),
+            timing: side.timing.map(|timing| Timing {
+                at: timing.at.after(before),
+                ..timing
+            }),
+            channels: side.channels.map(channels),
+            ..side
+        }));
+        let live = other.live.into_iter();
+        self.live
+            .extend(live.map(|((process, comm), side)| ((here(process), comm), first + side)));
+        let last = other.last.into_iter();
+        self.last
+            .extend(last.map(|(of, side)| (thread(of), first + side)));
+        let open = other.channels.into_iter();
+        self.channels
+            .extend(open.map(|(of, open)| (thread(of), channels(open))));
     }
 
     /// A name is of the communicator that the thread initialises: its rank and size must be the

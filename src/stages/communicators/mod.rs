@@ -30,14 +30,14 @@ use crate::formats::log::propose;
 use crate::formats::log::timeline::{self, Present, Timeline, Window};
 use crate::formats::log::{Log, Part};
 use crate::grammar::values::Basis;
-use crate::members::Ops;
 use crate::members::comm_id::CommId;
-use crate::members::{Identity, Member, Merged, Process};
+use crate::members::{Identity, Member, Merged, Ops, Process, Renumbered};
 use crate::report::Report;
 use crate::source::Origin;
 use crate::stages::net::all::First;
 use crate::stages::{self, Stage};
 use rustc_hash::{FxHashMap, FxHashSet};
+use serde::{Deserialize, Serialize};
 
 pub(crate) use fold::{Partial, Side, Sides, State};
 pub(crate) use identity::{Communicator, Gpu, Key as Named, Told, Union, gpu};
@@ -171,7 +171,8 @@ impl Stage for Reading<'_> {
 }
 
 /// What the chunks of all inputs add up to.
-pub(crate) struct Gathered {
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Gathered {
     tally: Tally,
     sides: Sides,
     /// By merged member.
@@ -192,6 +193,31 @@ impl Gathered {
             steps: 0,
             inputs: Vec::new(),
         }
+    }
+
+    /// Adds what was gathered elsewhere of inputs that come after these: both are between two inputs.
+    /// `to` is how processes and members are numbered here. Calls that are not held any more have no
+    /// step.
+    pub fn merge(&mut self, other: Gathered, to: &Renumbered, window: Option<&Window>) {
+        let ops = other.tally.ops.names();
+        let ops: Vec<u32> = ops.map(|name| self.tally.ops.intern(name).0).collect();
+        for (((), key), value) in other.calls.into_sorted() {
+            let key = Key {
+                op: ops[key.op as usize],
+                member: to.members[key.member as usize],
+                ..key
+            };
+            self.calls.push((), key, value);
+        }
+        let before = u32::try_from(self.inputs.len()).unwrap_or(u32::MAX);
+        let here = |process: u32| to.processes[process as usize];
+        self.sides.merge(other.sides, here, before);
+        self.inputs.extend(other.inputs);
+        self.steps = self.steps.max(other.steps);
+        self.tally.merge(other.tally, to);
+        let (calls, all) = (&mut self.calls, window.is_none());
+        self.tally
+            .drain(|_| all, |_, key, value| calls.push((), key, value));
     }
 
     /// The next input begins.

@@ -22,6 +22,16 @@ pub struct First {
     pub line: u64,
 }
 
+impl First {
+    /// The same where so many inputs come before.
+    pub(crate) fn after(self, inputs: u32) -> First {
+        First {
+            input: self.input.saturating_add(inputs),
+            ..self
+        }
+    }
+}
+
 /// Everything that was said, by merged process.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct All {
@@ -161,10 +171,7 @@ impl All {
     pub fn merge(&mut self, other: All, to: &Renumbered) {
         let before = u32::try_from(self.inputs.len()).unwrap_or(u32::MAX);
         let here = |process: u32| to.processes[process as usize];
-        let placed = |first: First| First {
-            input: first.input.saturating_add(before),
-            ..first
-        };
+        let placed = |first: First| first.after(before);
         let owned = |owner: Owner| match owner {
             Owner::Unknown(moment) => Owner::Unknown(moment.after(before)),
             owner => owner,
