@@ -121,6 +121,37 @@ impl<A: Visit, B: Visit> Visit for (A, B) {
     }
 }
 
+/// A stage that walks only where it is wanted.
+impl<V: Visit> Visit for Option<V> {
+    const MESSAGES: bool = V::MESSAGES;
+    const FOREIGN: bool = V::FOREIGN;
+
+    fn message(&mut self, said: &Said<'_>) {
+        self.iter_mut().for_each(|visit| visit.message(said));
+    }
+
+    fn foreign(&mut self, line: &[u8], number: u64) {
+        self.iter_mut().for_each(|visit| visit.foreign(line, number));
+    }
+
+    #[inline(always)]
+    fn call(&mut self, call: &Call<'_>) {
+        self.iter_mut().for_each(|visit| visit.call(call));
+    }
+
+    fn mark(&mut self) {
+        self.iter_mut().for_each(Visit::mark);
+    }
+
+    fn slot(&mut self) {
+        self.iter_mut().for_each(Visit::slot);
+    }
+
+    fn torn(&mut self, calls: &[Torn<'_>]) {
+        self.iter_mut().for_each(|visit| visit.torn(calls));
+    }
+}
+
 /// Puts `more` into a list: each before the element at the place it names, in their order. The places
 /// rise.
 pub(crate) fn put_in<T>(list: &mut Vec<T>, more: impl IntoIterator<Item = (usize, T)>) {

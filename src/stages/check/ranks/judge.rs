@@ -9,14 +9,15 @@ use super::fewer_calls::{self, End};
 use super::messages::{Messages, wrong_peer};
 use super::mismatch::same_kind::Kin;
 use super::mismatch::{self, Details, Parting};
+use super::stopped::lone_stop::{By, Lone};
 use super::stopped::{Stops, lone_stop};
 use crate::grammar::values::has_root;
 use crate::report::account::Account;
 use crate::stages::check::finding::{Finding, Sure};
 use crate::stages::check::streams::compare::{Apart, Compared, Ranked};
+use crate::stages::check::streams::step_ends::StepEnds;
 use crate::stages::check::streams::why::Why;
 use crate::stages::check::streams::{BLOCK, Caller, Way};
-use crate::stages::check::walk::Walked;
 use crate::stages::check::watchdog::{Watched, nccl_call};
 use crate::stages::check::wording::counted;
 use rustc_hash::FxHashMap;
@@ -28,12 +29,18 @@ pub(super) struct Ending<'a> {
     pub(super) watched: &'a [Watched],
     pub(super) end: End,
     pub(super) stops: Stops<'a>,
-    /// The inputs.
-    pub(super) walked: &'a [Walked],
+    /// Where each process's own steps end.
+    pub(super) steps: &'a StepEnds,
 }
 
-/// Findings, and communicators of which nothing can be judged.
-pub(super) type Judged = (Vec<Finding>, Vec<(Why, usize)>);
+/// What was judged.
+pub(super) struct Judged {
+    pub(super) findings: Vec<Finding>,
+    /// Communicators of which nothing can be judged.
+    pub(super) unjudged: Vec<(Why, usize)>,
+    /// They are on ranks that alone stopped in the middle of a step, and steps are known.
+    pub(super) alone: bool,
+}
 
 /// Communicators whose members part, by how.
 #[derive(Default)]
@@ -53,7 +60,7 @@ impl Case<'_> {
             watched,
             end,
             stops,
-            walked,
+            steps,
         } = ending;
         let names = self.names;
         let parts = self.parts(&compared.apart, kin);
@@ -88,10 +95,20 @@ impl Case<'_> {
         };
         let told = !findings.is_empty();
         findings.extend(messages.lacking(behind, told));
+        let mut alone = false;
         if findings.is_empty() && !stops.failures.running {
-            findings.extend(self.lone_stops((stops, walked), &going_on));
+            let lone = self.lone_stops((stops, steps), &going_on);
+            alone = lone.iter().all(|lone| lone.by == By::Steps);
+            let each = lone.iter().map(|lone| lone.process);
+            findings = each
+                .filter_map(|process| lone_stop::finding(process, self.last, names))
+                .collect();
         }
-        (findings, unjudged)
+        Judged {
+            findings,
+            unjudged,
+            alone,
+        }
     }
 
     /// How the members of each communicator in `all` part.
@@ -135,25 +152,27 @@ impl Case<'_> {
     /// Processes that alone stopped, of the jobs that otherwise seem to go on.
     fn lone_stops(
         &self,
-        (stops, walked): (Stops<'_>, &[Walked]),
+        (stops, steps): (Stops<'_>, &StepEnds),
         going_on: &BTreeSet<u32>,
-    ) -> Vec<Finding> {
+    ) -> Vec<Lone> {
         let mut process_of: FxHashMap<u32, u32> = FxHashMap::default();
+        let mut made: FxHashMap<u32, u64> = FxHashMap::default();
         for ((number, _), &stream) in &self.streams.at {
-            let own = self.whose.get(&self.caller(*number));
+            let caller = self.caller(*number);
+            *made.entry(caller.process).or_default() += self.streams.calls(stream);
+            let own = self.whose.get(&caller);
             process_of.extend(own.map(|own| (stream, own.process)));
         }
-        let process = |stream: u32| process_of.get(&stream).copied();
-        let steps = |input: u32| {
-            let input = walked.get(input as usize);
-            input.map_or_else(Vec::new, lone_stop::behind_steps)
+        // Calls that no stream has would move the others.
+        let steps = |input: u32, process: u32| {
+            let own = steps.get(&input)?.get(process as usize)?;
+            (made.get(&process) == Some(&own.made)).then_some(own)
         };
+        let process = |stream: u32| process_of.get(&stream).copied();
         let job = |process: u32| stops.job(process);
         let alone = lone_stop::alone(&self.streams.tail(), steps, process, job);
         let alone = alone.into_iter().filter(|(job, _)| going_on.contains(job));
-        alone
-            .filter_map(|(_, process)| lone_stop::finding(process, self.last, self.names))
-            .collect()
+        alone.map(|(_, lone)| lone).collect()
     }
 }
 

@@ -20,6 +20,7 @@ use super::finding::Finding;
 use super::log::job_spans::{Jobs, Silence};
 use super::streams::Streams;
 use super::streams::compare::{Begins, Compared, compare, whose};
+use super::streams::step_ends::StepEnds;
 use super::walk::Walked;
 use super::watchdog::nccl_call;
 use super::watchdog::{Watched, What};
@@ -38,6 +39,7 @@ use mismatch::same_kind;
 use names::Names;
 use read_again::read_again;
 use std::collections::BTreeSet;
+use stopped::step_lines::StepLines;
 use stopped::{Failures, Stops};
 use unnamed_communicators::Open;
 
@@ -80,7 +82,8 @@ pub(crate) fn ranks<F: Fn(u32) -> Result<Input>>(
     let compared = compare(found, open, streams, inputs.accounts, begins);
     let late = |w: &Watched| matches!(w.what, What::Timeout(_));
     let hung = watched.iter().any(late);
-    let met = deadlock::meet(&compared, found, (streams, inputs.walked), end.failed);
+    let lines = StepLines::of(inputs.walked);
+    let met = deadlock::meet(&compared, found, (streams, &lines), end.failed);
     let differ = met.is_circle() || !compared.apart.is_empty() || !compared.unpaired.is_empty();
     if !differ && compared.few.is_none() && !hung {
         return Ok(Ranks {
@@ -115,7 +118,10 @@ fn judge<F: Fn(u32) -> Result<Input>>(
     let whose = whose(found, streams);
     let kin = same_kind::kin(&compared.apart, &whose, found);
     let mut silence = Silence::new(Jobs::of(found));
-    let read = (inputs, &mut silence);
+    // Where a line reports a failure, or the job runs, no steps are needed to see that it stopped.
+    let mut ends = StepEnds::new();
+    let is_quiet = failures.lines.is_empty() && !failures.running;
+    let read = (inputs, &mut silence, is_quiet.then_some(&mut ends));
     let details = read_again((&compared, met), &kin, found, streams, read)?;
     let case = Case {
         found,
@@ -138,13 +144,15 @@ fn judge<F: Fn(u32) -> Result<Input>>(
         watched,
         end,
         stops,
-        walked: inputs.walked,
+        steps: &ends,
     };
-    let (mut findings, more) = case.judge(&mut compared, &kin, ending);
-    unjudged.extend(more);
+    let judged = case.judge(&mut compared, &kin, ending);
+    let mut findings = judged.findings;
+    unjudged.extend(judged.unjudged);
     unjudged::leave_unjudged(&mut compared, unjudged);
     evidence::resolve(&mut findings, inputs.walked, &inputs.open)?;
-    let about = (&case, inputs, end);
+    let alone = judged.alone;
+    let about = (&case, inputs, End { alone, ..end });
     doubt::doubt_all(&mut findings, &mut compared, &doubts, about)?;
     if !findings.is_empty() {
         findings.extend(last_calls::finding(case.last, found));

@@ -9,6 +9,7 @@ use crate::source::Input;
 use crate::stages::check::log::job_spans::Silence;
 use crate::stages::check::streams::compare::{Compared, Ranked};
 use crate::stages::check::streams::reread::{Wanted, again};
+use crate::stages::check::streams::step_ends::StepEnds;
 use crate::stages::check::streams::{BLOCK, Caller, Streams, Way};
 use crate::stages::check::watchdog::nccl_call;
 use crate::stages::communicators::Found;
@@ -19,7 +20,7 @@ pub(super) fn read_again<F: Fn(u32) -> Result<Input>>(
     kin: &Kin,
     found: &Found,
     streams: &Streams,
-    (inputs, silence): (&Inputs<'_, F>, &mut Silence),
+    (inputs, silence, ends): (&Inputs<'_, F>, &mut Silence, Option<&mut StepEnds>),
 ) -> Result<Details> {
     let mut wanted = Wanted::default();
     for ((caller, way), &at) in &streams.at {
@@ -60,6 +61,6 @@ pub(super) fn read_again<F: Fn(u32) -> Result<Input>>(
         those,
         &inputs.open,
         inputs.options,
-        silence,
+        (silence, ends),
     )
 }

@@ -6,6 +6,7 @@
 //! for.
 
 use super::{Streams, Way};
+use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
@@ -136,6 +137,19 @@ impl Tail {
         }
         calls
     }
+}
+
+/// How many calls of its input come behind each of these.
+pub(crate) fn behind(calls: &[Last]) -> Vec<u64> {
+    let mut seen: FxHashMap<u32, u64> = FxHashMap::default();
+    let later = calls.iter().rev().map(|call| {
+        let seen = seen.entry(call.input).or_default();
+        *seen += 1;
+        *seen - 1
+    });
+    let mut later: Vec<u64> = later.collect();
+    later.reverse();
+    later
 }
 
 /// True where all calls are of one input: only its lines have an order.

@@ -10,6 +10,7 @@
 pub(crate) mod compare;
 pub(super) mod last_calls;
 pub(crate) mod reread;
+pub(crate) mod step_ends;
 #[cfg(test)]
 mod tests;
 pub(crate) mod why;

@@ -1,9 +1,11 @@
 //! Stretches of streams, read again: what the calls are and where they stand.
 
+use super::step_ends::{StepEnds, Steps};
 use super::{Caller, Way, caller, way};
 use crate::count::calls::Options;
 use crate::error::Result;
 use crate::formats::log;
+use crate::formats::log::placement::Recorder;
 use crate::formats::log::walk::{Call, Torn, Visit, put_in};
 use crate::grammar::coll::Coll;
 use crate::members::Ops;
@@ -59,7 +61,7 @@ pub(crate) fn again(
     inputs: impl Iterator<Item = u32>,
     open: impl Fn(u32) -> Result<Input>,
     options: &Options,
-    silence: &mut Silence,
+    (silence, mut ends): (&mut Silence, Option<&mut StepEnds>),
 ) -> Result<FxHashMap<(Caller, Way), Vec<Detail>>> {
     let name = |(caller, way): &(Caller, Way)| -> Name {
         let process = processes[caller.process as usize].clone();
@@ -80,15 +82,20 @@ pub(crate) fn again(
     let mut known: FxHashMap<(u32, Way), Option<usize>> = FxHashMap::default();
     for number in inputs {
         let input = open(number)?;
-        log::read(
+        let mut steps = ends.is_some().then(|| Steps::new(options));
+        let recorder = || ends.is_some().then(Recorder::default);
+        let log = log::read(
             &input,
             &options.log,
             &mut merged,
-            || Calls::new(&comms),
+            || (Calls::new(&comms), recorder()),
             |_| {},
             |part| {
-                let Calls { ops, list, .. } = &part.visit;
-                for call in list {
+                let ((Calls { ops, list, .. }, recorder), part) = part.taken();
+                if let (Some(steps), Some(recorder)) = (&mut steps, recorder) {
+                    steps.add(recorder, &part);
+                }
+                for call in &list {
                     let coll = call.coll(ops.name(call.op));
                     let member = part.to.members[call.member as usize];
                     let Some(way) = way(&coll) else { continue };
@@ -111,6 +118,9 @@ pub(crate) fn again(
                 Ok(())
             },
         )?;
+        if let (Some(steps), Some(ends)) = (steps, &mut ends) {
+            ends.insert(number, steps.end(&log, &merged));
+        }
     }
     let kept = streams.into_iter().map(|stream| stream.kept);
     Ok(wanted.keys().copied().zip(kept).collect())

@@ -2,11 +2,11 @@
 
 use super::Met;
 use super::replay::{Replay, Step};
-use crate::stages::check::ranks::stopped::{lone_stop, unusual_lag, whole_steps};
+use crate::stages::check::ranks::stopped::step_lines::StepLines;
+use crate::stages::check::ranks::stopped::{unusual_lag, whole_steps};
 use crate::stages::check::streams::compare::{Compared, Ranked};
 use crate::stages::check::streams::last_calls::Last;
 use crate::stages::check::streams::{Streams, Way};
-use crate::stages::check::walk::Walked;
 use crate::stages::communicators::{Found, Gpu, gpu};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -14,7 +14,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 pub(crate) fn meet(
     compared: &Compared,
     found: &Found,
-    (streams, walked): (&Streams, &[Walked]),
+    (streams, lines): (&Streams, &StepLines),
     failed: bool,
 ) -> Met {
     let calls = streams.tail();
@@ -30,10 +30,6 @@ pub(crate) fn meet(
     };
     let stuck = replay.run();
     let collectives = |stream: u32| owners.collectives.get(&stream).copied();
-    let lines = |input: u32| {
-        let input = walked.get(input as usize);
-        input.map_or_else(Vec::new, lone_stop::behind_steps)
-    };
     let stopped = unusual_lag::stopped(&calls, collectives, &begun, lines);
     let number = |at: u32| roster.communicators[at as usize].0;
     let stopped = stopped.iter().map(|(&at, &is)| (number(at), is));

@@ -25,6 +25,8 @@ pub(crate) struct End {
     pub(crate) said: bool,
     /// That, or communicators were aborted, as some trainers also end healthy jobs.
     pub(crate) failed: bool,
+    /// One rank alone is not at the end of a step, and is silent for so long that it stopped there.
+    pub(crate) alone: bool,
 }
 
 /// What was found of ranks that are behind.

@@ -4,27 +4,46 @@
 //! all hosts but one have come there, and some may be a step behind the one that stopped, so that who
 //! made the fewest calls says little. In a job that was killed ranks are anywhere, and the last one on
 //! its way to the end of its step still makes calls. So the others must have gone on without the one, and
-//! it must have been silent for longer than it and any other ever were in the middle of a step. How long
-//! one waited at the end of a step says nothing.
+//! it must have been silent for longer than it ever was in the middle of a step. How long one waited at the
+//! end of a step says nothing.
 //!
 //! The call at the end of a step is each process's own: the stages of a pipeline end with different ones.
-//! It is the one that the process most often made last before a step line. Where step lines do not tell, for
-//! there are none, or ranks run ahead of them, many others must have come to one and the same call.
+//! It is the one with which most of its steps end. Where no line tells of steps, many others must have
+//! come to one and the same call.
 
 use crate::stages::check::finding::{About, Finding, Severity, Sure};
 use crate::stages::check::ranks::last_calls::LastCalls;
 use crate::stages::check::ranks::mismatch::spot;
 use crate::stages::check::ranks::names::{self, Names};
 use crate::stages::check::streams::last_calls::{Last, one_input};
-use crate::stages::check::walk::Walked;
+use crate::stages::check::streams::step_ends::Own;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
-/// Where step lines do not tell, so many others must have come to the same call: fewer may by chance.
+/// Where no steps are known, so many others must have come to the same call: fewer may by chance.
 const MOST: usize = 5;
 
 /// So many calls of the one must be known for what is usual.
 const ENOUGH: usize = 16;
+
+/// And so many of its steps.
+const STEPS: usize = 3;
+
+/// How it is known with which calls the processes end their steps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum By {
+    /// By the steps that lines tell of.
+    Steps,
+    /// Many others came to the same call.
+    Call,
+}
+
+/// The process that alone stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Lone {
+    pub(crate) process: u32,
+    pub(crate) by: By,
+}
 
 /// A call is known by its stream and what it is there.
 type Which = (u32, u64);
@@ -34,46 +53,23 @@ type Which = (u32, u64);
 struct Made {
     process: u32,
     which: Which,
-    /// How many calls of its input come behind it.
-    behind: u64,
 }
 
-/// How many calls of an input come behind each of its step lines, in their order.
-pub(crate) fn behind_steps(input: &Walked) -> Vec<u64> {
-    let all: u64 = input.sums.by_gap.iter().map(|(_, sum)| sum.calls).sum();
-    let mut gaps = input.sums.by_gap.iter().peekable();
-    let mut before = 0;
-    let behind = input.timeline.steps.iter().map(|step| {
-        while let Some((_, sum)) = gaps.next_if(|(gap, _)| *gap <= step.mark) {
-            before += sum.calls;
-        }
-        all - before
-    });
-    behind.collect()
-}
-
-/// The process of each job that alone stopped; `steps` is of each input what [`behind_steps`] gives,
+/// The process of each job that alone stopped; `steps` gives of an input and a process its steps,
 /// `process_of` the process of a stream, `job_of` the job of a process. Only the lines of one input have an
 /// order.
-pub(crate) fn alone(
+pub(crate) fn alone<'s>(
     calls: &[Last],
-    steps: impl Fn(u32) -> Vec<u64>,
+    steps: impl Fn(u32, u32) -> Option<&'s Own>,
     process_of: impl Fn(u32) -> Option<u32>,
     job_of: impl Fn(u32) -> u32,
-) -> BTreeMap<u32, u32> {
+) -> BTreeMap<u32, Lone> {
     let mut jobs: BTreeMap<u32, Vec<(Made, Last)>> = BTreeMap::new();
-    let mut left: FxHashMap<u32, u64> = FxHashMap::default();
     for call in calls {
-        *left.entry(call.input).or_default() += 1;
-    }
-    for call in calls {
-        let left = left.entry(call.input).or_default();
-        *left = left.saturating_sub(1);
         if let Some(process) = process_of(call.stream) {
             let made = Made {
                 process,
                 which: (call.stream, call.mark),
-                behind: *left,
             };
             jobs.entry(job_of(process)).or_default().push((made, *call));
         }
@@ -82,75 +78,89 @@ pub(crate) fn alone(
         let input = calls.first()?.1.input;
         let is_ordered = one_input(calls.iter().map(|(_, call)| call));
         let made: Vec<Made> = calls.into_iter().map(|(made, _)| made).collect();
-        Some((job, of_job(&made, &steps(input)).filter(|_| is_ordered)?))
+        let own = |process: u32| steps(input, process);
+        let one = Job::of(&made).alone(own).filter(|_| is_ordered);
+        Some((job, one?))
     });
     one.collect()
 }
 
-/// The same of one job.
-fn of_job(calls: &[Made], lines: &[u64]) -> Option<u32> {
-    let mut last: BTreeMap<u32, Which> = BTreeMap::new();
-    for call in calls {
-        last.insert(call.process, call.which);
-    }
-    let ends = [Some(step_ends(calls, lines)), common_end(calls, &last)];
-    ends.iter()
-        .flatten()
-        .find_map(|ends| lone(calls, &last, ends))
+/// One job's calls.
+struct Job<'c> {
+    calls: &'c [Made],
+    /// Each process's last.
+    last: BTreeMap<u32, Made>,
 }
 
-/// The process that alone stopped, where these are the calls at which the processes wait.
-fn lone(calls: &[Made], last: &BTreeMap<u32, Which>, ends: &BTreeMap<u32, Which>) -> Option<u32> {
-    let mut stopped = last
-        .iter()
-        .filter(|(process, which)| ends.get(process) != Some(which));
-    let (&process, _) = stopped.next().filter(|_| stopped.next().is_none())?;
-    let paces = paces(calls, ends);
-    let own = paces.get(&process)?;
-    let silence = calls.len() - own.last - 1;
-    let others = paces.iter().filter(|(other, _)| **other != process);
-    let longest = others.map(|(_, pace)| pace.longest).max()?;
-    // The others did not only end the call that it is late for. A quarter more than its own: the silences
-    // of a healthy job are not all seen in its first steps.
-    let is_new = 4 * silence > 5 * own.longest && silence > longest;
-    (own.made >= ENOUGH && silence + 1 >= last.len() && is_new).then_some(process)
+impl Job<'_> {
+    fn of(calls: &[Made]) -> Job<'_> {
+        let last = calls.iter().map(|call| (call.process, *call));
+        let last = last.collect();
+        Job { calls, last }
+    }
+
+    /// The process that alone stopped.
+    fn alone<'s>(&self, steps: impl Fn(u32) -> Option<&'s Own>) -> Option<Lone> {
+        let by_steps = self.lone(&step_ends(self.calls, steps), By::Steps);
+        by_steps.or_else(|| self.lone(&self.common_end()?, By::Call))
+    }
+
+    /// The same, where these are the calls at which the processes wait.
+    fn lone(&self, ends: &BTreeMap<u32, Which>, by: By) -> Option<Lone> {
+        let is_at_end = |call: &Made| ends.get(&call.process) == Some(&call.which);
+        let mut stopped = self.last.values().filter(|call| !is_at_end(call));
+        let process = stopped.next().filter(|_| stopped.next().is_none())?.process;
+        let paces = paces(self.calls, ends);
+        let own = paces.get(&process)?;
+        let silence = self.calls.len() - own.last - 1;
+        let others = paces.iter().filter(|(other, _)| **other != process);
+        let longest = others.map(|(_, pace)| pace.longest).max()?;
+        // More than its own: the silences of a healthy job are not all seen in its first steps.
+        let is_new = match by {
+            By::Steps => silence > 2 * own.longest,
+            By::Call => 4 * silence > 5 * own.longest && silence > longest,
+        };
+        // The others did not only end the call that it is late for.
+        let is_it = own.made >= ENOUGH && silence + 1 >= self.last.len() && is_new;
+        is_it.then_some(Lone { process, by })
+    }
+
+    /// The call that all processes but one came to, where these are many: for each process its own.
+    fn common_end(&self) -> Option<BTreeMap<u32, Which>> {
+        let mut marks: BTreeMap<u64, usize> = BTreeMap::new();
+        for call in self.last.values() {
+            *marks.entry(call.which.1).or_default() += 1;
+        }
+        let (&end, &many) = marks.iter().max_by_key(|(_, many)| **many)?;
+        let ends = self.calls.iter().filter(|call| call.which.1 == end);
+        (many >= MOST).then(|| ends.map(|call| (call.process, call.which)).collect())
+    }
 }
 
-/// The call with which each process most often ends a step: the last one before a step line.
-fn step_ends(calls: &[Made], lines: &[u64]) -> BTreeMap<u32, Which> {
-    let mut counts: BTreeMap<u32, BTreeMap<Which, u64>> = BTreeMap::new();
-    let mut open: BTreeMap<u32, Which> = BTreeMap::new();
-    let mut end = |open: &mut BTreeMap<u32, Which>| {
-        for (process, which) in std::mem::take(open) {
-            *counts.entry(process).or_default().entry(which).or_default() += 1;
-        }
-    };
-    let mut lines = lines.iter().peekable();
+/// The call with which most steps of each process end.
+fn step_ends<'s>(
+    calls: &[Made],
+    steps: impl Fn(u32) -> Option<&'s Own>,
+) -> BTreeMap<u32, Which> {
+    let mut all: BTreeMap<u32, Vec<Which>> = BTreeMap::new();
     for call in calls {
-        while lines.next_if(|line| **line > call.behind).is_some() {
-            end(&mut open);
+        all.entry(call.process).or_default().push(call.which);
+    }
+    let most = all.into_iter().filter_map(|(process, calls)| {
+        let own = steps(process)?;
+        let before = usize::try_from(own.made).ok()?.checked_sub(calls.len())?;
+        let mut counts: BTreeMap<Which, usize> = BTreeMap::new();
+        for &end in &own.ends {
+            let at = usize::try_from(end).ok()?.checked_sub(before + 1);
+            if let Some(which) = at.and_then(|at| calls.get(at)) {
+                *counts.entry(*which).or_default() += 1;
+            }
         }
-        open.insert(call.process, call.which);
-    }
-    if lines.next().is_some() {
-        end(&mut open);
-    }
-    let most = counts.into_iter().filter_map(|(process, counts)| {
+        let known: usize = counts.values().sum();
         let (which, _) = counts.into_iter().max_by_key(|(_, many)| *many)?;
-        Some((process, which))
+        (known >= STEPS).then_some((process, which))
     });
     most.collect()
-}
-
-/// The call that all processes but one came to, where these are many: for each process its own.
-fn common_end(calls: &[Made], last: &BTreeMap<u32, Which>) -> Option<BTreeMap<u32, Which>> {
-    let mut marks: BTreeMap<u64, usize> = BTreeMap::new();
-    for (_, mark) in last.values() {
-        *marks.entry(*mark).or_default() += 1;
-    }
-    let (&end, &many) = marks.iter().max_by_key(|(_, many)| **many)?;
-    let ends = calls.iter().filter(|call| call.which.1 == end);
-    (many >= MOST).then(|| ends.map(|call| (call.process, call.which)).collect())
 }
 
 /// How a process makes its calls.
@@ -226,8 +236,8 @@ pub(crate) fn finding(process: u32, last: &LastCalls<'_>, names: Names<'_>) -> O
 mod tests {
     use super::*;
 
-    /// Calls as (process, mark), and how many of them come behind each step line.
-    fn told(calls: impl IntoIterator<Item = (u32, u64)>, lines: &[u64]) -> Option<u32> {
+    /// Calls as (process, mark); a process's step ends with every call of its mark in `ends`.
+    fn told(calls: impl IntoIterator<Item = (u32, u64)>, ends: &[u64]) -> Option<u32> {
         let last = |(stream, mark)| Last {
             input: 0,
             stream,
@@ -235,9 +245,19 @@ mod tests {
             mark,
         };
         let calls: Vec<Last> = calls.into_iter().map(last).collect();
-        alone(&calls, |_| lines.to_vec(), Some, |_| 0)
-            .get(&0)
-            .copied()
+        let own = |process: u32| {
+            let own = calls.iter().filter(|call| call.stream == process);
+            let is_end = |call: &Last| ends.get(process as usize) == Some(&call.mark);
+            let ends = (1..).zip(own.clone());
+            Own {
+                made: own.count() as u64,
+                ends: ends.filter(|(_, c)| is_end(c)).map(|(n, _)| n).collect(),
+            }
+        };
+        let steps: Vec<Own> = (0..8).map(own).collect();
+        let steps = |_, process: u32| steps.get(process as usize);
+        let lone = alone(&calls, steps, Some, |_| 0);
+        lone.get(&0).map(|lone| lone.process)
     }
 
     #[test]
@@ -262,17 +282,14 @@ mod tests {
     fn each_rank_has_its_own_end_of_a_step() {
         // Two ranks, call by call; the second ends with another call than the first.
         let step = || (0..4).flat_map(|at| [(0, at), (1, 4 - at)]);
-        let lines = |steps: u64, rest: u64| -> Vec<u64> {
-            (1..=steps).map(|step| (steps - step) * 8 + rest).collect()
-        };
         let steps = |n: usize| (0..n).flat_map(move |_| step());
-        assert_eq!(told(steps(8), &lines(8, 0)), None);
+        assert_eq!(told(steps(8), &[3, 1]), None);
         // The second stops after two calls, and the first goes on to the end of its step.
         let hung = || steps(8).chain([(0, 0), (1, 4), (0, 1), (1, 3), (0, 2), (0, 3)]);
-        assert_eq!(told(hung(), &lines(8, 6)), Some(1));
+        assert_eq!(told(hung(), &[3, 1]), Some(1));
         // It is at the end of its step, or the first is not: the log only ends there.
         let at_end = steps(8).chain([(0, 0), (0, 1), (0, 2), (0, 3)]);
-        assert_eq!(told(at_end, &lines(8, 4)), None);
-        assert_eq!(told(hung().take(69), &lines(8, 5)), None);
+        assert_eq!(told(at_end, &[3, 1]), None);
+        assert_eq!(told(hung().take(69), &[3, 1]), None);
     }
 }

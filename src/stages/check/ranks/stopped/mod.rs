@@ -14,6 +14,7 @@
 
 pub(super) mod lone_stop;
 mod made;
+pub(super) mod step_lines;
 pub(super) mod unusual_lag;
 pub(super) mod whole_steps;
 

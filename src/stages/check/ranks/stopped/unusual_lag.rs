@@ -6,15 +6,12 @@
 //! job ever lets pass. So both the lag and the silence are held to the largest before.
 
 use super::made::Made;
-use crate::stages::check::streams::last_calls::Last;
+use super::step_lines::StepLines;
+use crate::stages::check::streams::last_calls::{Last, behind};
 use rustc_hash::FxHashMap;
 
 /// So many calls of each member must be known for its lags to be.
 const ENOUGH: u64 = 16;
-
-/// No rank ends so many steps more without one that stopped: where more step lines follow, that rank's
-/// own lines are late.
-const AHEAD: usize = 6;
 
 /// One communicator's calls as they come.
 #[derive(Debug, Default)]
@@ -77,17 +74,15 @@ impl Lag {
         at.checked_sub(1).map_or(0, |at| list[at].1)
     }
 
-    /// True where the members with fewest calls stopped; `lines` are how many calls come behind each
-    /// step line of an input.
-    fn is_stopped(&self, lines: impl Fn(u32) -> Vec<u64>) -> bool {
+    /// True where the members with fewest calls stopped.
+    fn is_stopped(&self, lines: &StepLines) -> bool {
         let fewest = self.made.each().filter(|m| m.1 == self.made.least());
         // When the last of them made its last call.
         let last = fewest.map(|(member, _)| self.last.get(&member).copied());
         let Some((last, behind)) = last.map(Option::unwrap_or_default).max() else {
             return false;
         };
-        let lines = self.input.map(lines).unwrap_or_default();
-        if lines.iter().filter(|line| **line <= behind).count() > AHEAD {
+        if self.input.is_some_and(|input| lines.are_late(input, behind)) {
             return false;
         }
         // A quarter more: the lags of a healthy job are not all seen in its first steps.
@@ -98,30 +93,24 @@ impl Lag {
 
 /// Whether a communicator's slowest members stopped, for those with enough calls to tell; `of` gives
 /// the communicator and the member of a stream, `begins` each communicator's members with how many
-/// calls they made before these, `lines` how many calls of an input come behind each of its step lines. Only the lines of one input have an order.
+/// calls they made before these. Only the lines of one input have an order.
 pub(crate) fn stopped(
     calls: &[Last],
     of: impl Fn(u32) -> Option<(u32, u32)>,
     begins: &[Vec<(u32, u64)>],
-    lines: impl Fn(u32) -> Vec<u64>,
+    lines: &StepLines,
 ) -> FxHashMap<u32, bool> {
     let mut all: Vec<Lag> = begins.iter().map(|members| Lag::new(members)).collect();
-    let mut left: FxHashMap<u32, u64> = FxHashMap::default();
-    for call in calls {
-        *left.entry(call.input).or_default() += 1;
-    }
-    for call in calls {
-        let behind = left.entry(call.input).or_default();
-        *behind = behind.saturating_sub(1);
+    for (call, behind) in calls.iter().zip(behind(calls)) {
         let lag =
             of(call.stream).and_then(|(at, member)| Some((all.get_mut(at as usize)?, member)));
         if let Some((lag, member)) = lag {
-            lag.push(member, (call.input, *behind));
+            lag.push(member, (call.input, behind));
         }
     }
     let tells = |lag: &&Lag| lag.is_one && lag.made.least() >= ENOUGH && lag.now > 0;
     let told = (0..).zip(&all).filter(|(_, lag)| tells(lag));
-    told.map(|(at, lag)| (at, lag.is_stopped(&lines))).collect()
+    told.map(|(at, lag)| (at, lag.is_stopped(lines))).collect()
 }
 
 #[cfg(test)]
@@ -143,8 +132,8 @@ mod tests {
             })
             .collect();
         let begins = vec![(0..3).map(|member| (member, 17)).collect()];
-        let lines = |_| lines.to_vec();
-        stopped(&calls, |stream| Some((0, stream)), &begins, lines).get(&0) == Some(&true)
+        let lines = StepLines::new(vec![lines.to_vec()]);
+        stopped(&calls, |stream| Some((0, stream)), &begins, &lines).get(&0) == Some(&true)
     }
 
     #[test]

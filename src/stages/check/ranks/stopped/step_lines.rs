@@ -1,0 +1,43 @@
+//! Where the step lines are among an input's calls.
+
+use crate::stages::check::walk::Walked;
+
+/// No rank ends so many steps more without one that stopped: where more step lines follow, that rank's
+/// own lines are late.
+const AHEAD: usize = 6;
+
+/// By input, how many of its calls come behind each of its step lines, in their order.
+#[derive(Debug, Default)]
+pub(crate) struct StepLines(Vec<Vec<u64>>);
+
+impl StepLines {
+    /// Those of these inputs.
+    pub(crate) fn of(inputs: &[Walked]) -> StepLines {
+        StepLines(inputs.iter().map(behind).collect())
+    }
+
+    #[cfg(test)]
+    pub(super) fn new(lines: Vec<Vec<u64>>) -> StepLines {
+        StepLines(lines)
+    }
+
+    /// True where more steps end after a process's last call, behind which so many calls come, than
+    /// can without it.
+    pub(super) fn are_late(&self, input: u32, behind: u64) -> bool {
+        let lines = self.0.get(input as usize).into_iter().flatten();
+        lines.filter(|line| **line <= behind).count() > AHEAD
+    }
+}
+
+fn behind(input: &Walked) -> Vec<u64> {
+    let all: u64 = input.sums.by_gap.iter().map(|(_, sum)| sum.calls).sum();
+    let mut gaps = input.sums.by_gap.iter().peekable();
+    let mut before = 0;
+    let behind = input.timeline.steps.iter().map(|step| {
+        while let Some((_, sum)) = gaps.next_if(|(gap, _)| *gap <= step.mark) {
+            before += sum.calls;
+        }
+        all - before
+    });
+    behind.collect()
+}
