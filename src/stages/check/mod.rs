@@ -118,7 +118,7 @@ pub fn check(
     let end = End {
         said,
         failed: said || ended.aborted > 0,
-        alone: false,
+        uncut: false,
     };
     let watched = seen.warnings.watchdog();
     let told = (watched, end, &failures);

@@ -131,7 +131,8 @@ impl<V: Visit> Visit for Option<V> {
     }
 
     fn foreign(&mut self, line: &[u8], number: u64) {
-        self.iter_mut().for_each(|visit| visit.foreign(line, number));
+        self.iter_mut()
+            .for_each(|visit| visit.foreign(line, number));
     }
 
     #[inline(always)]

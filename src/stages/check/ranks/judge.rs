@@ -9,13 +9,12 @@ use super::fewer_calls::{self, End};
 use super::messages::{Messages, wrong_peer};
 use super::mismatch::same_kind::Kin;
 use super::mismatch::{self, Details, Parting};
-use super::stopped::lone_stop::{By, Lone};
+use super::stopped::lone_stop::Lone;
 use super::stopped::{Stops, lone_stop};
 use crate::grammar::values::has_root;
 use crate::report::account::Account;
 use crate::stages::check::finding::{Finding, Sure};
 use crate::stages::check::streams::compare::{Apart, Compared, Ranked};
-use crate::stages::check::streams::step_ends::StepEnds;
 use crate::stages::check::streams::why::Why;
 use crate::stages::check::streams::{BLOCK, Caller, Way};
 use crate::stages::check::watchdog::{Watched, nccl_call};
@@ -29,8 +28,6 @@ pub(super) struct Ending<'a> {
     pub(super) watched: &'a [Watched],
     pub(super) end: End,
     pub(super) stops: Stops<'a>,
-    /// Where each process's own steps end.
-    pub(super) steps: &'a StepEnds,
 }
 
 /// What was judged.
@@ -38,8 +35,8 @@ pub(super) struct Judged {
     pub(super) findings: Vec<Finding>,
     /// Communicators of which nothing can be judged.
     pub(super) unjudged: Vec<(Why, usize)>,
-    /// They are on ranks that alone stopped in the middle of a step, and steps are known.
-    pub(super) alone: bool,
+    /// What is missing at the end of the log was not cut off.
+    pub(super) uncut: bool,
 }
 
 /// Communicators whose members part, by how.
@@ -60,7 +57,6 @@ impl Case<'_> {
             watched,
             end,
             stops,
-            steps,
         } = ending;
         let names = self.names;
         let parts = self.parts(&compared.apart, kin);
@@ -76,7 +72,7 @@ impl Case<'_> {
             (end, stops),
             &nccl_call::waiting(watched, names),
         );
-        let going_on = behind.going_on.clone();
+        let (going_on, skipped) = (behind.going_on.clone(), behind.skipped);
         let goes_on = |communicator: usize| {
             let job = stops.job_of(communicator);
             job.is_some_and(|job| going_on.contains(&job))
@@ -95,10 +91,10 @@ impl Case<'_> {
         };
         let told = !findings.is_empty();
         findings.extend(messages.lacking(behind, told));
-        let mut alone = false;
+        let mut uncut = skipped;
         if findings.is_empty() && !stops.failures.running {
-            let lone = self.lone_stops((stops, steps), &going_on);
-            alone = lone.iter().all(|lone| lone.by == By::Steps);
+            let lone = self.lone_stops(stops, &going_on);
+            uncut = lone.iter().all(|lone| lone.is_long);
             let each = lone.iter().map(|lone| lone.process);
             findings = each
                 .filter_map(|process| lone_stop::finding(process, self.last, names))
@@ -107,7 +103,7 @@ impl Case<'_> {
         Judged {
             findings,
             unjudged,
-            alone,
+            uncut,
         }
     }
 
@@ -150,11 +146,7 @@ impl Case<'_> {
     }
 
     /// Processes that alone stopped, of the jobs that otherwise seem to go on.
-    fn lone_stops(
-        &self,
-        (stops, steps): (Stops<'_>, &StepEnds),
-        going_on: &BTreeSet<u32>,
-    ) -> Vec<Lone> {
+    fn lone_stops(&self, stops: Stops<'_>, going_on: &BTreeSet<u32>) -> Vec<Lone> {
         let mut process_of: FxHashMap<u32, u32> = FxHashMap::default();
         let mut made: FxHashMap<u32, u64> = FxHashMap::default();
         for ((number, _), &stream) in &self.streams.at {
@@ -165,7 +157,7 @@ impl Case<'_> {
         }
         // Calls that no stream has would move the others.
         let steps = |input: u32, process: u32| {
-            let own = steps.get(&input)?.get(process as usize)?;
+            let own = stops.steps.of(input, process)?;
             (made.get(&process) == Some(&own.made)).then_some(own)
         };
         let process = |stream: u32| process_of.get(&stream).copied();

@@ -119,7 +119,7 @@ fn judge<F: Fn(u32) -> Result<Input>>(
     let kin = same_kind::kin(&compared.apart, &whose, found);
     let mut silence = Silence::new(Jobs::of(found));
     // Where a line reports a failure, or the job runs, no steps are needed to see that it stopped.
-    let mut ends = StepEnds::new();
+    let mut ends = StepEnds::default();
     let is_quiet = failures.lines.is_empty() && !failures.running;
     let read = (inputs, &mut silence, is_quiet.then_some(&mut ends));
     let details = read_again((&compared, met), &kin, found, streams, read)?;
@@ -137,6 +137,7 @@ fn judge<F: Fn(u32) -> Result<Input>>(
         silence: &silence,
         failures,
         lags: met,
+        steps: &ends,
     };
     let mut unjudged = unjudged::drop_ended(&mut compared.unpaired, found);
     let doubts = doubt::doubts(&compared, found);
@@ -144,15 +145,14 @@ fn judge<F: Fn(u32) -> Result<Input>>(
         watched,
         end,
         stops,
-        steps: &ends,
     };
     let judged = case.judge(&mut compared, &kin, ending);
     let mut findings = judged.findings;
     unjudged.extend(judged.unjudged);
     unjudged::leave_unjudged(&mut compared, unjudged);
     evidence::resolve(&mut findings, inputs.walked, &inputs.open)?;
-    let alone = judged.alone;
-    let about = (&case, inputs, End { alone, ..end });
+    let uncut = judged.uncut;
+    let about = (&case, inputs, End { uncut, ..end });
     doubt::doubt_all(&mut findings, &mut compared, &doubts, about)?;
     if !findings.is_empty() {
         findings.extend(last_calls::finding(case.last, found));

@@ -119,7 +119,7 @@ pub(crate) fn again(
             },
         )?;
         if let (Some(steps), Some(ends)) = (steps, &mut ends) {
-            ends.insert(number, steps.end(&log, &merged));
+            steps.end((number, &log), &merged, ends);
         }
     }
     let kept = streams.into_iter().map(|stream| stream.kept);

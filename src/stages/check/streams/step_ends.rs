@@ -6,7 +6,7 @@ use crate::formats::log::placement::{Placement, Placer, Recorder};
 use crate::formats::log::timeline::{Gap, Timeline};
 use crate::formats::log::{Log, Part};
 use crate::members::Merged;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One process's steps.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -17,8 +17,21 @@ pub(crate) struct Own {
     pub(crate) ends: Vec<u64>,
 }
 
-/// The steps of an input's processes, by process; of each input that has any.
-pub(crate) type StepEnds = BTreeMap<u32, Vec<Own>>;
+/// The steps of all inputs.
+#[derive(Debug, Default)]
+pub(crate) struct StepEnds {
+    /// By input and process.
+    of: BTreeMap<u32, Vec<Own>>,
+    /// Ranks that print the step lines, and made no call in one of the steps.
+    pub(crate) skipped: BTreeSet<u32>,
+}
+
+impl StepEnds {
+    /// The steps of a process in an input.
+    pub(crate) fn of(&self, input: u32, process: u32) -> Option<&Own> {
+        self.of.get(&input)?.get(process as usize)
+    }
+}
 
 /// One input, while it is read.
 pub(super) struct Steps<'o> {
@@ -39,11 +52,31 @@ impl<'o> Steps<'o> {
     }
 
     /// The input is read to its end.
-    pub(super) fn end(self, log: &Log, merged: &Merged) -> Vec<Own> {
+    pub(super) fn end(self, (input, log): (u32, &Log), merged: &Merged, to: &mut StepEnds) {
         let timeline = log.timeline(&self.options.timeline);
         let (placement, _) = self.placer.end(&timeline, merged, |_, _| {});
-        ends(&placement, &timeline)
+        to.of.insert(input, ends(&placement, &timeline));
+        let printer = placement.known.first();
+        let cuts = printer.and_then(|&printer| placement.cuts.get(printer as usize));
+        if cuts.is_some_and(|cuts| is_one_empty(cuts, &timeline)) {
+            to.skipped.extend(printer);
+        }
     }
+}
+
+/// True where a rank has calls in all steps between its first and its last, but for one.
+fn is_one_empty(cuts: &[(u32, u32)], timeline: &Timeline) -> bool {
+    let with_calls = cuts.windows(2).filter(|w| w[1].1 > w[0].1).map(|w| w[1].0);
+    let first = cuts.first().map(|cut| cut.0);
+    let gaps = first.into_iter().chain(with_calls);
+    let steps = gaps.filter_map(|gap| match timeline.gaps.get(gap as usize) {
+        Some(Gap::Step(step)) => Some(*step),
+        _ => None,
+    });
+    let mut steps: Vec<u32> = steps.collect();
+    steps.dedup();
+    let mut missing = steps.windows(2).map(|w| w[1].saturating_sub(w[0] + 1));
+    missing.by_ref().find(|&many| many > 0) == Some(1) && missing.all(|many| many == 0)
 }
 
 fn ends(placement: &Placement, timeline: &Timeline) -> Vec<Own> {

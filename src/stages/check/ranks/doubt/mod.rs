@@ -77,8 +77,7 @@ fn doubtful<F: Fn(u32) -> Result<Input>>(
         return None;
     }
     let mut used = inputs.walked.iter().filter(|w| w.sums.last_gap().is_some());
-    // The silence of one is no cut's doing.
-    if lacks(finding) && !end.alone && used.all(|input| input.cuts.at_end) {
+    if lacks(finding) && !end.uncut && used.all(|input| input.cuts.at_end) {
         return Some(Why::Edge);
     }
     let is_behind = |evidence: &Evidence| {

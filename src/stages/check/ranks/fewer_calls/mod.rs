@@ -25,8 +25,8 @@ pub(crate) struct End {
     pub(crate) said: bool,
     /// That, or communicators were aborted, as some trainers also end healthy jobs.
     pub(crate) failed: bool,
-    /// One rank alone is not at the end of a step, and is silent for so long that it stopped there.
-    pub(crate) alone: bool,
+    /// What is missing at the end of the log was not cut off.
+    pub(crate) uncut: bool,
 }
 
 /// What was found of ranks that are behind.
@@ -37,6 +37,8 @@ pub(crate) struct Behind {
     pub(crate) laggards: BTreeMap<u32, usize>,
     /// The jobs that nothing shows to have stopped: that ranks are behind there is no finding.
     pub(crate) going_on: BTreeSet<u32>,
+    /// One of the laggards made no call in a step of its own: no cut's doing.
+    pub(crate) skipped: bool,
 }
 
 /// The findings on ranks that are behind on `apart`, and on pairs; `waits` are processes that say
@@ -89,6 +91,7 @@ pub(crate) fn behind(
     };
     Behind {
         findings,
+        skipped: laggards.keys().any(|&process| stops.has_skipped(process)),
         laggards,
         going_on,
     }

@@ -1,7 +1,7 @@
 //! The finding on ranks that call different things.
 
 use super::sequel::{CROSSED, how, repeats};
-use super::usual::{of_kin, usual};
+use super::usual::{of_kin, rhythmic, usual};
 use super::{Calls, USERS, spot};
 use crate::stages::check::finding::{Evidence, Finding, Severity, Sure};
 use crate::stages::check::ranks::names::{self, Names};
@@ -52,6 +52,9 @@ impl<'a> Groups<'a> {
                 counted(votes, "communicator"),
                 verb(votes, "calls", "call")
             );
+        } else if let Some(rhythmic) = rhythmic(seq, groups, all) {
+            groups.swap(0, rhythmic);
+            why += "; the others keep the rhythm in which these calls came before";
         } else if let Some(usual) = usual(seq, groups, all) {
             groups.swap(0, usual);
             why += "; the call of the others has followed the same calls before";

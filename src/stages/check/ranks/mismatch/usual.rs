@@ -36,6 +36,39 @@ fn only(votes: &[usize]) -> Option<usize> {
     those.next().is_none().then_some(first)
 }
 
+/// Of two equally large groups the one that keeps the rhythm of a call that one of them makes: it comes
+/// once in so many calls. Where it comes sooner than ever, calls before it were left out; where it comes as
+/// it did before, the others made some in addition. `None` where that does not tell.
+pub(super) fn rhythmic(seq: u64, groups: &[Vec<usize>], all: &[Calls<'_>]) -> Option<usize> {
+    let [a, b, ..] = groups else { return None };
+    if a.len() != b.len() || groups.get(2).is_some_and(|c| c.len() == a.len()) {
+        return None;
+    }
+    // After how many calls the group's call came before, at least and at most; and now.
+    let rhythm = |group: &[usize]| {
+        let own = &all[group[0]];
+        let first = own.list.first()?.seq;
+        let came = (first..seq).filter(|&at| own.same(at, own, seq));
+        // What comes first in a communicator has come after its beginning.
+        let begin = (first == 0).then_some(0);
+        let places: Vec<u64> = begin.into_iter().chain(came.map(|at| at + 1)).collect();
+        let now = seq + 1 - places.last()?;
+        let apart = || places.windows(2).map(|w| w[1] - w[0]);
+        Some((apart().min()?, apart().max()?, now))
+    };
+    let rhythms = (rhythm(a), rhythm(b));
+    let (rare, (least, most, now)) = match rhythms {
+        (Some(a), Some(b)) if a.0 > b.1.max(b.2) => (0, a),
+        (Some(a), Some(b)) if b.0 > a.1.max(a.2) => (1, b),
+        _ => return None,
+    };
+    if now < least {
+        Some(1 - rare)
+    } else {
+        (now <= most).then_some(rare)
+    }
+}
+
 /// Of equally large groups the one whose call came before behind most of the same calls, or else of
 /// the same operations: the sizes may be those of a batch; `None` where that does not tell.
 pub(super) fn usual(seq: u64, groups: &[Vec<usize>], all: &[Calls<'_>]) -> Option<usize> {

@@ -30,8 +30,8 @@ const ENOUGH: usize = 16;
 const STEPS: usize = 3;
 
 /// How it is known with which calls the processes end their steps.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum By {
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum By {
     /// By the steps that lines tell of.
     Steps,
     /// Many others came to the same call.
@@ -42,7 +42,8 @@ pub(crate) enum By {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Lone {
     pub(crate) process: u32,
-    pub(crate) by: By,
+    /// By its steps, it was silent for more than twice as long as ever: no cut's doing.
+    pub(crate) is_long: bool,
 }
 
 /// A call is known by its stream and what it is there.
@@ -116,13 +117,11 @@ impl Job<'_> {
         let others = paces.iter().filter(|(other, _)| **other != process);
         let longest = others.map(|(_, pace)| pace.longest).max()?;
         // More than its own: the silences of a healthy job are not all seen in its first steps.
-        let is_new = match by {
-            By::Steps => silence > 2 * own.longest,
-            By::Call => 4 * silence > 5 * own.longest && silence > longest,
-        };
+        let is_longest = 4 * silence > 5 * own.longest && silence > longest;
+        let is_long = by == By::Steps && silence > 2 * own.longest;
         // The others did not only end the call that it is late for.
-        let is_it = own.made >= ENOUGH && silence + 1 >= self.last.len() && is_new;
-        is_it.then_some(Lone { process, by })
+        let is_it = own.made >= ENOUGH && silence + 1 >= self.last.len();
+        (is_it && (is_long || is_longest)).then_some(Lone { process, is_long })
     }
 
     /// The call that all processes but one came to, where these are many: for each process its own.
@@ -138,10 +137,7 @@ impl Job<'_> {
 }
 
 /// The call with which most steps of each process end.
-fn step_ends<'s>(
-    calls: &[Made],
-    steps: impl Fn(u32) -> Option<&'s Own>,
-) -> BTreeMap<u32, Which> {
+fn step_ends<'s>(calls: &[Made], steps: impl Fn(u32) -> Option<&'s Own>) -> BTreeMap<u32, Which> {
     let mut all: BTreeMap<u32, Vec<Which>> = BTreeMap::new();
     for call in calls {
         all.entry(call.process).or_default().push(call.which);
@@ -284,12 +280,12 @@ mod tests {
         let step = || (0..4).flat_map(|at| [(0, at), (1, 4 - at)]);
         let steps = |n: usize| (0..n).flat_map(move |_| step());
         assert_eq!(told(steps(8), &[3, 1]), None);
-        // The second stops after two calls, and the first goes on to the end of its step.
-        let hung = || steps(8).chain([(0, 0), (1, 4), (0, 1), (1, 3), (0, 2), (0, 3)]);
+        // The second stops after a call, and the first goes on to the end of its step.
+        let hung = || steps(8).chain([(0, 0), (1, 4), (0, 1), (0, 2), (0, 3)]);
         assert_eq!(told(hung(), &[3, 1]), Some(1));
         // It is at the end of its step, or the first is not: the log only ends there.
         let at_end = steps(8).chain([(0, 0), (0, 1), (0, 2), (0, 3)]);
         assert_eq!(told(at_end, &[3, 1]), None);
-        assert_eq!(told(hung().take(69), &[3, 1]), None);
+        assert_eq!(told(hung().take(68), &[3, 1]), None);
     }
 }

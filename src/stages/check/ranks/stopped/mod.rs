@@ -6,7 +6,8 @@
 //! - a line reports a failure: PyTorch's watchdog, a WARN, an exception, a launcher; or
 //! - one rank holds up all others, and is further behind and silent for longer than any was before
 //!   ([`unusual_lag`]); or
-//! - some ranks are whole steps apart from the others, and were not before ([`whole_steps`]); or
+//! - some ranks are whole steps apart from the others, and were not before ([`whole_steps`]), or the
+//!   rank that prints the step lines made no call in one of them; or
 //! - the order of lines is not known (a file for each rank), and one rank alone is far behind
 //!   others that are all at the same call.
 //!
@@ -21,6 +22,7 @@ pub(super) mod whole_steps;
 use super::deadlock::Met;
 use crate::stages::check::log::job_spans::Silence;
 use crate::stages::check::streams::compare::{Apart, Ranked};
+use crate::stages::check::streams::step_ends::StepEnds;
 use crate::stages::communicators::{Found, State};
 use crate::stages::net::all::First;
 use std::collections::BTreeMap;
@@ -65,6 +67,8 @@ pub(crate) struct Stops<'a> {
     pub(crate) silence: &'a Silence,
     pub(crate) failures: &'a Failures,
     pub(crate) lags: &'a Met,
+    /// Where each process's own steps end.
+    pub(crate) steps: &'a StepEnds,
 }
 
 impl Stops<'_> {
@@ -92,10 +96,9 @@ impl Stops<'_> {
             .iter()
             .filter(|a| self.job_of(a.communicator) == Some(job))
             .copied();
-        if self
-            .uneven(apart.clone())
-            .is_some_and(|sides| sides.is_stop)
-        {
+        let uneven = self.uneven(apart.clone());
+        let skipped = |&process: &u32| self.has_skipped(process);
+        if uneven.is_some_and(|sides| sides.is_stop || laggards.iter().any(skipped)) {
             return Some(Stop::Steps);
         }
         if apart.clone().any(|apart| self.has_ended(laggards, apart)) {
@@ -105,6 +108,11 @@ impl Stops<'_> {
             true => self.silent(laggards, apart),
             false => self.alone(laggards, apart),
         }
+    }
+
+    /// True for the rank that prints the step lines where it made no call in one of the steps.
+    pub(crate) fn has_skipped(&self, process: u32) -> bool {
+        self.steps.skipped.contains(&process)
     }
 
     fn has_ended(&self, laggards: &[u32], apart: &Apart) -> bool {

@@ -82,7 +82,10 @@ impl Lag {
         let Some((last, behind)) = last.map(Option::unwrap_or_default).max() else {
             return false;
         };
-        if self.input.is_some_and(|input| lines.are_late(input, behind)) {
+        if self
+            .input
+            .is_some_and(|input| lines.are_late(input, behind))
+        {
             return false;
         }
         // A quarter more: the lags of a healthy job are not all seen in its first steps.
