@@ -445,3 +445,16 @@ fn nccl_net_names_the_host_that_is_unlike_others() {
         assert_eq!(odd, BTreeSet::from(["node03".to_owned()]), "{fault}");
     }
 }
+
+#[test]
+fn a_rank_that_died_while_others_ran_ahead_of_the_step_lines_is_named() {
+    let shape = "--ranks 16 --nodes 4 --strategy zero3 --trainer deepspeed --nccl 2.28 --lead 2";
+    let job = super::job(shape, "--seed 12 --steps 11 --fault die,watchdog=off").unwrap();
+    let csv = super::findings(&job.log);
+    let says = csv.get(&csv.rows[0], "says");
+    let who = format!(":{})", job.truth["fault"]["pid"]);
+    assert!(
+        says.contains("stopped in the middle of a step") && says.contains(&who),
+        "{says}"
+    );
+}

@@ -55,3 +55,26 @@ fn ranks_that_run_ahead_in_a_healthy_job_ran_no_step_more() {
         assert_eq!(csv.column("says"), Vec::<String>::new(), "{end} lines");
     }
 }
+
+#[test]
+fn who_skipped_a_step_is_named() {
+    let cases = [
+        // It prints the step lines, and made no call in one of them; the log ends with a step line.
+        (
+            "--ranks 8 --strategy fsdp --trainer megatron --nccl 2.27 --seed 11 --lead 1",
+            "--steps 11 --fault skip-step,watchdog=off",
+            "rank 7 of communicator ",
+        ),
+        // One of two copies of the model: a call of every fourth step comes too soon.
+        (
+            "--ranks 8 --tp 2 --pp 2 --trainer megatron --nccl 2.21 --seed 10 --lead 3",
+            "--steps 11 --fault skip-step",
+            "ranks 2, 3, 6 and 7 call Broadcast of 5 int64 root 0 where ranks 0, 1, 4 and 5 call AllReduce",
+        ),
+    ];
+    for (shape, fault, who) in cases {
+        let csv = findings(&job(shape, fault).unwrap().log);
+        let says = csv.get(&csv.rows[0], "says");
+        assert!(says.contains(who), "{says}");
+    }
+}

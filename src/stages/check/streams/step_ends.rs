@@ -2,7 +2,7 @@
 //! ([`placement`](crate::formats::log::placement)), wherever their lines are.
 
 use crate::count::calls::Options;
-use crate::formats::log::placement::{Placement, Placer, Recorder};
+use crate::formats::log::placement::{Placer, Recorder};
 use crate::formats::log::timeline::{Gap, Timeline};
 use crate::formats::log::{Log, Part};
 use crate::members::Merged;
@@ -55,7 +55,7 @@ impl<'o> Steps<'o> {
     pub(super) fn end(self, (input, log): (u32, &Log), merged: &Merged, to: &mut StepEnds) {
         let timeline = log.timeline(&self.options.timeline);
         let (placement, _) = self.placer.end(&timeline, merged, |_, _| {});
-        to.of.insert(input, ends(&placement, &timeline));
+        to.of.insert(input, ends(&placement.cuts, &timeline));
         let printer = placement.known.first();
         let cuts = printer.and_then(|&printer| placement.cuts.get(printer as usize));
         if cuts.is_some_and(|cuts| is_one_empty(cuts, &timeline)) {
@@ -79,7 +79,7 @@ fn is_one_empty(cuts: &[(u32, u32)], timeline: &Timeline) -> bool {
     missing.by_ref().find(|&many| many > 0) == Some(1) && missing.all(|many| many == 0)
 }
 
-fn ends(placement: &Placement, timeline: &Timeline) -> Vec<Own> {
+fn ends(cuts: &[Vec<(u32, u32)>], timeline: &Timeline) -> Vec<Own> {
     let own = |cuts: &Vec<(u32, u32)>| {
         let mut own = Own::default();
         let mut before = None;
@@ -95,5 +95,47 @@ fn ends(placement: &Placement, timeline: &Timeline) -> Vec<Own> {
         }
         own
     };
-    placement.cuts.iter().map(own).collect()
+    cuts.iter().map(own).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn timeline(gaps: &[Gap]) -> Timeline {
+        Timeline {
+            gaps: gaps.to_vec(),
+            ..Timeline::default()
+        }
+    }
+
+    #[test]
+    fn steps_end_where_another_begins() {
+        let gaps = [
+            Gap::Step(0),
+            Gap::Step(1),
+            Gap::Step(1),
+            Gap::Between,
+            Gap::Step(2),
+        ];
+        let cuts = [vec![(0, 4), (1, 6), (2, 8), (3, 9), (4, 11)]];
+        let own = Own {
+            made: 11,
+            ends: vec![4, 8],
+        };
+        assert_eq!(ends(&cuts, &timeline(&gaps)), [own]);
+    }
+
+    #[test]
+    fn one_step_without_calls_was_skipped() {
+        let gaps: Vec<Gap> = (0..6).map(Gap::Step).collect();
+        let is = |cuts: &[(u32, u32)]| is_one_empty(cuts, &timeline(&gaps));
+        assert!(is(&[(0, 4), (1, 8), (3, 12), (4, 16)]));
+        assert!(is(&[(0, 4), (1, 8), (2, 8), (3, 12)]));
+        assert!(!is(&[(0, 4), (1, 8), (2, 12), (3, 16)]));
+        // Two of them, or at the end.
+        assert!(!is(&[(0, 4), (2, 8), (4, 12)]));
+        assert!(!is(&[(0, 4), (3, 8), (4, 12)]));
+        assert!(!is(&[]));
+    }
 }
