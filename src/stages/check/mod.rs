@@ -249,6 +249,9 @@ fn fold(findings: &mut Vec<Finding>) {
         .filter(error)
         .find(|f| lacks(f))
         .map(|f| f.id);
+    // Where the calls show which message is wrong, its receiver's error follows from it.
+    let unmet = |f: &&Finding| f.id == "p2p_missing_counterpart";
+    let unmet = findings.iter().filter(error).find(unmet).map(|f| f.id);
     // What C++ says of a watchdog whose process is taken down.
     let is_end = |f: &Finding| f.id == "watchdog_exception" && f.says.contains("Broken promise");
     for finding in findings.iter_mut() {
@@ -259,6 +262,7 @@ fn fold(findings: &mut Vec<Finding>) {
         // A rank that calls something else falls silent; one that fails leaves its calls out.
         let cause = match finding.id {
             "dead_process" => differ,
+            "warn_message_truncated" => differ.or(unmet),
             _ if lacks(finding) => failed,
             _ if follows => differ.or(failed).or(behind),
             _ => None,

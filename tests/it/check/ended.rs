@@ -2,7 +2,7 @@
 //! wrong with.
 
 use crate::check::job;
-use crate::support::{Csv, Proc, data, feed, nemo, procs};
+use crate::support::{Csv, Proc, data, feed, nemo, procs, run_in};
 use std::fmt::Write as _;
 
 /// What is not about how the log was written: `severity finding rank pid`.
@@ -292,8 +292,23 @@ fn an_attempt_that_a_later_one_outlived_is_a_note() {
     let all = told(&log, &[]);
     assert!(all[0].starts_with("note rank_crashed 0 "), "{all:?}");
     assert_eq!(wrong(&log), [""; 0]);
-    // An attempt whose steps did not come is no life.
     let begin = log.find(end.unwrap()).unwrap() + end.unwrap().len();
+    // In files of their own the steps tell which attempt is the later one.
+    let dir = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        std::fs::write(dir.path().join(name), text).unwrap();
+    };
+    file("b.log", &log[..begin]);
+    let apart = || {
+        let csv = Csv::of(&run_in(dir.path(), "nccl-check", &["-q", "."]).calm());
+        let both = |row: &Vec<String>| ["severity", "finding"].map(|f| csv.get(row, f).to_owned());
+        let mut rows = csv.rows.iter().map(both);
+        rows.find(|[_, id]| id == "rank_crashed").unwrap()[0].clone()
+    };
+    assert_eq!(apart(), "error");
+    file("a.log", &log[begin..]);
+    assert_eq!(apart(), "note");
+    // An attempt whose steps did not come is no life.
     let step = log[begin..].find("train_step_timing").unwrap() + begin;
     let cut = log[..step].rfind('\n').unwrap() + 1;
     assert!(wrong(&log[..cut])[0].contains("rank_crashed 0 "));

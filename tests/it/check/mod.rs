@@ -9,6 +9,7 @@ mod recorded;
 mod said;
 mod taken;
 mod uneven;
+mod who;
 
 use crate::check::recorded::{partings, sends};
 use crate::real::captured::truth;

@@ -5,6 +5,7 @@
 //! that the launcher ended, or that PyTorch's watchdog took down.
 
 use super::job_ends::{Ends, Failure, Line};
+use super::taken_up::TakenUp;
 use crate::grammar::ending::What;
 use crate::stages::check::finding::{About, Evidence, Finding, Severity, Spot, Sure};
 use crate::stages::check::ranks::names;
@@ -51,8 +52,8 @@ pub(crate) struct Failed<'a> {
 /// Failures of one attempt of a job: no work of the job lies between them.
 struct Attempt {
     failures: Vec<Failure>,
-    /// Where the job was started again after them.
-    again: Option<First>,
+    /// The job was started again after them.
+    again: bool,
     /// It ended steps after them, more than its ranks may have been ahead.
     went_on: bool,
     /// It did so after it was started again.
@@ -170,19 +171,24 @@ impl Failed<'_> {
                 Some(attempt) => attempt.failures.push(failure),
                 None => attempts.push(Attempt {
                     failures: vec![failure],
-                    again: None,
+                    again: false,
                     went_on: false,
                     outlived: false,
                 }),
             }
             last = Some(at);
         }
+        let taken_up = TakenUp::of(self.ends, self.found);
         for attempt in &mut attempts {
-            let last = attempt.failures.last().map(|f| f.line.at);
+            let Some(last) = attempt.failures.last().map(|f| f.line.at) else {
+                continue;
+            };
             let ends_step = |at: First| self.ends.next_step(at).is_some();
-            attempt.again = last.and_then(|last| self.ends.again_behind(last));
-            attempt.went_on = last.is_some_and(|last| self.ends.went_on(last, None));
-            attempt.outlived = attempt.again.is_some_and(ends_step);
+            let again = self.ends.again_behind(last);
+            let elsewhere = taken_up.is_left(last.input);
+            attempt.again = again.is_some() || elsewhere;
+            attempt.went_on = self.ends.went_on(last, None);
+            attempt.outlived = again.is_some_and(ends_step) || elsewhere;
         }
         attempts
     }
@@ -267,7 +273,7 @@ impl Failed<'_> {
         if attempt.outlived && is_answer(&finding) {
             finding.severity = Severity::Note;
             finding.says += "; the job was started again and went on";
-        } else if attempt.again.is_some() {
+        } else if attempt.again {
             finding.severity = Severity::Warning;
             finding.says += match attempt.went_on {
                 true => "; the job went on",

@@ -391,6 +391,14 @@ impl Ends {
         self.steps.push((input, lines));
     }
 
+    /// The first and the last step of each input that has any.
+    pub(crate) fn step_spans(&self) -> impl Iterator<Item = (u32, (u64, u64))> {
+        self.steps.iter().filter_map(|(input, lines)| {
+            let steps = || lines.iter().map(|(_, step)| *step);
+            Some((*input, (steps().min()?, steps().max()?)))
+        })
+    }
+
     /// The step lines of the input behind `at`.
     fn steps_behind(&self, at: First) -> &[(u64, u64)] {
         let lines = self.steps.iter().find(|(input, _)| *input == at.input);

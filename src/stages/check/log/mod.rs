@@ -8,3 +8,4 @@ pub(super) mod missing_steps;
 pub(super) mod nothing_to_check;
 pub(crate) mod odd_steps;
 pub(super) mod overwritten;
+mod taken_up;

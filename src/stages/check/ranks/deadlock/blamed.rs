@@ -90,7 +90,19 @@ impl Met {
             (None, Some(_)) => Some(false),
             _ => None,
         };
-        let (own, others, waiting) = match fewer.or(is_unused) {
+        // The same call, of which one side never made such a one on its communicator: it has the
+        // wrong one.
+        let mark = |ranks: &[Waiter]| {
+            let &(rank, at) = ranks.first()?;
+            Some(self.programs.steps.get(rank as usize)?.get(at)?.mark)
+        };
+        let is_astray = match habits {
+            _ if fewer.is_some() || mark(&in_a) != mark(&in_b) => None,
+            (None, Some(_)) => Some(true),
+            (Some(_), None) => Some(false),
+            _ => None,
+        };
+        let (own, others, waiting) = match fewer.or(is_astray).or(is_unused) {
             Some(false) => ((b, in_b), a, at_a),
             _ => ((a, in_a), b, at_b),
         };
@@ -99,7 +111,7 @@ impl Met {
             own: own.0,
             others,
             waiting: ranks(waiting),
-            is_sure: fewer.is_some() || is_clear,
+            is_sure: fewer.is_some() || is_astray.is_some() || is_clear,
         })
     }
 }

@@ -114,7 +114,7 @@ impl Run<'_> {
     /// Lets these ranks, and whom they meet, go as far as they can.
     fn go(&mut self, mut ranks: Vec<u32>) {
         while let Some(rank) = ranks.pop() {
-            let Some(&Step { event, .. }) = self.head(rank) else {
+            let Some(&Step { event, mark }) = self.head(rank) else {
                 continue;
             };
             if self.open.contains(&event) {
@@ -124,17 +124,13 @@ impl Run<'_> {
             }
             let here = self.here.entry(event).or_default();
             here.push(rank);
-            let members = self.job.members.get(event.0 as usize).map_or(0, Vec::len);
-            if here.len() < members {
-                continue;
-            }
-            let marks: Vec<Option<u64>> = here
-                .iter()
-                .map(|&rank| self.job.step(rank, self.stuck.at[rank as usize]))
-                .map(|step| step.map(|step| step.mark))
-                .collect();
-            if marks.iter().any(|mark| *mark != marks[0]) {
+            // Two different calls are enough: that others may never come follows from it.
+            let first = self.job.step(here[0], self.stuck.at[here[0] as usize]);
+            if first.is_some_and(|first| first.mark != mark) {
                 self.stuck.different.insert(event);
+            }
+            let members = self.job.members.get(event.0 as usize).map_or(0, Vec::len);
+            if here.len() < members || self.stuck.different.contains(&event) {
                 continue;
             }
             for rank in self.here.remove(&event).unwrap_or_default() {
@@ -293,5 +289,9 @@ mod tests {
         let stuck = run(&members, &[&[A, A, B], &[A, (0, 2), A, B]]);
         assert!(stuck.different.contains(&(0, 1)) && stuck.circles.is_empty());
         assert_eq!(stuck.at, [1, 1]);
+        // A third that waits elsewhere, for one of the two, makes it no circle.
+        let members = [vec![0, 1, 2], vec![0, 2]];
+        let stuck = run(&members, &[&[A, (0, 2), B], &[A, A], &[A, B]]);
+        assert!(stuck.different.contains(&(0, 1)) && stuck.circles.is_empty());
     }
 }

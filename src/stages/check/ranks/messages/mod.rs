@@ -7,7 +7,7 @@ pub(super) mod wrong_peer;
 use super::case::Case;
 use super::fewer_calls::Behind;
 use super::names::Names;
-use crate::stages::check::finding::Finding;
+use crate::stages::check::finding::{Finding, Sure};
 use crate::stages::check::streams::compare::{Ranked, Unpaired};
 use left_out::left_out;
 use std::collections::BTreeMap;
@@ -112,6 +112,7 @@ fn of_sizes<'p>(
             );
             let seq = finding.about.seq.unwrap_or(0);
             finding.about = names.about(who, pair.communicator, seq);
+            finding.sure = Sure::High;
             told.push((pair, finding));
         }
     }

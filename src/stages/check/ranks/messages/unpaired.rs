@@ -1,6 +1,6 @@
 //! Messages without another side: a Send that nobody receives, a Recv that nobody sends.
 
-use crate::stages::check::finding::{Finding, Severity, Sure};
+use crate::stages::check::finding::{About, Finding, Severity, Sure};
 use crate::stages::check::ranks::mismatch::{Calls, Details, spot};
 use crate::stages::check::ranks::names::{self, Names};
 use crate::stages::check::streams::compare::{Ranked, Unpaired};
@@ -36,7 +36,13 @@ pub(crate) fn unpaired(
     let (sent, received) = (sends.at(seq), receives.at(seq));
     let communicator = names.communicator(pair.communicator);
     let (from, to) = (names.rank(&pair.from), names.rank(&pair.to));
-    let (id, says, about) = if pair.sent == pair.received {
+    let mut sure = Sure::High;
+    let mut why = match seq {
+        0 => "it is the first message of the two".to_owned(),
+        1 => "the message before it fits".to_owned(),
+        _ => format!("the {seq} messages before it fit"),
+    };
+    let (id, says, who) = if pair.sent == pair.received {
         let (sent, received) = sent.zip(received)?;
         let id = if sent.count == received.count {
             "datatype_mismatch"
@@ -48,7 +54,23 @@ pub(crate) fn unpaired(
             names::call(sent),
             names::call(received)
         );
-        (id, says, &pair.from)
+        // Before it both had the same sizes: the side is wrong whose size is new.
+        let is_new = |calls: &Calls<'_>, own: &Detail| {
+            let mut before = calls.list.iter().filter(|call| call.seq < seq);
+            !before.any(|call| size(call) == size(own))
+        };
+        let who = match (is_new(&sends, sent), is_new(&receives, received)) {
+            (true, false) => Some(&pair.from),
+            (false, true) => Some(&pair.to),
+            _ => None,
+        };
+        if who.is_some() {
+            why += "; the other rank's size came before, and this rank's did not";
+        } else {
+            sure = Sure::Medium;
+            why += "; no size shows which side is wrong";
+        }
+        (id, says, who)
     } else {
         // Who makes fewer calls is the one whose call is missing.
         let (lacks, what) = if pair.sent < pair.received {
@@ -63,19 +85,22 @@ pub(crate) fn unpaired(
             times(pair.received),
             names.rank(lacks)
         );
-        ("p2p_missing_counterpart", says, lacks)
+        ("p2p_missing_counterpart", says, Some(lacks))
     };
     Some(Finding {
         id,
         severity: Severity::Error,
         says,
-        about: names.about(about, pair.communicator, seq),
-        sure: Sure::High,
-        why: match seq {
-            0 => "it is the first message of the two".to_owned(),
-            1 => "the message before it fits".to_owned(),
-            _ => format!("the {seq} messages before it fit"),
+        about: match who {
+            Some(who) => names.about(who, pair.communicator, seq),
+            None => About {
+                comm_id: names.id(pair.communicator),
+                seq: Some(seq),
+                ..About::default()
+            },
         },
+        sure,
+        why,
         advice: "a Send completes only with a Recv of the same number of elements on the other \
                  rank: compare the schedules of both ranks in this step"
             .to_owned(),

@@ -47,6 +47,20 @@ impl Odd<'_> {
         }
     }
 
+    /// True where the side that made fewer calls made as many with each of its other peers, and the
+    /// other side did not: it made one in addition.
+    fn is_extra(&self, case: &Case<'_>) -> bool {
+        let (from, to) = (&self.pair.from, &self.pair.to);
+        let send = (from, Way::Send(to.peer()));
+        let recv = (to, Way::Recv(from.peer()));
+        let (ahead, lacking) = match self.counts.0 < self.counts.1 {
+            true => (recv, send),
+            false => (send, recv),
+        };
+        let one_more = self.counts.0.abs_diff(self.counts.1) == 1;
+        one_more && is_even(lacking, case) && !is_even(ahead, case)
+    }
+
     /// Nobody met it, and it is the first of its kind.
     fn is_first(&self) -> bool {
         let (sent, received) = self.counts;
@@ -138,6 +152,19 @@ fn finding(odds: &[&Odd<'_>], is_settled: bool, case: &Case<'_>) -> Option<Findi
             ("p2p_wrong_peer", who, says)
         }
         _ if !is_settled => return None,
+        _ if odds.len() == 1 && first.is_extra(case) => {
+            let who = *first.ahead();
+            let what = match first.counts.0 < first.counts.1 {
+                true => "Recv",
+                false => "Send",
+            };
+            let says = format!(
+                "communicator {which}: {each}: {} made one {what} too many, message {seq} or one \
+                 before",
+                names.rank(&who)
+            );
+            ("p2p_missing_counterpart", who, says)
+        }
         _ => {
             let what = match first.counts.0 < first.counts.1 {
                 true => "Send",
@@ -181,6 +208,22 @@ fn finding(odds: &[&Odd<'_>], is_settled: bool, case: &Case<'_>) -> Option<Findi
             .filter_map(|odd| unmet(odd, case))
             .collect(),
     })
+}
+
+/// True where a member made as many calls with each other peer in this direction as with this one.
+fn is_even((member, way): (&Ranked, Way), case: &Case<'_>) -> bool {
+    let streams = case.streams;
+    let Some(caller) = member.caller else {
+        return false;
+    };
+    let calls = |way: Way| {
+        let stream = streams.at.get(&(caller, way))?;
+        Some(streams.calls(*stream))
+    };
+    let same = |other: &&Way| std::mem::discriminant(*other) == std::mem::discriminant(&way);
+    let others = streams.ways(caller).iter().filter(same);
+    let mut others = others.filter(|other| **other != way).peekable();
+    others.peek().is_some() && others.all(|&other| calls(other) == calls(way))
 }
 
 /// A rank's part in the pairs that do not fit.

@@ -1,0 +1,81 @@
+//! nccl-check where few ranks take part: which of two is wrong.
+
+use crate::support::{Csv, Proc, feed, procs};
+use std::fmt::Write as _;
+
+/// The first finding: `finding sure pid`.
+fn first(log: &str) -> String {
+    // NCCL does not count here.
+    let log = log.replace("opCount 2c", "opCount 0");
+    let csv = Csv::of(&feed("nccl-check", &["-q", "--format", "csv"], log).calm());
+    let row = &csv.rows[0];
+    ["finding", "sure", "pid"]
+        .map(|name| csv.get(row, name))
+        .join(" ")
+}
+
+/// Four ranks in a world and two pairs that make six steps; `last` gives each rank's calls of the
+/// last one: `w` and `W` of the world, `p` and `P` of its pair, `-` the world's on the pair.
+fn steps(last: [&str; 4]) -> String {
+    let world = procs(4);
+    let pair = |p: &Proc| Proc {
+        host: p.host,
+        comm: p.comm + 0x100,
+        nranks: 2,
+        ..*p
+    };
+    let pairs: Vec<Proc> = world.iter().map(pair).collect();
+    let mut log = String::new();
+    for (rank, (all, own)) in (0..).zip(world.iter().zip(&pairs)) {
+        writeln!(log, "{}", all.init(rank, 0xa1)).unwrap();
+        writeln!(log, "{}", own.init(rank % 2, 0xb1 + u64::from(rank / 2))).unwrap();
+    }
+    for step in 0..6 {
+        for rank in 0..4 {
+            let calls = if step == 5 { last[rank] } else { "ppw" };
+            for call in calls.chars() {
+                let line = match call {
+                    'w' => world[rank].call("AllReduce", 1, 7),
+                    'W' => world[rank].call("AllGather", 64, 7),
+                    '-' => pairs[rank].call("AllReduce", 1, 7),
+                    _ => pairs[rank].call("AllReduce", 4096, 7),
+                };
+                writeln!(log, "{line}").unwrap();
+            }
+        }
+    }
+    log
+}
+
+#[test]
+fn a_call_on_the_wrong_communicator_and_another_call_come_before_a_circle() {
+    let pid = |rank: usize| procs(4)[rank].pid;
+    // Rank 1 made the world's call on its pair.
+    let group = first(&steps(["ppw", "pp-", "ppw", "ppw"]));
+    assert_eq!(group, format!("deadlock high {}", pid(1)));
+    // Rank 3 calls something else: that rank 2 waits for it elsewhere follows.
+    let other = first(&steps(["ppw", "ppw", "ppw", "W"]));
+    assert_eq!(other, format!("op_mismatch high {}", pid(3)));
+}
+
+#[test]
+fn the_side_of_a_message_is_wrong_whose_size_is_new() {
+    let two = procs(2);
+    let log = |sizes: &[(u64, u64)]| {
+        let mut log = String::new();
+        for (rank, p) in (0..).zip(&two) {
+            writeln!(log, "{}", p.init(rank, 0xa1)).unwrap();
+        }
+        for (sent, received) in sizes {
+            writeln!(log, "{}", two[0].call_at("Send", *sent, 9, 1)).unwrap();
+            writeln!(log, "{}", two[1].call_at("Recv", *received, 9, 0)).unwrap();
+        }
+        first(&log)
+    };
+    let usual = [(100, 100); 6];
+    let then = |last: (u64, u64)| log(&[&usual[..], &[last]].concat());
+    let [from, to] = [0, 1].map(|rank| two[rank].pid);
+    assert_eq!(then((102, 100)), format!("count_mismatch high {from}"));
+    assert_eq!(then((100, 102)), format!("count_mismatch high {to}"));
+    assert_eq!(then((101, 102)), "count_mismatch medium ");
+}
