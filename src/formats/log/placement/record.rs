@@ -9,9 +9,6 @@ use serde::{Deserialize, Serialize};
 /// The place of a call whose line was torn: it is on two lines.
 pub(super) const NOWHERE: u64 = u64::MAX;
 
-/// Room for so many calls of a process at first: to grow from a few takes time.
-const FIRST_ROOM: usize = 256;
-
 /// A chunk's calls by process.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Recorder {
@@ -61,7 +58,7 @@ impl Recorder {
     fn list(&mut self, process: u32) -> &mut List {
         let process = process as usize;
         if self.lists.len() <= process {
-            self.lists.resize_with(process + 1, List::new);
+            self.lists.resize_with(process + 1, List::default);
         }
         &mut self.lists[process]
     }
@@ -125,14 +122,6 @@ impl Visit for Recorder {
 }
 
 impl List {
-    /// Of a process that made a call: most make many.
-    fn new() -> List {
-        List {
-            calls: Vec::with_capacity(FIRST_ROOM),
-            ..List::default()
-        }
-    }
-
     /// Puts calls in whose lines were torn: the gap, how many calls come before, and what it is.
     fn put_in(&mut self, torn: &[(u32, usize, u32)], lines: bool) {
         let mut gaps: Vec<(u32, u32)> = torn

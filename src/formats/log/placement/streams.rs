@@ -291,25 +291,11 @@ fn made(part: &Recorder, gap: u32, last: u32) -> Vec<(u32, u64)> {
     all.filter(|(_, n)| *n > 0).collect()
 }
 
-/// Room for how many times as much is made where a list is full. Memory that is never written costs
-/// nothing, to move a list costs a page fault for each of its pages.
-const ROOM: usize = 8;
-
-/// Makes room for `more` at the end of a list of some pages.
-fn make_room<T>(list: &mut Vec<T>, more: usize) {
-    let needed = list.len() + more;
-    if needed > list.capacity() && needed >= 2048 {
-        list.reserve_exact(needed.saturating_mul(ROOM) - list.len());
-    }
-}
-
 impl Stream {
     /// Adds a chunk's calls, whose first gap is `gap`.
     fn append(&mut self, list: &List, whats: &[u32], gap: u32) {
         let before = self.len();
         let of = |&what: &u32| whats.get(what as usize).copied().unwrap_or(0);
-        make_room(&mut self.calls, list.calls.len());
-        make_room(&mut self.at, list.at.len());
         self.calls.extend(list.calls.iter().map(of));
         self.at.extend(&list.at);
         for &(in_gap, end) in &list.ends {

@@ -199,7 +199,7 @@ fn gdr<'a>(plugin: Option<&'a [u8]>, input: &'a [u8]) -> PResult<'a, Gdr<'a>> {
     };
     // `HCA 0-1` of hosts with several systems is `%lx-%lx`.
     if name.is_none_or(<[u8]>::is_empty) && why.first().is_some_and(|&b| is_name_byte(b)) {
-        return fail(why, "the end of the card's number");
+        return fail(why, "the end of the NIC's number");
     }
     let why = why.trim_ascii();
     Ok((
