@@ -1,9 +1,7 @@
 //! Tasks in, results out in the same order, with the work between on all cores.
 
-use crate::error::{Error, Result};
-use std::collections::BTreeMap;
-use std::sync::mpsc::sync_channel;
-use std::sync::{Condvar, Mutex};
+use crate::error::Result;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// How many threads a core is given at most: some may wait for a slow disk, more only for each
 /// other.
@@ -42,47 +40,27 @@ pub fn ordered<T: Send, R: Send>(
     let Some(pool) = pool else {
         return tasks.map(map).try_for_each(sink);
     };
-    let ahead = 4 * jobs;
     let tasks = Mutex::new(tasks.enumerate());
-    let done = (Mutex::new(0_usize), Condvar::new());
-    let (send, receive) = sync_channel::<(usize, R)>(ahead);
+    let order = Order::of(jobs);
+    let results = order.places();
     pool.run(|pool| {
         pool.in_place_scope(|scope| {
             for _ in 0..jobs {
-                let (send, tasks, done, map) = (send.clone(), &tasks, &done, &map);
-                scope.spawn(move |_| {
-                    loop {
-                        let next = lock(tasks).next();
-                        let Some((index, task)) = next else { break };
-                        let mut finished = lock(&done.0);
-                        while index >= finished.saturating_add(ahead) {
-                            finished = done.1.wait(finished).unwrap_or_else(|e| e.into_inner());
-                        }
-                        drop(finished);
-                        // The receiver is gone once the sink failed.
-                        if send.send((index, map(task))).is_err() {
-                            break;
-                        }
+                scope.spawn(|_| {
+                    let _leaves = Leaves(&order);
+                    while let Some((index, task)) = take(&tasks)
+                        && order.admits(index)
+                    {
+                        *order.place(&results, index) = Some(map(task));
+                        order.done(index);
                     }
                 });
             }
-            drop(send);
-            let mut waiting = BTreeMap::new();
-            let mut next = 0;
-            for (index, result) in &receive {
-                waiting.insert(index, result);
-                while let Some(result) = waiting.remove(&next) {
-                    next += 1;
-                    if let Err(e) = sink(result) {
-                        // Let the workers run out: nobody waits, and every send fails.
-                        *lock(&done.0) = usize::MAX;
-                        done.1.notify_all();
-                        drop(receive);
-                        return Err(e);
-                    }
-                    *lock(&done.0) = next;
-                    done.1.notify_all();
-                }
+            while let Some(index) = order.wait() {
+                let result = order.place(&results, index).take();
+                let outcome = result.map_or(Ok(()), &mut sink);
+                order.passed(outcome.is_err());
+                outcome?;
             }
             Ok(())
         })
@@ -108,78 +86,168 @@ pub fn in_turn<T: Send, R: Send>(
     let Some(pool) = Pool::of(jobs) else {
         return tasks.map(map).try_for_each(sink);
     };
-    let ahead = 4 * jobs;
     let tasks = Mutex::new(tasks.enumerate());
-    let turn = Turn {
-        next: 0,
-        waiting: BTreeMap::new(),
-        busy: false,
-        failed: None,
-    };
-    let (turn, moved) = (Mutex::new(turn), Condvar::new());
-    let sink = Mutex::new(sink);
+    let order = Order::of(jobs);
+    let results = order.places();
+    let sink = Mutex::new((sink, Ok(())));
     let work = || {
-        loop {
-            let next = lock(&tasks).next();
-            let Some((index, task)) = next else { break };
-            let mut now = lock(&turn);
-            while now.failed.is_none() && index >= now.next + ahead {
-                now = moved.wait(now).unwrap_or_else(|e| e.into_inner());
+        while let Some((index, task)) = take(&tasks)
+            && order.admits(index)
+        {
+            *order.place(&results, index) = Some(map(task));
+            order.done(index);
+            while let Some(index) = order.turn() {
+                let result = order.place(&results, index).take();
+                let (sink, outcome) = &mut *lock(&sink);
+                *outcome = result.map_or(Ok(()), sink);
+                order.passed(outcome.is_err());
             }
-            if now.failed.is_some() {
-                break;
-            }
-            drop(now);
-            let result = map(task);
-            let mut now = lock(&turn);
-            now.waiting.insert(index, result);
-            // Who is at the sink takes this one too.
-            if now.busy {
-                continue;
-            }
-            now.busy = true;
-            while let Some(result) = now.take() {
-                drop(now);
-                let outcome = lock(&sink)(result);
-                now = lock(&turn);
-                now.next += 1;
-                now.failed = outcome.err();
-                moved.notify_all();
-            }
-            now.busy = false;
         }
     };
     pool.run(|pool| {
         pool.in_place_scope(|scope| (0..jobs).for_each(|_| scope.spawn(|_| work())));
     });
-    let turn = turn.into_inner().unwrap_or_else(|e| e.into_inner());
-    turn.failed.map_or(Ok(()), Err)
+    sink.into_inner().unwrap_or_else(PoisonError::into_inner).1
 }
 
-/// Whose turn it is at the sink of [`in_turn`].
-struct Turn<R> {
+/// The next task with its number.
+fn take<T>(tasks: &Mutex<impl Iterator<Item = T>>) -> Option<T> {
+    lock(tasks).next()
+}
+
+/// Which result is next, and which are there. It does not know what results are: what waits and wakes
+/// threads is compiled once.
+struct Order {
+    state: Mutex<State>,
+    moved: Condvar,
+    /// How many results may wait.
+    ahead: usize,
+}
+
+struct State {
     /// How many results the sink has had.
     next: usize,
-    /// Those that came too early.
-    waiting: BTreeMap<usize, R>,
-    /// Someone is at the sink.
+    /// Which results are there, by place.
+    there: Vec<bool>,
+    /// Threads that may still give some.
+    workers: usize,
+    /// A result is at the sink.
     busy: bool,
-    failed: Option<Error>,
+    /// The sink failed.
+    failed: bool,
 }
 
-impl<R> Turn<R> {
-    /// The next result, if it is there and still wanted.
-    fn take(&mut self) -> Option<R> {
-        match self.failed {
-            None => self.waiting.remove(&self.next),
-            Some(_) => None,
+impl Order {
+    /// Nothing done yet by `jobs` threads.
+    fn of(jobs: usize) -> Order {
+        let ahead = 4 * jobs;
+        Order {
+            state: Mutex::new(State {
+                next: 0,
+                there: vec![false; ahead],
+                workers: jobs,
+                busy: false,
+                failed: false,
+            }),
+            moved: Condvar::new(),
+            ahead,
         }
+    }
+
+    /// A place for each result that may wait.
+    fn places<R>(&self) -> Vec<Mutex<Option<R>>> {
+        (0..self.ahead).map(|_| Mutex::new(None)).collect()
+    }
+
+    /// The place of a result.
+    fn place<'p, R>(
+        &self,
+        places: &'p [Mutex<Option<R>>],
+        index: usize,
+    ) -> MutexGuard<'p, Option<R>> {
+        lock(&places[index % self.ahead])
+    }
+
+    /// Waits until there is a place for the result of a task; false if the sink failed before.
+    fn admits(&self, index: usize) -> bool {
+        let mut state = lock(&self.state);
+        while !state.failed && index - state.next >= self.ahead {
+            state = self
+                .moved
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        !state.failed
+    }
+
+    /// A result is in its place.
+    fn done(&self, index: usize) {
+        lock(&self.state).there[index % self.ahead] = true;
+        self.moved.notify_all();
+    }
+
+    /// A thread will give no more results.
+    fn leave(&self) {
+        lock(&self.state).workers -= 1;
+        self.moved.notify_all();
+    }
+
+    /// Waits for the next result; `None` where none will come.
+    fn wait(&self) -> Option<usize> {
+        let mut state = lock(&self.state);
+        while !state.is_there(self.ahead) && state.workers > 0 {
+            state = self
+                .moved
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        state.take(self.ahead)
+    }
+
+    /// The next result, if it is there and none is at the sink.
+    fn turn(&self) -> Option<usize> {
+        lock(&self.state).take(self.ahead)
+    }
+
+    /// The sink has had the next result, and `failed` or not.
+    fn passed(&self, failed: bool) {
+        let mut state = lock(&self.state);
+        state.next += 1;
+        state.busy = false;
+        state.failed = failed;
+        drop(state);
+        self.moved.notify_all();
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+impl State {
+    fn is_there(&self, ahead: usize) -> bool {
+        self.there[self.next % ahead]
+    }
+
+    /// The number of the next result, which goes to the sink.
+    fn take(&mut self, ahead: usize) -> Option<usize> {
+        let is_free = self.is_there(ahead) && !self.busy && !self.failed;
+        is_free.then(|| {
+            self.there[self.next % ahead] = false;
+            self.busy = true;
+            self.next
+        })
+    }
+}
+
+/// A thread that leaves, also where its work panics.
+struct Leaves<'o>(&'o Order);
+
+impl Drop for Leaves<'_> {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // A worker that panicked has already ended the program (panic = abort) or the test.
-    mutex.lock().unwrap_or_else(|e| e.into_inner())
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Pools at rest: a run shares out work many times. A run within a run (a large file among small
@@ -224,6 +292,7 @@ impl Pool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Error;
 
     #[test]
     fn results_come_in_the_order_of_the_tasks_whatever_their_time() {

@@ -41,7 +41,7 @@ impl Text<'_> {
 impl<V: Visit> Scan<'_, V> {
     /// Tells the stage what stands on the line, in its order, and counts the line.
     pub(super) fn commit(&mut self, line: &Text<'_>, mut v: Verdict<'_>) {
-        v.things.sort_by_key(|(at, _)| *at);
+        v.sort();
         let is_piece = |thing: &&(usize, Thing<'_>)| matches!(thing.1, Thing::Fragment(_));
         let pieces = v.things.iter().filter(is_piece).count();
         for i in 0..v.things.len() {

@@ -39,6 +39,11 @@ impl<'a> Verdict<'a> {
         }
     }
 
+    /// Puts what was found in the line's order.
+    pub(super) fn sort(&mut self) {
+        self.things.sort_by_key(|(at, _)| *at);
+    }
+
     /// Adds what `line` turned out to be, which begins at `start` of the lines in hand.
     pub(super) fn add(&mut self, start: usize, line: &'a [u8], other: Verdict<'a>, foreign: bool) {
         let Verdict {
