@@ -8,7 +8,7 @@ use nccl_pipe::program::exit;
 use nccl_pipe::program::exit::Exit;
 use nccl_pipe::stages::check::answer::expect::{Answer, Expectations, Verdict, answers};
 use nccl_pipe::stages::check::answer::table;
-use nccl_pipe::stages::check::{self, Checked};
+use nccl_pipe::stages::check::{self, Checked, Now};
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
@@ -102,12 +102,11 @@ fn main() -> ExitCode {
         }
         let steps = std::mem::take(&mut cli.lines).into();
         let mut run = Run::new("nccl-check", &cli.input, &steps, cli::AWK_WINDOW)?;
-        let checked = check::check(
-            &run.origins,
-            (&run.options, cli.running),
-            &mut run.report,
-            &run.bar,
-        )?;
+        let now = match cli.running {
+            true => Now::Running,
+            false => Now::Unknown,
+        };
+        let checked = check::check(&run.origins, (&run.options, now), &mut run.report, &run.bar)?;
         let expected = Expectations::joined(&cli.expect);
         let expected = expected.map(|expect| answers(&expect, &checked.facts));
         write(&cli, &checked, expected.as_deref())?;

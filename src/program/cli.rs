@@ -56,6 +56,11 @@ pub struct InputArgs {
 }
 
 impl InputArgs {
+    /// Which files of a folder are read.
+    pub fn patterns(&self) -> &[Pattern] {
+        &self.glob
+    }
+
     /// True where notes are to be left out.
     pub fn is_quiet(&self) -> bool {
         self.quiet

@@ -3,3 +3,4 @@
 pub mod cli;
 pub mod exit;
 pub(crate) mod man;
+pub mod on_stall;

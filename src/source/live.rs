@@ -11,6 +11,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 /// What is read at most after a signal, of what is in the pipe already: a kernel's pipe holds
 /// 64 KiB, and one that asks for more gets 1 MiB.
@@ -55,6 +56,17 @@ pub(crate) fn signal() -> Option<i32> {
     i32::try_from(number).ok().filter(|&number| number != 0)
 }
 
+/// What there is to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ready {
+    /// Something, or the end.
+    Some,
+    /// A signal came, and nothing is left.
+    Ended,
+    /// Nothing yet.
+    Nothing,
+}
+
 /// A pipe, a terminal or another file that may still grow while it is read.
 pub(super) struct Live {
     file: File,
@@ -74,27 +86,43 @@ impl Live {
         Live { file, last: LAST }
     }
 
-    /// Waits until there is something to read. `false` where a signal came and nothing is left.
-    fn wait(&self, stop: &Stop) -> io::Result<bool> {
+    /// Waits for so long until there is something to read, or the end.
+    ///
+    /// # Errors
+    /// The file cannot be waited for.
+    pub(super) fn waits(&self, most: Duration) -> io::Result<bool> {
+        match STOP.get() {
+            Some(Some(stop)) => Ok(self.wait(stop, Some(most))? != Ready::Nothing),
+            _ => Ok(true),
+        }
+    }
+
+    /// Waits until there is something to read, for as long as is given at `most`.
+    fn wait(&self, stop: &Stop, most: Option<Duration>) -> io::Result<Ready> {
         let now = Timespec {
             tv_sec: 0,
             tv_nsec: 0,
         };
+        let most = most.and_then(|most| Timespec::try_from(most).ok());
         loop {
             let is_last = stop.has_come();
             let mut both = [
                 PollFd::from_borrowed_fd(self.file.as_fd(), PollFlags::IN),
                 PollFd::from_borrowed_fd(stop.wake.as_fd(), PollFlags::IN),
             ];
-            match poll(&mut both, is_last.then_some(&now)) {
+            let until = if is_last { Some(&now) } else { most.as_ref() };
+            let ready = match poll(&mut both, until) {
                 Err(Errno::INTR) => continue,
                 ready => ready?,
             };
             if !both[0].revents().is_empty() {
-                return Ok(true);
+                return Ok(Ready::Some);
             }
             if is_last {
-                return Ok(false);
+                return Ok(Ready::Ended);
+            }
+            if ready == 0 {
+                return Ok(Ready::Nothing);
             }
         }
     }
@@ -106,7 +134,7 @@ impl Read for Live {
             return self.file.read(to);
         };
         let mut n = 0;
-        if self.wait(stop)? {
+        if self.wait(stop, None)? == Ready::Some {
             let most = if stop.has_come() {
                 to.len().min(self.last)
             } else {

@@ -10,6 +10,7 @@
 //! costs more.
 
 mod chunks;
+mod follow;
 mod guard;
 mod list;
 mod live;
@@ -21,6 +22,7 @@ mod witness;
 
 use crate::error::escape::shown;
 pub use chunks::{Chunk, Chunks, Place, PlaceAt};
+pub use follow::{Follow, Grown};
 pub use guard::name_program;
 pub use list::{Listing, Pattern, expand};
 pub(crate) use live::signal;

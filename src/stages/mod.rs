@@ -28,6 +28,7 @@ pub mod steps;
 pub mod survey;
 pub mod timing;
 pub mod tuning;
+pub mod watch;
 
 use crate::count::calls::{Options, Progress};
 use crate::count::groups::By;

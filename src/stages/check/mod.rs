@@ -37,6 +37,7 @@ use hosts::{channels, initialisation, transport};
 use log::first_failure::{self, Failed};
 use log::hygiene;
 use log::{nothing_to_check, odd_steps};
+pub use ranks::stopped::Now;
 use ranks::{Inputs, stopped::Failures};
 use ranks::{fewer_calls::End, unnamed_communicators};
 use std::borrow::Cow;
@@ -73,14 +74,14 @@ impl Checked {
     }
 }
 
-/// Reads all `origins`, which must be logs, and checks them; `running` where the job was at work
-/// when the log was read.
+/// Reads all `origins`, which must be logs, and checks them; `now` is what is known of the job
+/// beside them.
 ///
 /// # Errors
 /// No input could be read, or is a log; damage under `--strict`.
 pub fn check(
     origins: &[Origin],
-    (options, running): (&Options, bool),
+    (options, now): (&Options, Now),
     report: &mut Report,
     progress: &dyn Progress,
 ) -> Result<Checked> {
@@ -108,7 +109,7 @@ pub fn check(
     if together {
         excuse_closed(&mut findings);
     }
-    let mut failures = failures(&seen, &findings, running);
+    let mut failures = failures(&seen, &findings, now);
     if !together {
         failures.lines.extend(failed.lines());
     }
@@ -117,7 +118,7 @@ pub fn check(
     let said = seen.lines.hung || findings.iter().any(|f| f.severity == Severity::Error);
     let end = End {
         said,
-        failed: said || ended.aborted > 0,
+        failed: said || ended.aborted > 0 || now == Now::Stalled,
         uncut: false,
     };
     let watched = seen.warnings.watchdog();
@@ -165,7 +166,7 @@ fn is_cut(seen: &Seen) -> bool {
 }
 
 /// Where lines report that a job failed, and where each process begins.
-fn failures(seen: &Seen, findings: &[Finding], running: bool) -> Failures {
+fn failures(seen: &Seen, findings: &[Finding], now: Now) -> Failures {
     let watched = seen.warnings.watchdog().iter().map(|watched| watched.at);
     let errors = findings.iter().filter(|f| f.severity == Severity::Error);
     let errors = errors.flat_map(|f| &f.evidence);
@@ -176,7 +177,7 @@ fn failures(seen: &Seen, findings: &[Finding], running: bool) -> Failures {
     Failures {
         lines: watched.chain(errors).collect(),
         begins: seen.warnings.ends().begins(),
-        running,
+        now,
     }
 }
 

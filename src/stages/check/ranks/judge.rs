@@ -10,7 +10,7 @@ use super::messages::{Messages, wrong_peer};
 use super::mismatch::same_kind::Kin;
 use super::mismatch::{self, Details, Parting};
 use super::stopped::lone_stop::Lone;
-use super::stopped::{Stops, lone_stop};
+use super::stopped::{Now, Stops, lone_stop};
 use crate::grammar::values::has_root;
 use crate::report::account::Account;
 use crate::stages::check::finding::{Finding, Sure};
@@ -92,7 +92,7 @@ impl Case<'_> {
         let told = !findings.is_empty();
         findings.extend(messages.lacking(behind, told));
         let mut uncut = skipped;
-        if findings.is_empty() && !stops.failures.running {
+        if findings.is_empty() && stops.failures.now == Now::Unknown {
             let lone = self.lone_stops(stops, &going_on);
             uncut = lone.iter().all(|lone| lone.is_long);
             let each = lone.iter().map(|lone| lone.process);

@@ -40,7 +40,7 @@ use names::Names;
 use read_again::read_again;
 use std::collections::BTreeSet;
 use stopped::step_lines::StepLines;
-use stopped::{Failures, Stops};
+use stopped::{Failures, Now, Stops};
 use unnamed_communicators::Open;
 
 /// What is known of the ranks' calls.
@@ -120,7 +120,7 @@ fn judge<F: Fn(u32) -> Result<Input>>(
     let mut silence = Silence::new(Jobs::of(found));
     // Where a line reports a failure, or the job runs, no steps are needed to see that it stopped.
     let mut ends = StepEnds::default();
-    let is_quiet = failures.lines.is_empty() && !failures.running;
+    let is_quiet = failures.lines.is_empty() && failures.now == Now::Unknown;
     let read = (inputs, &mut silence, is_quiet.then_some(&mut ends));
     let details = read_again((&compared, met), &kin, found, streams, read)?;
     let case = Case {

@@ -13,7 +13,7 @@ use crate::report::account::Account;
 use crate::source::{self, Origin};
 use crate::stages::check::finding::Finding;
 use crate::stages::check::ranks::unnamed_communicators;
-use crate::stages::check::{Checked, check};
+use crate::stages::check::{Checked, Now, check};
 use crate::stages::{communicators, pieces};
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -332,7 +332,7 @@ fn checked(files: &[String], jobs: usize, mmap: bool) -> Checked {
         window: None,
     };
     let mut report = Report::new("test", false, true);
-    check(&origins, (&options, false), &mut report, &Nobody).unwrap()
+    check(&origins, (&options, Now::Unknown), &mut report, &Nobody).unwrap()
 }
 
 /// What of a finding does not depend on where the lines stand.

@@ -188,6 +188,9 @@ impl Told<'_> {
                 _ => Sure::Medium,
             };
             (Severity::Error, sure, why)
+        } else if stop == Some(&Stop::Stalled) {
+            let why = format!("{alone}, and no rank wrote anything more while the log was watched");
+            (Severity::Error, Sure::Medium, why)
         } else if stop == Some(&Stop::Silent) {
             let why = format!(
                 "{alone}; no line reports a failure, but it is further behind and has been silent \

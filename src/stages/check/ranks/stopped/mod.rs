@@ -47,6 +47,20 @@ pub(crate) enum Stop {
     Ended,
     /// One rank is behind others that are all at the same call.
     Alone,
+    /// Nothing more was written while the log was watched.
+    Stalled,
+}
+
+/// What is known of the job beside its log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Now {
+    /// Nothing: the end of the log may be the end of the job, or a copy was made while it ran.
+    #[default]
+    Unknown,
+    /// It was running when the log was read, so the end of the log shows nothing.
+    Running,
+    /// Its log was watched, and nothing more was written for long.
+    Stalled,
 }
 
 /// What is known of how the jobs of a log end.
@@ -56,8 +70,8 @@ pub(crate) struct Failures {
     pub(crate) lines: Vec<First>,
     /// The first line of each process that has one.
     pub(crate) begins: BTreeMap<u32, First>,
-    /// The job was running when the log was read.
-    pub(crate) running: bool,
+    /// What is known of the job beside its log.
+    pub(crate) now: Now,
 }
 
 /// Tells jobs that stopped from such that the log only ends for.
@@ -89,8 +103,10 @@ impl Stops<'_> {
         if self.is_failed(job) {
             return Some(Stop::Failed);
         }
-        if self.failures.running {
-            return None;
+        match self.failures.now {
+            Now::Running => return None,
+            Now::Stalled => return Some(Stop::Stalled),
+            Now::Unknown => {}
         }
         let apart = apart
             .iter()

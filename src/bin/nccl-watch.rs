@@ -1,0 +1,223 @@
+//! nccl-watch: see `--help`.
+
+use anyhow::bail;
+use clap::Parser;
+use nccl_pipe::error::{Error, Result};
+use nccl_pipe::program::cli;
+use nccl_pipe::program::cli::{InputArgs, Run, StepArgs, StepLineArgs};
+use nccl_pipe::program::exit;
+use nccl_pipe::program::exit::Exit;
+use nccl_pipe::program::on_stall;
+use nccl_pipe::report::Report;
+use nccl_pipe::source::Follow;
+use nccl_pipe::stages::check::Checked;
+use nccl_pipe::stages::check::answer::table;
+use nccl_pipe::stages::watch::run::{Ended, Listener, Options, run};
+use nccl_pipe::stages::watch::{Event, Watch, metrics, words};
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ExitCode};
+use std::time::{Duration, Instant};
+use tempfile::NamedTempFile;
+
+/// Watches a job while it runs: a line for each step, and what is wrong once nothing moves
+///
+/// Follows NCCL debug logs that are being written, as tail -F does: files, the files of a folder,
+/// or a pipe. Writes a line as each step line comes: the step, its time and TFLOP/s as the trainer
+/// prints them, and the calls and bytes since the step line before, whichever rank made them; a
+/// line for each new kind of WARN, with its meaning.
+///
+/// When no call and no step line have come for --stall, it writes what nccl-check finds in the log
+/// up to there: which ranks are behind, on which call, and who waits. While the job moves, a rank
+/// that is behind is no finding. A pipe that ends is checked, too.
+///
+/// A pipe is kept in a temporary file, to be checked. For a long job name the log's file instead.
+#[derive(Debug, Parser)]
+#[command(name = "nccl-watch", version, max_term_width = 100, after_long_help = AFTER)]
+struct Cli {
+    #[command(flatten)]
+    input: InputArgs,
+    #[command(flatten)]
+    lines: StepLineArgs,
+    /// Seconds without a call and a step line after which the job has stalled, such as 90, 90s or 5m
+    /// (default: ten times the median step, at least 60)
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    stall: Option<Duration>,
+    /// Run a command in a shell at each stall; it gets the first finding as JSON on standard input,
+    /// and NCCL_WATCH_FINDING, NCCL_WATCH_HOST, NCCL_WATCH_PID and NCCL_WATCH_RANK
+    #[arg(long, value_name = "CMD")]
+    on_stall: Option<String>,
+    /// End at the first stall, with exit code 1
+    #[arg(long)]
+    exit_on_stall: bool,
+    /// Keep a file of metrics for Prometheus (textfile collector): steps, step time, calls and bytes
+    /// by operation, warnings, seconds since the last call, findings
+    #[arg(long, value_name = "FILE")]
+    metrics: Option<PathBuf>,
+}
+
+const AFTER: &str = "\
+Examples:
+  torchrun train.py 2>&1 | tee nccl.log | nccl-watch
+  nccl-watch nccl.log --stall 90
+  nccl-watch logs/ --glob '*.log' --metrics /var/lib/node_exporter/nccl.prom
+  nccl-watch nccl.log --on-stall 'ssh $NCCL_WATCH_HOST py-spy dump --pid $NCCL_WATCH_PID'
+  nccl-watch nccl.log --exit-on-stall || scancel $SLURM_JOB_ID
+
+Exit codes: 0 the pipe ended and nothing is wrong, 1 something is wrong or --exit-on-stall, 2 the
+program failed, 130 and 143 the pipe ended by a signal.";
+
+/// `90`, `90s`, `5m`, `1h`.
+fn seconds(text: &str) -> std::result::Result<Duration, String> {
+    let (number, unit) = match text.find(|c: char| c.is_ascii_alphabetic()) {
+        Some(at) => text.split_at(at),
+        None => (text, "s"),
+    };
+    let factor = match unit {
+        "s" => 1.0,
+        "m" => 60.0,
+        "h" => 3600.0,
+        _ => {
+            return Err(format!(
+                "invalid time {text}: expected seconds, or a number with s, m or h"
+            ));
+        }
+    };
+    let seconds: f64 = number
+        .parse()
+        .map_err(|_| format!("invalid time {text}: expected a number"))?;
+    match Duration::try_from_secs_f64(seconds * factor) {
+        Ok(time) if !time.is_zero() => Ok(time),
+        _ => Err(format!("invalid time {text}: expected more than 0")),
+    }
+}
+
+fn main() -> ExitCode {
+    exit::run("nccl-watch", || {
+        let cli = Cli::parse();
+        if cli::generated::<Cli>(cli.input.generate)? {
+            return Ok(Exit::Clean);
+        }
+        if cli.input.files.is_empty() && io::stdin().is_terminal() {
+            bail!(
+                "expected a log that is being written: name a file or a folder, or use a pipe (see \
+                 nccl-watch --help)"
+            );
+        }
+        let steps: StepArgs = cli.lines.into();
+        let (mut set, _) = Run::of_sides("nccl-watch", &cli.input, &steps, cli::AWK_WINDOW, &[])?;
+        set.options.source.mmap = false;
+        let mut follow = Follow::new(&cli.input.files, cli.input.patterns())?;
+        let mut teller = Teller {
+            out: io::stdout(),
+            report: &set.report,
+            on_stall: cli.on_stall.as_deref(),
+            children: Vec::new(),
+            metrics: cli.metrics.as_deref(),
+            written: None,
+        };
+        let options = Options {
+            stall: cli.stall,
+            exit_on_stall: cli.exit_on_stall,
+        };
+        let ended = run(&mut follow, &set.options, options, &mut teller)?;
+        for mut child in teller.children {
+            child.wait()?;
+        }
+        Ok(match ended {
+            Ended::Over(false) => Exit::Clean,
+            Ended::Over(true) | Ended::Stalled => Exit::Found,
+        })
+    })
+}
+
+/// How often metrics are written while nothing moves.
+const OFTEN: Duration = Duration::from_secs(5);
+
+/// Writes what happens.
+struct Teller<'a> {
+    out: io::Stdout,
+    report: &'a Report,
+    on_stall: Option<&'a str>,
+    children: Vec<Child>,
+    metrics: Option<&'a Path>,
+    /// When the metrics were written, and after which step.
+    written: Option<(Instant, u64)>,
+}
+
+impl Teller<'_> {
+    fn line(&mut self, line: &str) -> Result<()> {
+        writeln!(self.out, "{line}").map_err(Error::Output)?;
+        self.out.flush().map_err(Error::Output)
+    }
+
+    fn found(&mut self, found: &Checked) -> Result<()> {
+        if !found.is_wrong() {
+            return self.line("nccl-check finds nothing wrong in the log up to here");
+        }
+        table::text(found, &[], &mut self.out).map_err(Error::Output)?;
+        self.out.flush().map_err(Error::Output)
+    }
+
+    fn write_metrics(&self, path: &Path, text: &str) -> io::Result<()> {
+        let folder = match path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder,
+            _ => Path::new("."),
+        };
+        let mut file = NamedTempFile::new_in(folder)?;
+        file.write_all(text.as_bytes())?;
+        // Others read it: the collector runs as another user.
+        let mut access = file.as_file().metadata()?.permissions();
+        std::os::unix::fs::PermissionsExt::set_mode(&mut access, 0o644);
+        file.as_file().set_permissions(access)?;
+        file.persist(path)?;
+        Ok(())
+    }
+}
+
+impl Listener for Teller<'_> {
+    fn event(&mut self, event: &Event) -> Result<()> {
+        self.line(&words::line(event))
+    }
+
+    fn stalled(&mut self, watch: &Watch<'_>, found: &Checked) -> Result<()> {
+        let rested = watch.pace().rests(Instant::now());
+        self.line(&words::stalled(rested, watch.step(), watch.calls()))?;
+        self.found(found)?;
+        if let Some(command) = self.on_stall {
+            match on_stall::start(command, found) {
+                Ok(child) => self.children.push(child),
+                Err(e) => self
+                    .report
+                    .warn(&format!("cannot run --on-stall {command}: {e}")),
+            }
+        }
+        Ok(())
+    }
+
+    fn ended(&mut self, watch: &Watch<'_>, found: &Checked) -> Result<()> {
+        self.line(&words::ended(watch.step(), watch.calls()))?;
+        self.found(found)
+    }
+
+    fn rests(&mut self, watch: &Watch<'_>, found: Option<&Checked>) -> Result<()> {
+        // Commands that are done.
+        self.children
+            .retain_mut(|child| !matches!(child.try_wait(), Ok(Some(_))));
+        let now = Instant::now();
+        let is_new = |&(at, steps): &(Instant, u64)| {
+            steps != watch.steps() || now.saturating_duration_since(at) >= OFTEN
+        };
+        if let Some(path) = self.metrics
+            && self.written.as_ref().is_none_or(is_new)
+        {
+            let text = metrics(watch, found, now);
+            if let Err(cause) = self.write_metrics(path, &text) {
+                let path = path.to_owned();
+                return Err(Error::Input { path, cause });
+            }
+            self.written = Some((now, watch.steps()));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,303 @@
+//! Inputs that grow while they are read: files, the files of folders, and a pipe.
+//!
+//! A file is followed by its name, as `tail -F` does: one that is replaced is read on from the
+//! beginning of the new one, one that is truncated from its beginning, and one that does not exist
+//! yet from when it appears. Files are looked at by their size, which works on every file system.
+
+use super::list::{Pattern, expand};
+use super::live::Live;
+use super::packed::Codec;
+use super::{Origin, guard};
+use crate::error::{Error, Result};
+use rustc_hash::FxHashSet;
+use std::fs::File;
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Bytes read at a time.
+const PIECE: usize = 1 << 20;
+
+/// How often files are looked at.
+const OFTEN: Duration = Duration::from_millis(50);
+
+/// How often folders are.
+const FOLDERS: Duration = Duration::from_secs(1);
+
+/// What is read of an input at a time.
+#[derive(Debug)]
+pub struct Grown<'a> {
+    /// Which input: they are numbered as they appear.
+    pub input: usize,
+    /// What came, in any pieces.
+    pub bytes: &'a [u8],
+    /// It came through a pipe.
+    pub is_pipe: bool,
+    /// It is the beginning of another file of the same name: the line before has no end.
+    pub anew: bool,
+}
+
+/// Inputs that grow.
+pub struct Follow {
+    paths: Vec<PathBuf>,
+    patterns: Vec<Pattern>,
+    listed: Instant,
+    known: FxHashSet<PathBuf>,
+    inputs: Vec<Input>,
+    piece: Vec<u8>,
+}
+
+enum Input {
+    Pipe { live: Live, ended: bool },
+    File(Followed),
+}
+
+/// A file that is followed by its name.
+struct Followed {
+    path: PathBuf,
+    open: Option<File>,
+    /// The device and number of the file that is open.
+    identity: (u64, u64),
+    at: u64,
+    /// The next piece is of another file than the one before.
+    anew: bool,
+}
+
+impl Follow {
+    /// Follows what `paths` name: files, which need not exist yet, folders and their files, those only
+    /// that one of `patterns` chooses if there are any; no path, or `-`, is standard input.
+    ///
+    /// # Errors
+    /// A folder cannot be read.
+    pub fn new(paths: &[PathBuf], patterns: &[Pattern]) -> Result<Follow> {
+        let mut follow = Follow {
+            paths: paths.to_vec(),
+            patterns: patterns.to_vec(),
+            listed: Instant::now(),
+            known: FxHashSet::default(),
+            inputs: Vec::new(),
+            piece: vec![0; PIECE],
+        };
+        if paths.is_empty() || paths.iter().any(|path| path.as_os_str() == "-") {
+            let file = guard::stdin_file().map_err(|e| Origin::Stdin.error(e))?;
+            follow.inputs.push(Input::Pipe {
+                live: Live::new(file),
+                ended: false,
+            });
+        }
+        follow.list()?;
+        Ok(follow)
+    }
+
+    /// Looks which files there are.
+    fn list(&mut self) -> Result<()> {
+        self.listed = Instant::now();
+        for path in &self.paths {
+            if path.as_os_str() == "-" {
+                continue;
+            }
+            // A folder without files gets some later.
+            let found = match path.is_dir() {
+                false => vec![path.clone()],
+                true => match expand(std::slice::from_ref(path), &self.patterns) {
+                    Ok(found) => {
+                        let paths = found.origins.iter().filter_map(Origin::path);
+                        paths.map(Path::to_owned).collect()
+                    }
+                    Err(Error::Content(_)) => Vec::new(),
+                    Err(e) => return Err(e),
+                },
+            };
+            for path in found {
+                if self.known.insert(path.clone()) {
+                    self.inputs.push(Input::File(Followed {
+                        path,
+                        open: None,
+                        identity: (0, 0),
+                        at: 0,
+                        anew: false,
+                    }));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives what has come since the last call to `take`; whether anything has.
+    ///
+    /// # Errors
+    /// An input cannot be read; those of `take`.
+    pub fn read(&mut self, mut take: impl FnMut(Grown<'_>) -> Result<()>) -> Result<bool> {
+        if self.listed.elapsed() >= FOLDERS {
+            self.list()?;
+        }
+        let mut any = false;
+        for (number, input) in self.inputs.iter_mut().enumerate() {
+            let (n, anew) = match input {
+                Input::Pipe { ended: true, .. } => (0, false),
+                Input::Pipe { live, ended } => {
+                    let mut read = || match live.waits(Duration::ZERO)? {
+                        true => live.read(&mut self.piece).map(Some),
+                        false => Ok(None),
+                    };
+                    let n = read().map_err(|e| Origin::Stdin.error(e))?;
+                    *ended = n == Some(0);
+                    (n.unwrap_or(0), false)
+                }
+                Input::File(file) => file.read(&mut self.piece).map_err(|cause| Error::Input {
+                    path: file.path.clone(),
+                    cause,
+                })?,
+            };
+            if n > 0 {
+                any = true;
+                take(Grown {
+                    input: number,
+                    bytes: &self.piece[..n],
+                    is_pipe: matches!(input, Input::Pipe { .. }),
+                    anew,
+                })?;
+            }
+        }
+        Ok(any)
+    }
+
+    /// Waits for a moment, or until a pipe has something to read.
+    ///
+    /// # Errors
+    /// The pipe cannot be waited for.
+    pub fn wait(&self) -> Result<()> {
+        let pipe = self.inputs.iter().find_map(|input| match input {
+            Input::Pipe { live, ended: false } => Some(live),
+            _ => None,
+        });
+        match pipe {
+            Some(live) => {
+                let waited = live.waits(OFTEN);
+                waited.map(drop).map_err(|e| Origin::Stdin.error(e))
+            }
+            None => {
+                std::thread::sleep(OFTEN);
+                Ok(())
+            }
+        }
+    }
+
+    /// True where nothing more can come: all inputs are pipes that ended.
+    pub fn is_over(&self) -> bool {
+        let is_over = |input: &Input| matches!(input, Input::Pipe { ended: true, .. });
+        self.inputs.iter().all(is_over) && !self.inputs.is_empty()
+    }
+
+    /// True where one of the inputs is a pipe.
+    pub fn has_pipe(&self) -> bool {
+        let is_pipe = |input: &Input| matches!(input, Input::Pipe { .. });
+        self.inputs.iter().any(is_pipe)
+    }
+
+    /// The files that were found so far.
+    pub fn files(&self) -> impl Iterator<Item = &Path> {
+        self.inputs.iter().filter_map(|input| match input {
+            Input::File(file) => Some(&*file.path),
+            Input::Pipe { .. } => None,
+        })
+    }
+}
+
+impl Followed {
+    /// What has come, and whether it is the first of another file than before.
+    fn read(&mut self, to: &mut [u8]) -> io::Result<(usize, bool)> {
+        if let Some(file) = &mut self.open {
+            if file.metadata()?.len() < self.at {
+                file.seek(SeekFrom::Start(0))?;
+                self.at = 0;
+                self.anew = true;
+            }
+            let n = file.read(to)?;
+            self.at += n as u64;
+            if n > 0 {
+                return Ok((n, std::mem::take(&mut self.anew)));
+            }
+        }
+        // Is there another file of this name?
+        let meta = match self.path.metadata() {
+            Ok(meta) => meta,
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok((0, false)),
+            Err(e) => return Err(e),
+        };
+        let identity = (meta.dev(), meta.ino());
+        if self.open.is_some() && self.identity == identity {
+            return Ok((0, false));
+        }
+        let mut file = File::open(&self.path)?;
+        self.anew = self.open.is_some();
+        self.identity = identity;
+        let n = file.read(to)?;
+        if Codec::of(&to[..n]).is_some() {
+            return Err(io::Error::other(
+                "expected text that grows, found packed data (nccl-check reads packed logs)",
+            ));
+        }
+        self.at = n as u64;
+        self.open = Some(file);
+        Ok((n, n > 0 && std::mem::take(&mut self.anew)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::io::Write;
+
+    fn read(follow: &mut Follow) -> Vec<(usize, Vec<u8>, bool)> {
+        let mut all = Vec::new();
+        let take = |grown: Grown<'_>| {
+            all.push((grown.input, grown.bytes.to_vec(), grown.anew));
+            Ok(())
+        };
+        follow.read(take).unwrap();
+        all
+    }
+
+    #[test]
+    fn a_file_is_followed_by_its_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.log");
+        let mut follow = Follow::new(std::slice::from_ref(&path), &[]).unwrap();
+        assert_eq!(read(&mut follow), []);
+        let mut file = File::create(&path).unwrap();
+        file.write_all(b"one\ntw").unwrap();
+        assert_eq!(read(&mut follow), [(0, b"one\ntw".to_vec(), false)]);
+        assert_eq!(read(&mut follow), []);
+        file.write_all(b"o\n").unwrap();
+        assert_eq!(read(&mut follow), [(0, b"o\n".to_vec(), false)]);
+        // Renamed, and written on under the old name; then a new one.
+        fs::rename(&path, dir.path().join("a.log.1")).unwrap();
+        file.write_all(b"last\n").unwrap();
+        assert_eq!(read(&mut follow), [(0, b"last\n".to_vec(), false)]);
+        assert_eq!(read(&mut follow), []);
+        fs::write(&path, "new\n").unwrap();
+        assert_eq!(read(&mut follow), [(0, b"new\n".to_vec(), true)]);
+        // Truncated.
+        fs::write(&path, "x\n").unwrap();
+        assert_eq!(read(&mut follow), [(0, b"x\n".to_vec(), true)]);
+    }
+
+    #[test]
+    fn files_appear_in_a_folder() {
+        let dir = tempfile::tempdir().unwrap();
+        let paths = [dir.path().to_owned()];
+        let mut follow = Follow::new(&paths, &["*.log".parse().unwrap()]).unwrap();
+        assert_eq!(read(&mut follow), []);
+        fs::write(dir.path().join("a.log"), "a\n").unwrap();
+        fs::write(dir.path().join("b.txt"), "b\n").unwrap();
+        follow.list().unwrap();
+        assert_eq!(read(&mut follow), [(0, b"a\n".to_vec(), false)]);
+        fs::write(dir.path().join("c.log"), "c\n").unwrap();
+        follow.list().unwrap();
+        assert_eq!(read(&mut follow), [(1, b"c\n".to_vec(), false)]);
+        assert!(!follow.is_over());
+    }
+}

@@ -1,0 +1,100 @@
+//! The watched job as Prometheus reads it (text format 0.0.4).
+
+use super::Watch;
+use crate::stages::check::Checked;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::time::Instant;
+
+/// All metrics; `found` is what the last stall's check came to.
+pub fn metrics(watch: &Watch<'_>, found: Option<&Checked>, now: Instant) -> String {
+    let mut all = Metrics::default();
+    if let Some(step) = watch.step() {
+        all.one(
+            "step",
+            "gauge",
+            "Number of the last step whose line came.",
+            step,
+        );
+    }
+    all.one(
+        "steps_total",
+        "counter",
+        "Step lines that came.",
+        watch.steps(),
+    );
+    if let Some((median, p95)) = watch.pace().usual() {
+        let help = "Time of the last steps, up to 64.";
+        all.begin("step_seconds", "gauge", help);
+        all.sample("step_seconds", "{quantile=\"0.5\"}", median);
+        all.sample("step_seconds", "{quantile=\"0.95\"}", p95);
+    }
+    let calls: Vec<_> = watch.calls().each().collect();
+    if !calls.is_empty() {
+        all.begin("calls_total", "counter", "NCCL calls by operation.");
+        for (op, made) in &calls {
+            all.sample("calls_total", &label("op", op), made.calls);
+        }
+        let help = "Bytes of NCCL calls by operation: elements times the size of the datatype.";
+        all.begin("call_bytes_total", "counter", help);
+        for (op, made) in &calls {
+            all.sample("call_bytes_total", &label("op", op), made.bytes);
+        }
+    }
+    let help = "WARN lines of NCCL.";
+    all.one(
+        "warnings_total",
+        "counter",
+        help,
+        watch.warnings().sum::<u64>(),
+    );
+    let help = "Seconds since the last call or step line.";
+    let rests = watch.pace().rests(now).as_secs_f64();
+    all.one(
+        "seconds_since_last_call",
+        "gauge",
+        help,
+        format!("{rests:.3}"),
+    );
+    let help = "1 while no call and no step line come for longer than is expected.";
+    let stalled = u8::from(watch.pace().is_stalled());
+    all.one("stalled", "gauge", help, stalled);
+    if let Some(found) = found {
+        let mut by: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+        for finding in &found.findings {
+            *by.entry((finding.severity.name(), finding.id)).or_default() += 1;
+        }
+        all.begin("findings", "gauge", "Findings of the last check.");
+        for ((severity, id), n) in by {
+            let labels = format!("{{severity=\"{severity}\",finding=\"{id}\"}}");
+            all.sample("findings", &labels, n);
+        }
+    }
+    all.0
+}
+
+/// A label and its value, in braces.
+fn label(name: &str, value: &[u8]) -> String {
+    let value = String::from_utf8_lossy(value);
+    let value = value.replace('\\', "\\\\").replace('"', "\\\"");
+    format!("{{{name}=\"{}\"}}", value.replace('\n', "\\n"))
+}
+
+#[derive(Default)]
+struct Metrics(String);
+
+impl Metrics {
+    fn begin(&mut self, name: &str, kind: &str, help: &str) {
+        let _ = writeln!(self.0, "# HELP nccl_watch_{name} {help}");
+        let _ = writeln!(self.0, "# TYPE nccl_watch_{name} {kind}");
+    }
+
+    fn sample(&mut self, name: &str, labels: &str, value: impl std::fmt::Display) {
+        let _ = writeln!(self.0, "nccl_watch_{name}{labels} {value}");
+    }
+
+    fn one(&mut self, name: &str, kind: &str, help: &str, value: impl std::fmt::Display) {
+        self.begin(name, kind, help);
+        self.sample(name, "", value);
+    }
+}

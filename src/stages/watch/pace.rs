@@ -1,0 +1,115 @@
+//! How fast a job goes, and whether it has stopped.
+
+use crate::count::spread::Sorted;
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+/// So many steps' times tell how long a step usually takes.
+const STEPS: usize = 64;
+
+/// A job has stopped after so many times its usual step without a call or a step line,
+const TIMES: f64 = 10.0;
+
+/// and after no less than this.
+const LEAST: Duration = Duration::from_secs(60);
+
+/// The last steps' times, and when something last moved.
+#[derive(Debug)]
+pub struct Pace {
+    /// After how long nothing more is expected, if the user said it.
+    asked: Option<Duration>,
+    times: VecDeque<f64>,
+    moved: Instant,
+    stalled: bool,
+}
+
+impl Pace {
+    pub(super) fn new(asked: Option<Duration>, now: Instant) -> Pace {
+        Pace {
+            asked,
+            times: VecDeque::new(),
+            moved: now,
+            stalled: false,
+        }
+    }
+
+    /// A step took so many seconds.
+    pub(super) fn step(&mut self, seconds: f64) {
+        if self.times.len() == STEPS {
+            self.times.pop_front();
+        }
+        self.times.push_back(seconds);
+    }
+
+    /// Something moved. Gives for how long nothing had, if that was a stall.
+    pub(super) fn moves(&mut self, now: Instant) -> Option<Duration> {
+        let rested = now.saturating_duration_since(self.moved);
+        self.moved = now;
+        std::mem::take(&mut self.stalled).then_some(rested)
+    }
+
+    /// The median and the 95th percentile of the last steps' times, in seconds.
+    pub fn usual(&self) -> Option<(f64, f64)> {
+        let sorted = Sorted::new(self.times.iter().copied());
+        sorted.median().zip(sorted.at(0.95))
+    }
+
+    /// After how long without a call or a step line the job has stopped.
+    pub fn limit(&self) -> Duration {
+        let usual = || {
+            let (median, _) = self.usual()?;
+            Duration::try_from_secs_f64(TIMES * median).ok()
+        };
+        let default = || usual().map_or(LEAST, |usual| usual.max(LEAST));
+        self.asked.unwrap_or_else(default)
+    }
+
+    /// For how long nothing has moved.
+    pub fn rests(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.moved)
+    }
+
+    /// True once for each stall.
+    pub(super) fn stalls(&mut self, now: Instant) -> bool {
+        let new = !self.stalled && self.rests(now) >= self.limit();
+        self.stalled |= new;
+        new
+    }
+
+    /// True while nothing moves for longer than is expected.
+    pub fn is_stalled(&self) -> bool {
+        self.stalled
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stall_is_ten_usual_steps_and_a_minute_at_least() {
+        let start = Instant::now();
+        let at = |s: u64| start + Duration::from_secs(s);
+        let mut pace = Pace::new(None, start);
+        assert_eq!((pace.usual(), pace.limit()), (None, LEAST));
+        assert!(!pace.stalls(at(59)));
+        assert!(pace.stalls(at(60)));
+        assert!(!pace.stalls(at(90)), "once");
+        assert_eq!(pace.moves(at(100)), Some(Duration::from_secs(100)));
+        assert_eq!(pace.moves(at(101)), None);
+        for seconds in [9.0, 10.0, 11.0] {
+            pace.step(seconds);
+        }
+        assert_eq!(pace.usual(), Some((10.0, 11.0)));
+        assert_eq!(pace.limit(), Duration::from_secs(100));
+        assert!(!pace.stalls(at(200)));
+        assert!(pace.stalls(at(201)) && pace.is_stalled());
+        // Only the last steps count.
+        (0..STEPS).for_each(|_| pace.step(1.0));
+        assert_eq!(pace.limit(), LEAST);
+        assert_eq!(
+            Pace::new(Some(Duration::from_secs(3)), start).limit(),
+            Duration::from_secs(3)
+        );
+    }
+}

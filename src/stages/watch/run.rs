@@ -1,0 +1,148 @@
+//! The run of a watch: what comes is read, told of, and checked once nothing moves any more.
+
+use super::{Event, Watch};
+use crate::count::calls::Options as Read;
+use crate::error::{Error, Result};
+use crate::report::Report;
+use crate::report::progress::Bar;
+use crate::source::{Follow, Origin};
+use crate::stages::check::{self, Checked, Now};
+use std::io::Write;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use tempfile::NamedTempFile;
+
+/// When a run ends, and what counts as a stall.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Options {
+    /// After how long without a call or a step line the job has stopped; by default ten times its
+    /// usual step, and a minute at least.
+    pub stall: Option<Duration>,
+    /// End at the first stall.
+    pub exit_on_stall: bool,
+}
+
+/// Who is told.
+pub trait Listener {
+    /// Something happened.
+    ///
+    /// # Errors
+    /// The output cannot be written.
+    fn event(&mut self, event: &Event) -> Result<()>;
+
+    /// Nothing moves any more; `found` is what the log shows.
+    ///
+    /// # Errors
+    /// As [`Listener::event`].
+    fn stalled(&mut self, watch: &Watch<'_>, found: &Checked) -> Result<()>;
+
+    /// The input ended; `found` is what the log shows.
+    ///
+    /// # Errors
+    /// As [`Listener::event`].
+    fn ended(&mut self, watch: &Watch<'_>, found: &Checked) -> Result<()>;
+
+    /// All that has come was read; `found` is what was found last.
+    ///
+    /// # Errors
+    /// As [`Listener::event`].
+    fn rests(&mut self, watch: &Watch<'_>, found: Option<&Checked>) -> Result<()>;
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// Its pipes ended; whether anything is wrong.
+    Over(bool),
+    /// The job stalled.
+    Stalled,
+}
+
+/// Watches until the inputs end: a pipe does, files do not. `read` must not map files: a map of one that
+/// is truncated ends the program.
+///
+/// # Errors
+/// An input cannot be read; those of `listener`.
+pub fn run(
+    follow: &mut Follow,
+    read: &Read,
+    options: Options,
+    listener: &mut dyn Listener,
+) -> Result<Ended> {
+    let mut watch = Watch::new(read, options.stall, Instant::now());
+    let mut log = Logs::new(follow)?;
+    let mut found = None;
+    loop {
+        let any = follow.read(|grown| {
+            if grown.is_pipe {
+                log.keep(grown.bytes)?;
+            }
+            let events = watch.grow(&grown, Instant::now());
+            events.iter().try_for_each(|event| listener.event(event))
+        })?;
+        if !any && follow.is_over() {
+            break;
+        }
+        if !any && watch.stalls(Instant::now()) {
+            let stalled = log.check(follow, read, Now::Stalled)?;
+            listener.stalled(&watch, &stalled)?;
+            found = Some(stalled);
+            if options.exit_on_stall {
+                listener.rests(&watch, found.as_ref())?;
+                return Ok(Ended::Stalled);
+            }
+        }
+        listener.rests(&watch, found.as_ref())?;
+        if !any {
+            follow.wait()?;
+        }
+    }
+    let events = watch.end(Instant::now());
+    events.iter().try_for_each(|event| listener.event(event))?;
+    let ended = log.check(follow, read, Now::Unknown)?;
+    listener.ended(&watch, &ended)?;
+    let is_wrong = ended.is_wrong();
+    listener.rests(&watch, Some(&ended))?;
+    Ok(Ended::Over(is_wrong))
+}
+
+/// What nccl-check reads: the files, and what came through the pipe.
+struct Logs {
+    /// What came through the pipe.
+    spool: Option<NamedTempFile>,
+}
+
+impl Logs {
+    fn new(follow: &Follow) -> Result<Logs> {
+        let spool = follow.has_pipe().then(NamedTempFile::new).transpose();
+        let spool = spool.map_err(failed)?;
+        Ok(Logs { spool })
+    }
+
+    /// Keeps what came through the pipe.
+    fn keep(&mut self, bytes: &[u8]) -> Result<()> {
+        let write = |file: &mut NamedTempFile| file.write_all(bytes).map_err(failed);
+        self.spool.as_mut().map_or(Ok(()), write)
+    }
+
+    /// What nccl-check finds in all that has come.
+    fn check(&self, follow: &Follow, read: &Read, now: Now) -> Result<Checked> {
+        let files = follow.files().filter(|path| path.exists());
+        let spool = self.spool.as_ref().map(NamedTempFile::path);
+        let all = files.map(Path::to_owned).chain(spool.map(Path::to_owned));
+        let origins: Vec<Origin> = all.map(Origin::Path).collect();
+        let mut report = Report::new("nccl-watch", false, true).silent();
+        let mut found = check::check(&origins, (read, now), &mut report, &Bar::default())?;
+        if let Some(last) = spool.and(found.inputs.last_mut()) {
+            "stdin".clone_into(last);
+        }
+        Ok(found)
+    }
+}
+
+fn failed(cause: std::io::Error) -> Error {
+    Error::Content(format!(
+        "cannot keep the pipe's text in a temporary file: {cause} (set TMPDIR to a folder with more \
+         space, or name the log's file instead of using a pipe)"
+    ))
+}
