@@ -84,6 +84,14 @@
 //! $ nccl-check logs/ --expect net=ib,gdr=on,mismatch=0
 //! ```
 //!
+//! **nccl-watch** ([`stages::watch`]) follows a log while the job runs. It writes a line for each step,
+//! and what nccl-check finds when nothing moves any more.
+//!
+//! ```console
+//! $ torchrun train.py 2>&1 | tee nccl.log | nccl-watch
+//! $ nccl-watch logs/ --stall 90 --exit-on-stall
+//! ```
+//!
 //! **nccl-synth** ([`synth`]) writes the log of a job that never ran, and the truth about it. The
 //! tests and the benches compare every other program with that truth.
 //!
@@ -169,6 +177,8 @@
 //! | something that [`stages::diff`] compares | its file there, and [`stages::diff::row::Aspect`] |
 //! | a WARN body | `stages/check/warn/known/table.rs` |
 //! | a finding | a file in [`stages::check`] that gives `stages::check::finding::Finding`s |
+//! | how an input that grows is followed | `source/follow.rs` |
+//! | what nccl-watch reports of a job that runs | `stages/watch` |
 //! | a stage | a file in [`stages`] (its `Stage`), a program in `src/bin`, its goldens in `tests/it` |
 //! | what a person reads | [`report`] |
 //!

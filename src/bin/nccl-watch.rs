@@ -28,8 +28,8 @@ use tempfile::NamedTempFile;
 /// line for each new kind of WARN, with its meaning.
 ///
 /// When no call and no step line have come for --stall, it writes what nccl-check finds in the log
-/// up to there: which ranks are behind, on which call, and who waits. While the job moves, a rank
-/// that is behind is no finding. A pipe that ends is checked, too.
+/// up to there: which ranks are behind, on which call, and who waits. While the job moves, it
+/// is normal that ranks are behind. A pipe that ends is checked, too.
 ///
 /// A pipe is kept in a temporary file, to be checked. For a long job name the log's file instead.
 #[derive(Debug, Parser)]
@@ -108,6 +108,19 @@ fn main() -> ExitCode {
         let (mut set, _) = Run::of_sides("nccl-watch", &cli.input, &steps, cli::AWK_WINDOW, &[])?;
         set.options.source.mmap = false;
         let mut follow = Follow::new(&cli.input.files, cli.input.patterns())?;
+        for path in cli
+            .input
+            .files
+            .iter()
+            .filter(|path| path.as_os_str() != "-")
+        {
+            if !path.exists() {
+                let name = path.display();
+                set.report.note(&format!(
+                    "{name} does not exist yet: it is read when it appears"
+                ));
+            }
+        }
         let mut teller = Teller {
             out: io::stdout(),
             report: &set.report,
@@ -141,8 +154,8 @@ struct Teller<'a> {
     on_stall: Option<&'a str>,
     children: Vec<Child>,
     metrics: Option<&'a Path>,
-    /// When the metrics were written, and after which step.
-    written: Option<(Instant, u64)>,
+    /// When the metrics were written, after how many steps, and whether in a stall.
+    written: Option<(Instant, (u64, bool))>,
 }
 
 impl Teller<'_> {
@@ -152,6 +165,9 @@ impl Teller<'_> {
     }
 
     fn found(&mut self, found: &Checked) -> Result<()> {
+        if found.inputs.is_empty() || found.is_empty() {
+            return self.line("no line of NCCL has come: nothing was checked");
+        }
         if !found.is_wrong() {
             return self.line("nccl-check finds nothing wrong in the log up to here");
         }
@@ -205,8 +221,9 @@ impl Listener for Teller<'_> {
         self.children
             .retain_mut(|child| !matches!(child.try_wait(), Ok(Some(_))));
         let now = Instant::now();
-        let is_new = |&(at, steps): &(Instant, u64)| {
-            steps != watch.steps() || now.saturating_duration_since(at) >= OFTEN
+        let state = (watch.steps(), watch.pace().is_stalled());
+        let is_new = |(at, before): &(Instant, (u64, bool))| {
+            *before != state || now.saturating_duration_since(*at) >= OFTEN
         };
         if let Some(path) = self.metrics
             && self.written.as_ref().is_none_or(is_new)
@@ -216,7 +233,7 @@ impl Listener for Teller<'_> {
                 let path = path.to_owned();
                 return Err(Error::Input { path, cause });
             }
-            self.written = Some((now, watch.steps()));
+            self.written = Some((now, state));
         }
         Ok(())
     }

@@ -11,6 +11,8 @@
 //! nccl-check reads some inputs again for single calls: they are open, recognised and reported
 //! already, and processes keep the names that they have.
 //!
+//! nccl-watch has no walk of a whole input: it walks what comes, as it comes.
+//!
 //! nccl-ops, nccl-hist and nccl-agg share one fold, [`crate::count::calls::count`], and differ in what
 //! they make of it.
 

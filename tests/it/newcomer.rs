@@ -189,7 +189,7 @@ fn the_chains_format_is_offered_where_the_chain_has_the_table() {
             has,
             "{program}"
         );
-        if !has && program != "nccl-synth" {
+        if !has && !["nccl-synth", "nccl-watch"].contains(&program) {
             // Before anything is read: there is no such file.
             let out = run(program, &["--format", "awk", "none.log", "none.log"]).ends(2);
             out.says(&["invalid value 'awk'", "csv, jsonl"]);

@@ -27,7 +27,7 @@ pub(crate) const READERS: [&str; 10] = [
 pub(crate) const STEPLESS: [&str; 3] = ["nccl-net", "nccl-tuning", "nccl-check"];
 
 /// All programs.
-pub(crate) const ALL: [&str; 12] = [
+pub(crate) const ALL: [&str; 13] = [
     "nccl-steps",
     "nccl-timing",
     "nccl-comms",
@@ -39,6 +39,7 @@ pub(crate) const ALL: [&str; 12] = [
     "nccl-tuning",
     "nccl-check",
     "nccl-diff",
+    "nccl-watch",
     "nccl-synth",
 ];
 

@@ -9,3 +9,4 @@ mod synth;
 mod tables;
 mod timing;
 mod tuning;
+mod watch;

@@ -1,0 +1,261 @@
+//! nccl-watch: steps as their lines come, and what is wrong once nothing moves.
+
+use crate::support::{Work, arg, bins, feed, gzip, run, run_in};
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// A started nccl-watch and the lines that it writes.
+struct Watching {
+    child: Child,
+    lines: std::sync::mpsc::Receiver<String>,
+}
+
+impl Watching {
+    fn start(args: &[&str], stdin: Stdio) -> Watching {
+        let mut child = Command::new(bins().join("nccl-watch"))
+            .args(args)
+            .stdin(stdin)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        let (send, lines) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            for line in out.lines() {
+                let _ = send.send(line.unwrap());
+            }
+        });
+        Watching { child, lines }
+    }
+
+    /// The next line that begins with `begin`.
+    fn line(&self, begin: &str) -> String {
+        loop {
+            let line = self.lines.recv_timeout(Duration::from_secs(60)).unwrap();
+            if line.starts_with(begin) {
+                return line;
+            }
+        }
+    }
+
+    fn rest(mut self) -> (Vec<String>, Option<i32>) {
+        let code = self.child.wait().unwrap().code();
+        (self.lines.into_iter().collect(), code)
+    }
+}
+
+/// A made job's log.
+fn made(args: &[&str]) -> Vec<u8> {
+    run("nccl-synth", args).stdout
+}
+
+const JOB: [&str; 4] = ["--ranks", "4", "--steps", "6"];
+
+/// The lines up to the end of the step line of `step`, and the rest.
+fn split(log: &[u8], step: usize) -> (&[u8], &[u8]) {
+    let text = String::from_utf8_lossy(log);
+    let mut ends = text.match_indices("train_step_timing").map(|(at, _)| at);
+    let at = ends.nth(step).unwrap();
+    let end = at + text[at..].find('\n').unwrap() + 1;
+    log.split_at(end)
+}
+
+#[test]
+fn a_step_is_written_when_its_line_comes_wherever_pieces_end() {
+    let log = made(&JOB);
+    let mut watching = Watching::start(&[], Stdio::piped());
+    let mut pipe = watching.child.stdin.take().unwrap();
+    let mut rest = &log[..];
+    for step in 0..6 {
+        let (upto, _) = split(&log, step);
+        let now = upto.len() - (log.len() - rest.len());
+        // In pieces that end anywhere.
+        let mut size = 7;
+        let mut piece = &rest[..now];
+        while !piece.is_empty() {
+            let (first, more) = piece.split_at(size.min(piece.len()));
+            pipe.write_all(first).unwrap();
+            (piece, size) = (more, size * 3 % 5003 + 1);
+        }
+        rest = &rest[now..];
+        // It comes before anything else is written.
+        let line = watching.line("step ");
+        assert!(line.starts_with(&format!("step {step}  ")), "{line}");
+    }
+    pipe.write_all(rest).unwrap();
+    drop(pipe);
+    let (lines, code) = watching.rest();
+    assert_eq!(
+        lines,
+        [
+            "the input ended after step 5 and 800 calls",
+            "nccl-check finds nothing wrong in the log up to here"
+        ]
+    );
+    assert_eq!(code, Some(0));
+}
+
+#[test]
+fn calls_are_those_since_the_step_line_before() {
+    let log = made(&JOB);
+    let text = feed("nccl-watch", &[], log.clone()).ends(0).text();
+    let mut before = 0;
+    for (step, line) in text.lines().take(6).enumerate() {
+        let upto = split(&log, step).0;
+        let calls = String::from_utf8_lossy(upto).matches(": opCount ").count();
+        let since = format!("  {} calls  ", calls - before);
+        assert!(line.contains(&since), "{line}: {since}");
+        before = calls;
+    }
+}
+
+/// The log up to the step line of `step`, without what the rank on device 3 wrote in that step.
+fn hung(log: &[u8], step: usize) -> Vec<u8> {
+    let (before, rest) = split(log, step - 1);
+    let (within, _) = rest.split_at(split(log, step).0.len() - before.len());
+    let within = String::from_utf8_lossy(within);
+    let lines = within
+        .split_inclusive('\n')
+        .filter(|line| !line.contains(" [3] NCCL") && !line.contains("train_step"));
+    let mut hung = before.to_vec();
+    lines.for_each(|line| hung.extend_from_slice(line.as_bytes()));
+    hung
+}
+
+#[test]
+fn who_is_behind_is_reported_once_nothing_moves() {
+    let work = Work::new();
+    let log = hung(&made(&JOB), 4);
+    std::fs::write(work.dir().join("nccl.log"), &log).unwrap();
+    let pid = String::from_utf8_lossy(&log);
+    let pid = pid.lines().find(|line| line.contains(" [3] NCCL")).unwrap();
+    let pid = pid.split(':').nth(1).unwrap();
+    let args = [
+        "nccl.log",
+        "--stall",
+        "1s",
+        "--exit-on-stall",
+        "--on-stall",
+        "cat > found.json; echo $NCCL_WATCH_FINDING $NCCL_WATCH_PID $NCCL_WATCH_RANK > env",
+        "--metrics",
+        "nccl.prom",
+    ];
+    let out = run_in(work.dir(), "nccl-watch", &args).ends(1);
+    let text = out.text();
+    let stall = text
+        .lines()
+        .find(|line| line.starts_with("stall: "))
+        .unwrap();
+    assert!(stall.contains(" since step 3, after "), "{stall}");
+    let found = text
+        .lines()
+        .find(|line| line.starts_with("error: "))
+        .unwrap();
+    let who = format!(":{pid}");
+    assert!(
+        found.contains(&who) && found.ends_with("[rank_behind]"),
+        "{found}"
+    );
+    assert!(text.contains("no rank wrote anything more while the log was watched"));
+    // The same log, read by itself, may have been copied while the job ran.
+    let checked = run_in(work.dir(), "nccl-check", &["nccl.log"]).text();
+    assert!(!checked.contains("rank_behind"), "{checked}");
+
+    assert_eq!(
+        std::fs::read_to_string(work.dir().join("env"))
+            .unwrap()
+            .trim(),
+        format!("rank_behind {pid} 3")
+    );
+    let json = std::fs::read_to_string(work.dir().join("found.json")).unwrap();
+    assert!(
+        json.starts_with("{\"severity\":\"error\",\"finding\":\"rank_behind\","),
+        "{json}"
+    );
+    assert_eq!(json.lines().count(), 1);
+    let metrics = std::fs::read_to_string(work.dir().join("nccl.prom")).unwrap();
+    let calls = String::from_utf8_lossy(&log).matches(": opCount ").count();
+    let counted = |line: &str| line.strip_prefix("nccl_watch_calls_total{").is_some();
+    let sum = metrics.lines().filter(|line| counted(line));
+    let sum: usize = sum
+        .map(|line| line.rsplit(' ').next().unwrap().parse::<usize>().unwrap())
+        .sum();
+    assert_eq!(sum, calls);
+    for line in [
+        "nccl_watch_step 3",
+        "nccl_watch_steps_total 4",
+        "nccl_watch_stalled 1",
+        "nccl_watch_findings{severity=\"error\",finding=\"rank_behind\"} 1",
+    ] {
+        assert!(metrics.lines().any(|l| l == line), "{line} in {metrics}");
+    }
+    // Each metric has its kind before its first sample.
+    for line in metrics.lines().filter(|line| !line.starts_with('#')) {
+        let name = line.split(['{', ' ']).next().unwrap();
+        assert!(metrics.contains(&format!("# TYPE {name} ")), "{line}");
+    }
+}
+
+#[test]
+fn a_job_that_only_pauses_is_left_in_peace() {
+    let work = Work::new();
+    let log = made(&JOB);
+    let (before, after) = split(&log, 2);
+    std::fs::create_dir(work.dir().join("logs")).unwrap();
+    let path = work.dir().join("logs/nccl.log");
+    std::fs::write(&path, before).unwrap();
+    let folder = work.dir().join("logs");
+    let mut watching = Watching::start(&["--stall", "1s", arg(&folder)], Stdio::null());
+    watching.line("stall: no call and no step line for ");
+    watching.line("nccl-check finds nothing wrong in the log up to here");
+    let mut file = std::fs::File::options().append(true).open(&path).unwrap();
+    file.write_all(after).unwrap();
+    watching.line("the job moves again after ");
+    watching.line("step 3  ");
+    watching.line("step 5  ");
+    watching.child.kill().unwrap();
+    watching.rest();
+}
+
+#[test]
+fn what_cannot_be_watched_is_refused() {
+    let work = Work::new();
+    std::fs::write(work.dir().join("a.log.gz"), gzip(&made(&JOB))).unwrap();
+    run_in(work.dir(), "nccl-watch", &["a.log.gz"])
+        .ends(2)
+        .says(&["a.log.gz: expected text that grows, found packed data"]);
+    for stall in ["0", "x", "5d", "-1", "1e400"] {
+        let stall = format!("--stall={stall}");
+        run_in(work.dir(), "nccl-watch", &[&stall, "a.log"])
+            .ends(2)
+            .says(&["invalid time"]);
+    }
+    feed("nccl-watch", &["-"], "").ends(0);
+    // One that is not there yet may still appear.
+    let args = ["none.log", "--stall=0.2", "--exit-on-stall"];
+    run_in(work.dir(), "nccl-watch", &args).says(&["none.log does not exist yet"]);
+}
+
+#[test]
+fn a_signal_ends_a_watched_pipe() {
+    let log = made(&JOB);
+    let mut watching = Watching::start(&[], Stdio::piped());
+    let mut pipe = watching.child.stdin.take().unwrap();
+    pipe.write_all(split(&log, 1).0).unwrap();
+    watching.line("step 1  ");
+    let pid = watching.child.id().to_string();
+    assert!(
+        Command::new("kill")
+            .args(["-INT", &pid])
+            .status()
+            .unwrap()
+            .success()
+    );
+    let (lines, code) = watching.rest();
+    assert!(
+        lines[0].starts_with("the input ended after step 1 and "),
+        "{lines:?}"
+    );
+    assert_eq!(code, Some(130));
+}
