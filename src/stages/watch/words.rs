@@ -143,7 +143,7 @@ mod tests {
             bytes: 5,
             unsized_calls: 1,
         };
-        assert_eq!(super::bytes(one), "5 B and 1 call of unknown size");
+        assert_eq!(bytes(one), "5 B and 1 call of unknown size");
     }
 
     #[test]
