@@ -59,6 +59,8 @@ impl Case<'_> {
             stops,
         } = ending;
         let names = self.names;
+        let now = stops.failures.now;
+        let unpaired = (now == Now::Stalled).then(|| compared.unpaired.clone());
         let parts = self.parts(&compared.apart, kin);
         let mut unjudged = parts.unjudged;
         let mut findings = first_of(self.met, parts.different);
@@ -92,13 +94,27 @@ impl Case<'_> {
         let told = !findings.is_empty();
         findings.extend(messages.lacking(behind, told));
         let mut uncut = skipped;
-        if findings.is_empty() && stops.failures.now == Now::Unknown {
+        if findings.is_empty() && now != Now::Running {
             let lone = self.lone_stops(stops, &going_on);
             uncut = lone.iter().all(|lone| lone.is_long);
             let each = lone.iter().map(|lone| lone.process);
             findings = each
-                .filter_map(|process| lone_stop::finding(process, self.last, names))
+                .filter_map(|process| {
+                    lone_stop::finding(process, self.last, names, now == Now::Stalled)
+                })
                 .collect();
+        }
+        // Nothing tells whom the others wait for but that it is behind.
+        if let Some(unpaired) = unpaired.filter(|_| findings.is_empty()) {
+            let stops = Stops {
+                given: true,
+                ..stops
+            };
+            let waiting = nccl_call::waiting(watched, names);
+            let about = (end, stops);
+            let late = &parts.late;
+            let behind = fewer_calls::behind(late, &unpaired, self.last, names, about, &waiting);
+            findings = behind.findings;
         }
         Judged {
             findings,
@@ -162,7 +178,13 @@ impl Case<'_> {
         };
         let process = |stream: u32| process_of.get(&stream).copied();
         let job = |process: u32| stops.job(process);
-        let alone = lone_stop::alone(&self.streams.tail(), steps, process, job);
+        let alone = lone_stop::alone(
+            &self.streams.tail(),
+            steps,
+            process,
+            job,
+            stops.failures.now == Now::Stalled,
+        );
         let alone = alone.into_iter().filter(|(job, _)| going_on.contains(job));
         alone.map(|(_, lone)| lone).collect()
     }

@@ -120,7 +120,7 @@ fn judge<F: Fn(u32) -> Result<Input>>(
     let mut silence = Silence::new(Jobs::of(found));
     // Where a line reports a failure, or the job runs, no steps are needed to see that it stopped.
     let mut ends = StepEnds::default();
-    let is_quiet = failures.lines.is_empty() && failures.now == Now::Unknown;
+    let is_quiet = failures.lines.is_empty() && failures.now != Now::Running;
     let read = (inputs, &mut silence, is_quiet.then_some(&mut ends));
     let details = read_again((&compared, met), &kin, found, streams, read)?;
     let case = Case {
@@ -138,6 +138,7 @@ fn judge<F: Fn(u32) -> Result<Input>>(
         failures,
         lags: met,
         steps: &ends,
+        given: false,
     };
     let mut unjudged = unjudged::drop_ended(&mut compared.unpaired, found);
     let doubts = doubt::doubts(&compared, found);

@@ -63,7 +63,7 @@ impl Apart {
 }
 
 /// Sends that are not what the other side receives.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Unpaired {
     /// The communicator.
     pub(crate) communicator: usize,

@@ -190,7 +190,11 @@ impl Told<'_> {
             (Severity::Error, sure, why)
         } else if stop == Some(&Stop::Stalled) {
             let why = format!("{alone}, and no rank wrote anything more while the log was watched");
-            (Severity::Error, Sure::Medium, why)
+            let sure = match self.laggards {
+                1 => Sure::Medium,
+                _ => Sure::Low,
+            };
+            (Severity::Error, sure, why)
         } else if stop == Some(&Stop::Silent) {
             let why = format!(
                 "{alone}; no line reports a failure, but it is further behind and has been silent \

@@ -58,12 +58,13 @@ struct Made {
 
 /// The process of each job that alone stopped; `steps` gives of an input and a process its steps,
 /// `process_of` the process of a stream, `job_of` the job of a process. Only the lines of one input have an
-/// order.
+/// order. Where the log is known to have `stalled`, how long each was silent before says nothing more.
 pub(crate) fn alone<'s>(
     calls: &[Last],
     steps: impl Fn(u32, u32) -> Option<&'s Own>,
     process_of: impl Fn(u32) -> Option<u32>,
     job_of: impl Fn(u32) -> u32,
+    stalled: bool,
 ) -> BTreeMap<u32, Lone> {
     let mut jobs: BTreeMap<u32, Vec<(Made, Last)>> = BTreeMap::new();
     for call in calls {
@@ -80,7 +81,7 @@ pub(crate) fn alone<'s>(
         let is_ordered = one_input(calls.iter().map(|(_, call)| call));
         let made: Vec<Made> = calls.into_iter().map(|(made, _)| made).collect();
         let own = |process: u32| steps(input, process);
-        let one = Job::of(&made).alone(own).filter(|_| is_ordered);
+        let one = Job::of(&made, stalled).alone(own).filter(|_| is_ordered);
         Some((job, one?))
     });
     one.collect()
@@ -91,13 +92,19 @@ struct Job<'c> {
     calls: &'c [Made],
     /// Each process's last.
     last: BTreeMap<u32, Made>,
+    /// No line came any more while the log was watched.
+    stalled: bool,
 }
 
 impl Job<'_> {
-    fn of(calls: &[Made]) -> Job<'_> {
+    fn of(calls: &[Made], stalled: bool) -> Job<'_> {
         let last = calls.iter().map(|call| (call.process, *call));
         let last = last.collect();
-        Job { calls, last }
+        Job {
+            calls,
+            last,
+            stalled,
+        }
     }
 
     /// The process that alone stopped.
@@ -121,7 +128,8 @@ impl Job<'_> {
         let is_long = by == By::Steps && silence > 2 * own.longest;
         // The others did not only end the call that it is late for.
         let is_it = own.made >= ENOUGH && silence + 1 >= self.last.len();
-        (is_it && (is_long || is_longest)).then_some(Lone { process, is_long })
+        let is_known = self.stalled && by == By::Steps && own.made >= ENOUGH;
+        (is_known || is_it && (is_long || is_longest)).then_some(Lone { process, is_long })
     }
 
     /// The call that all processes but one came to, where these are many: for each process its own.
@@ -186,7 +194,12 @@ fn paces(calls: &[Made], ends: &BTreeMap<u32, Which>) -> FxHashMap<u32, Pace> {
 }
 
 /// The finding on the process that alone stopped.
-pub(crate) fn finding(process: u32, last: &LastCalls<'_>, names: Names<'_>) -> Option<Finding> {
+pub(crate) fn finding(
+    process: u32,
+    last: &LastCalls<'_>,
+    names: Names<'_>,
+    stalled: bool,
+) -> Option<Finding> {
     let &(communicator, rank, call) = last.get(&process)?;
     let named = &names.found.processes[process as usize];
     let mut sides = names.found.communicators[communicator].sides.iter();
@@ -218,9 +231,17 @@ pub(crate) fn finding(process: u32, last: &LastCalls<'_>, names: Names<'_>) -> O
             step: None,
         },
         sure: Sure::Medium,
-        why: "no line reports a failure, but the others went on without it, and no rank was ever so long silent in \
-              the middle of a step before"
-            .to_owned(),
+        why: match stalled {
+            true => {
+                "no rank wrote anything more while the log was watched, and no other rank is in the middle of a \
+                 step"
+            }
+            false => {
+                "no line reports a failure, but the others went on without it, and no rank was ever so long \
+                 silent in the middle of a step before"
+            }
+        }
+        .to_owned(),
         advice: "look at this process first: its own output, its host (dmesg), a stack if it is still there \
                  (py-spy dump)"
             .to_owned(),
@@ -252,7 +273,7 @@ mod tests {
         };
         let steps: Vec<Own> = (0..8).map(own).collect();
         let steps = |_, process: u32| steps.get(process as usize);
-        let lone = alone(&calls, steps, Some, |_| 0);
+        let lone = alone(&calls, steps, Some, |_| 0, false);
         lone.get(&0).map(|lone| lone.process)
     }
 

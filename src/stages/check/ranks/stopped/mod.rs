@@ -83,6 +83,8 @@ pub(crate) struct Stops<'a> {
     pub(crate) lags: &'a Met,
     /// Where each process's own steps end.
     pub(crate) steps: &'a StepEnds,
+    /// Take it as given that all jobs stopped.
+    pub(crate) given: bool,
 }
 
 impl Stops<'_> {
@@ -103,10 +105,11 @@ impl Stops<'_> {
         if self.is_failed(job) {
             return Some(Stop::Failed);
         }
-        match self.failures.now {
-            Now::Running => return None,
-            Now::Stalled => return Some(Stop::Stalled),
-            Now::Unknown => {}
+        if self.given {
+            return Some(Stop::Stalled);
+        }
+        if self.failures.now == Now::Running {
+            return None;
         }
         let apart = apart
             .iter()
