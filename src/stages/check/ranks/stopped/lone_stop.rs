@@ -255,6 +255,10 @@ mod tests {
 
     /// Calls as (process, mark); a process's step ends with every call of its mark in `ends`.
     fn told(calls: impl IntoIterator<Item = (u32, u64)>, ends: &[u64]) -> Option<u32> {
+        of(calls, ends, false)
+    }
+
+    fn of(calls: impl IntoIterator<Item = (u32, u64)>, ends: &[u64], stalled: bool) -> Option<u32> {
         let last = |(stream, mark)| Last {
             input: 0,
             stream,
@@ -273,7 +277,7 @@ mod tests {
         };
         let steps: Vec<Own> = (0..8).map(own).collect();
         let steps = |_, process: u32| steps.get(process as usize);
-        let lone = alone(&calls, steps, Some, |_| 0, false);
+        let lone = alone(&calls, steps, Some, |_| 0, stalled);
         lone.get(&0).map(|lone| lone.process)
     }
 
@@ -308,5 +312,20 @@ mod tests {
         let at_end = steps(8).chain([(0, 0), (0, 1), (0, 2), (0, 3)]);
         assert_eq!(told(at_end, &[3, 1]), None);
         assert_eq!(told(hung().take(68), &[3, 1]), None);
+    }
+
+    #[test]
+    fn where_nothing_moves_any_more_a_silence_need_not_be_the_longest() {
+        let step = || (0..4).flat_map(|at| [(0, at), (1, 4 - at)]);
+        let begun = || [(1, 4), (0, 0), (0, 1), (0, 2), (0, 3)];
+        // It was as late before, and went on.
+        let late = begun().into_iter().chain([(1, 3), (1, 2), (1, 1)]);
+        let steps = || (0..8).flat_map(|_| step()).chain(late.clone());
+        let hung = || steps().chain(step()).chain(begun());
+        assert_eq!(of(hung(), &[3, 1], false), None);
+        assert_eq!(of(hung(), &[3, 1], true), Some(1));
+        // All are at the end of a step, or two are not.
+        assert_eq!(of(steps(), &[3, 1], true), None);
+        assert_eq!(of(steps().chain([(1, 4), (0, 0)]), &[3, 1], true), None);
     }
 }
