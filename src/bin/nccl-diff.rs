@@ -33,7 +33,7 @@ use std::process::ExitCode;
     .action(clap::ArgAction::Set)
     .required(true)
     .help("Two logs, folders of logs or call tables, or - for standard input; gzip and zstd too")))]
-// It stands alone: then nothing is required.
+// It is alone: then nothing is required.
 #[command(mut_arg("generate", |generate| generate.exclusive(true)))]
 struct Cli {
     #[command(flatten)]

@@ -271,7 +271,7 @@ mod tests {
     }
 
     proptest! {
-        /// Calls of a few chunks, each with the number of marks behind it, and a few rows.
+        /// Calls of a few chunks, each with the number of marks after it, and a few rows.
         #[test]
         fn counts_of_many_chunks_are_those_of_one_map(
             chunks in proptest::collection::vec(proptest::collection::vec(

@@ -3,7 +3,7 @@
 //!
 //! A quoted field may go on over line ends, so that where a record begins depends on all quotes
 //! before it. A chunk is read as if it began with a record, which few do not; such a one is read
-//! once more when it is its turn, behind what is still open.
+//! once more when it is its turn, after what is still open.
 
 use super::log;
 use crate::error::Result;
@@ -196,7 +196,7 @@ impl Gathered<'_> {
     }
 
     /// Reads the records that were never closed: each line by itself, so that one cut row does not
-    /// take those behind it along.
+    /// take those after it along.
     fn rest<L: Lines, R: Rows>(&mut self, format: &mut Option<L>, rows: R) -> Result<Walked<R>> {
         let mut reader = Reader::new(format, self.name, self.twice.so_far(), rows);
         reader.one_by_one(&mut self.open)?;
@@ -358,7 +358,7 @@ impl<'r, L: Lines, R: Rows> Reader<'r, L, R> {
 }
 
 /// Who made a row's call, and by what the call is known again: by the same as its line. `None` where
-/// the row stands for several calls, or lacks a column.
+/// the row represents several calls, or lacks a column.
 fn print_of(row: &Row<'_>) -> Option<(u64, Print)> {
     let call = CallText {
         op: row.op,

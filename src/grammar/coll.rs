@@ -15,7 +15,7 @@ use crate::grammar::values::is_known;
 use memchr::memmem::Finder;
 use std::sync::LazyLock;
 
-/// What every COLL body has behind its operation, and nothing else NCCL prints.
+/// What every COLL body has after its operation, and nothing else NCCL prints.
 pub const ANCHOR: &[u8] = b": opCount ";
 
 /// Finds [`ANCHOR`].
@@ -48,7 +48,7 @@ pub struct Coll<'a> {
 const LONGEST_NAME: usize = 64;
 
 /// The operation's name that ends where [`ANCHOR`] begins, at `anchor` in `line`: its start,
-/// or `None` where no name stands there.
+/// or `None` where no name is there.
 pub fn name_before(line: &[u8], anchor: usize) -> Option<usize> {
     let floor = anchor.saturating_sub(LONGEST_NAME);
     let start = line[floor..anchor]
@@ -90,7 +90,7 @@ fn is_name(name: &[u8]) -> bool {
     is_ours || first.is_ascii_uppercase() && !is_glued(name)
 }
 
-/// True for the beginning of a known name with the end of one behind it.
+/// True for the beginning of a known name with the end of one after it.
 fn is_glued(name: &[u8]) -> bool {
     let begins = |head: &[u8]| {
         NAMES
@@ -101,7 +101,7 @@ fn is_glued(name: &[u8]) -> bool {
     (1..name.len().saturating_sub(2)).any(|at| begins(&name[..at]) && ends(&name[at..]))
 }
 
-/// The body behind [`ANCHOR`], to the end of its last field. `op` is the name in front.
+/// The body after [`ANCHOR`], to the end of its last field. `op` is the name in front.
 pub fn body<'a>(op: &'a [u8], input: &'a [u8]) -> PResult<'a, Coll<'a>> {
     let (i, op_count) = hex_u64(input)?;
     let (i, _) = word(" sendbuff ", "sendbuff")(i)?;
@@ -177,7 +177,7 @@ pub fn at(line: &[u8], anchor: usize) -> Result<(usize, Coll<'_>, usize), Expect
     }
 }
 
-/// True for text that can only be the end of a COLL line whose beginning stands elsewhere: it
+/// True for text that can only be the end of a COLL line whose beginning is elsewhere: it
 /// ends as one ends, with `comm`'s size and the stream.
 pub fn is_tail(line: &[u8]) -> bool {
     STREAM.find(line).is_some_and(|at| {
@@ -254,7 +254,7 @@ pub fn is_broken(message: &[u8]) -> bool {
     begins() || DATATYPE.find(message).is_some() && WORDS.iter().filter(has).count() > 2
 }
 
-/// The communicator's address in a tail (see [`is_tail`]), if it stands there whole: the tear may
+/// The communicator's address in a tail (see [`is_tail`]), if it is there whole: the tear may
 /// be in it, or in the word before it.
 pub fn tail_comm(tail: &[u8]) -> Option<u64> {
     let nranks = memchr::memmem::rfind(tail, b" [nranks=")?;

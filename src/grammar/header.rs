@@ -1,4 +1,4 @@
-//! The header in front of NCCL's lines, wherever it stands in a line.
+//! The header in front of NCCL's lines, wherever it is in a line.
 //!
 //! ```text
 //! host:pid:tid [dev] NCCL INFO body                    INFO
@@ -10,7 +10,7 @@
 //! ```
 //!
 //! From `ncclDebugLog` in NCCL's `src/debug.cc` (2.4 to 2.30.7). A time stamp in the user's
-//! own strftime format, a launcher's prefix or other text may stand in front. `dev` is the CUDA
+//! own strftime format, a launcher's prefix or other text may be in front. `dev` is the CUDA
 //! device current at print time, not a rank.
 
 use super::token::{Expected, PResult, dec_u32, dec_u64, is_host_byte, word};
@@ -39,9 +39,9 @@ pub enum Level {
 pub struct Header<'a> {
     /// Where the host begins.
     pub start: usize,
-    /// Where the message begins, behind `NCCL <LEVEL> `.
+    /// Where the message begins, after `NCCL <LEVEL> `.
     pub body: usize,
-    /// The host as it stands there. Glued text in front may have lent it bytes.
+    /// The host as it is there. Glued text in front may have lent it bytes.
     pub host: &'a [u8],
     /// The process.
     pub pid: u64,
@@ -134,7 +134,7 @@ fn process(input: &[u8]) -> PResult<'_, (u64, u64, Option<u32>)> {
     }
 }
 
-/// The level and the message behind it. Without `[dev]` only CALL is a header.
+/// The level and the message after it. Without `[dev]` only CALL is a header.
 fn level(input: &[u8], has_dev: bool) -> Option<(Level, &[u8])> {
     if let Some(rest) = input.strip_prefix(b"NCCL INFO ") {
         return has_dev.then_some((Level::Info, rest));
@@ -144,7 +144,7 @@ fn level(input: &[u8], has_dev: bool) -> Option<(Level, &[u8])> {
             .strip_prefix(b"NCCL CALL ")
             .map(|rest| (Level::Call, rest));
     }
-    // A place (`file:line`, a time, a function) may stand between `[dev]` and `NCCL`. Another
+    // A place (`file:line`, a time, a function) may be between `[dev]` and `NCCL`. Another
     // bracket means another header: what is between is not a place.
     let window = &input[..input.len().min(LONGEST_PLACE)];
     let nccl = memmem::find(window, b"NCCL ")?;

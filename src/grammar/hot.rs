@@ -6,7 +6,7 @@
 
 use super::coll::{Coll, rccl_tail};
 
-/// Eight bytes at `at`, with zeros behind the end of the input.
+/// Eight bytes at `at`, with zeros after the end of the input.
 #[inline(always)]
 fn word(input: &[u8], at: usize) -> u64 {
     match input.get(at..at + 8) {
@@ -59,7 +59,7 @@ const USUAL: usize = 12;
 #[inline(always)]
 fn nibbles(word: u64) -> Option<u64> {
     // Digits have bit 6 clear and 0x30 to take off, letters have it set and 0x57. What is no
-    // digit leaves a high nibble (a borrow reaches only bytes behind one that has), or a value
+    // digit leaves a high nibble (a borrow reaches only bytes after one that has), or a value
     // of the wrong half.
     let letters = (word >> 6) & ONES;
     let values = word.wrapping_sub(ONES * 0x30).wrapping_sub(letters * 0x27);
@@ -68,7 +68,7 @@ fn nibbles(word: u64) -> Option<u64> {
     (wrong == 0).then_some(values)
 }
 
-/// The number whose nibbles stand in the bytes of a word, the first in the lowest byte.
+/// The number whose nibbles are in the bytes of a word, the first in the lowest byte.
 #[inline(always)]
 fn packed(nibbles: u64) -> u64 {
     let pairs = (nibbles << 4 | nibbles >> 8) & 0x00ff_00ff_00ff_00ff;
@@ -77,7 +77,7 @@ fn packed(nibbles: u64) -> u64 {
 }
 
 /// The nibbles of the usual pointer at `at`: of its first eight digits and of its last eight,
-/// if the byte behind them ends a pointer.
+/// if the byte after them ends a pointer.
 #[inline(always)]
 fn usual(input: &[u8], at: usize) -> Option<(u64, u64)> {
     let text: &[u8; 13] = input.get(at..)?.first_chunk()?;
@@ -211,7 +211,7 @@ fn fixed<const N: usize>(input: &[u8], at: usize, text: &[u8; N]) -> Option<usiz
     (input.get(at..at + N)? == text).then_some(at + N)
 }
 
-/// The operation at the start of `input` with the anchor behind it: its name's length. Only the
+/// The operation at the start of `input` with the anchor after it: its name's length. Only the
 /// common ones; the grammar reads the others.
 #[inline(always)]
 pub fn operation(input: &[u8]) -> Option<usize> {
@@ -277,7 +277,7 @@ impl Front {
     }
 }
 
-/// The body behind the anchor, which begins `input`, up to its communicator: what it says and
+/// The body after the anchor, which begins `input`, up to its communicator: what it says and
 /// where it ends.
 #[inline(always)]
 pub fn front(input: &[u8]) -> Option<(Front, usize)> {

@@ -1,4 +1,4 @@
-//! The words of a call: datatypes, reductions, and the bytes they stand for.
+//! The words of a call: datatypes, reductions, and the bytes they represent.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -150,7 +150,7 @@ impl Origins {
     }
 }
 
-/// Whether `host`, as it stands in a header that other text is in front of, may be `name`: with
+/// Whether `host`, as it is in a header that other text is in front of, may be `name`: with
 /// bytes of that text, or without the first bytes of its own.
 pub(crate) fn is_glued(host: &[u8], name: &[u8]) -> bool {
     host.ends_with(name) || name.ends_with(host)

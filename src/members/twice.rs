@@ -32,7 +32,7 @@ pub struct Prints {
     /// For each mark: of the first call since the mark before it, if there is one in the chunk,
     /// and of its own text.
     pub marks: Vec<(Option<u64>, u64)>,
-    /// Of the first call behind the last mark.
+    /// Of the first call after the last mark.
     pub call: Option<u64>,
     /// The last call.
     pub last: Option<Count>,
@@ -54,7 +54,7 @@ impl Count {
     }
 }
 
-/// By what the call that stands first in `text`, up to its line's end, is known again.
+/// By what the call that is first in `text`, up to its line's end, is known again.
 #[cold]
 pub fn print(text: &[u8]) -> Print {
     let line = &text[..memchr::memchr(b'\n', text).unwrap_or(text.len())];
@@ -117,13 +117,13 @@ pub(crate) fn hash(value: impl Hash) -> u64 {
 #[derive(Debug, Default)]
 pub struct Twice {
     inputs: Vec<Input>,
-    /// Those that are read now stand one behind the other: the first of them, and where each ends.
+    /// Those that are read now are one after the other: the first of them, and where each ends.
     begin: usize,
     ends: Vec<u64>,
     /// The first call in them by merged member, and which members have one.
     first: Vec<Option<First>>,
     met: Vec<u32>,
-    /// The step line whose step's first call is not met yet stands behind this one.
+    /// The step line whose step's first call is not met yet is after this one.
     lead: Option<u64>,
     /// A table's rows so far.
     rows: Rows,
@@ -265,7 +265,7 @@ pub struct End {
 }
 
 impl Twice {
-    /// Begins inputs that are read as one: their names, and behind which byte each of them ends.
+    /// Begins inputs that are read as one: their names, and after which byte each of them ends.
     pub fn begin(&mut self, inputs: impl Iterator<Item = (String, u64)>) {
         // One before it may have broken off.
         for member in self.met.drain(..) {
@@ -323,7 +323,7 @@ impl Twice {
         }
     }
 
-    /// A chunk's step lines, which stand at `marks`.
+    /// A chunk's step lines, which are at `marks`.
     pub fn steps(&mut self, prints: &Prints, marks: impl Iterator<Item = u64>) {
         if self.ends.is_empty() {
             return;
@@ -459,7 +459,7 @@ impl Twice {
 
 impl Shared {
     /// Whether the two inputs have the same calls. A step line with the first call of its step
-    /// says so by itself, and so does a table's row with its step. First calls alone say so unless
+    /// shows it by itself, and so does a table's row with its step. First calls alone show it, except where
     /// both have steps (then they are different steps of one log), and only where the lines that made the communicators are in
     /// both too (a log's second part lacks them), where NCCL counts its calls, or where both have
     /// the same number of calls.

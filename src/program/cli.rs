@@ -235,7 +235,7 @@ impl GroupArgs {
                 by.push(column);
             }
         }
-        // A communicator's columns have its host: a name stands for one column.
+        // A communicator's columns have its host: a name represents one column.
         if by.contains(&By::Comm) {
             by.retain(|column| *column != By::Host);
         }

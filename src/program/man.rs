@@ -1,4 +1,4 @@
-//! Man pages: what clap_mangen makes of the arguments, and the text behind them in sections of
+//! Man pages: what clap_mangen makes of the arguments, and the text after them in sections of
 //! their own.
 
 use clap::Command;
@@ -8,7 +8,7 @@ use std::io::{self, Write};
 
 /// Writes the man page of `command`.
 ///
-/// clap_mangen would put the whole text behind the arguments into one section called EXTRA.
+/// clap_mangen would put the whole text after the arguments into one section called EXTRA.
 ///
 /// # Errors
 /// The output cannot be written.
@@ -38,7 +38,7 @@ pub(crate) fn page(command: Command, out: &mut dyn Write) -> io::Result<()> {
     roff.to_writer(out)
 }
 
-/// The parts of a program's text behind its arguments: examples and exit codes under the titles
+/// The parts of a program's text after its arguments: examples and exit codes under the titles
 /// that man pages have for them, all else as notes.
 fn sections(after: &str) -> Vec<(&'static str, String)> {
     let mut sections: Vec<(&str, String)> = Vec::new();

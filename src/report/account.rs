@@ -36,7 +36,7 @@ pub struct Place {
     pub text: Vec<u8>,
 }
 
-/// Where the first line of a kind stands: its number, from 0 in the input once merged.
+/// Where the first line of a kind is: its number, from 0 in the input once merged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Firsts {
     /// Of those in [`Account::torn`]: its beginning.
@@ -57,7 +57,7 @@ pub struct Firsts {
 }
 
 impl Firsts {
-    /// Adds those of what follows behind so many lines.
+    /// Adds those of what follows after so many lines.
     fn merge(&mut self, next: &Firsts, before: u64) {
         for (first, next) in [
             (&mut self.torn, next.torn),
@@ -95,7 +95,7 @@ pub struct Account {
     pub repaired: u64,
     /// Lines of [`Class::Damaged`].
     pub damaged: u64,
-    /// Calls found, on whatever line; `u64::MAX` stands for more than can be counted.
+    /// Calls found, on whatever line; `u64::MAX` represents more than can be counted.
     pub calls: u64,
     /// The first damaged places, in order.
     pub places: Vec<Place>,
@@ -279,7 +279,7 @@ impl Account {
         self.add(next);
     }
 
-    /// Adds another account's numbers, not where anything stands.
+    /// Adds another account's numbers, not where anything is.
     pub fn add(&mut self, next: &Account) {
         self.lines += next.lines;
         self.call_lines += next.call_lines;

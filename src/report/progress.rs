@@ -60,7 +60,7 @@ impl Progress for Bar {
         self.bar.inc(bytes);
     }
 
-    /// Takes the bar away, so that what follows stands on lines of its own.
+    /// Takes the bar away, so that what follows is on lines of its own.
     fn finish(&self) {
         self.bar.finish_and_clear();
     }

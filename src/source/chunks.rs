@@ -20,7 +20,7 @@ pub enum Place {
     Within,
 }
 
-/// Says what a cut behind whole lines separates; with them comes whether they begin at a place
+/// Says what a cut after whole lines separates; with them comes whether they begin at a place
 /// that is quiet.
 pub type PlaceAt = fn(&[u8], bool) -> Place;
 
@@ -237,7 +237,7 @@ impl Chunks {
 }
 
 /// A line of more than [`LONGEST_LINE`] bytes: where it begins, and where it ends but for its `\n`.
-/// The first in `bytes`, whose last line may go on behind them.
+/// The first in `bytes`, whose last line may go on after them.
 fn over_long(bytes: &[u8]) -> Option<(usize, usize)> {
     // Such a line is at more than one of these places.
     let half = LONGEST_LINE / 2;

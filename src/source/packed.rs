@@ -109,7 +109,7 @@ impl Read for Unpacked {
 
 /// The members of a gzip file: logs are packed in pieces and the pieces joined.
 struct Members<R> {
-    /// None behind the last one.
+    /// None after the last one.
     decoder: Option<GzDecoder<BufReader<R>>>,
     trouble: Trouble,
 }
@@ -132,7 +132,7 @@ impl<R: Read> Read for Members<R> {
 }
 
 impl<R: Read> Members<R> {
-    /// The member behind the one that ended. Tapes and block devices fill up with zeros.
+    /// The member after the one that ended. Tapes and block devices fill up with zeros.
     fn next(&self, mut rest: BufReader<R>) -> io::Result<Option<GzDecoder<BufReader<R>>>> {
         let mut zeros = 0_u64;
         loop {

@@ -8,19 +8,19 @@ use std::fs::{self, File, Metadata};
 use std::io::Read;
 use std::ops::Range;
 
-/// Plain text files, each one chunk however it is read, that stand one behind the other.
+/// Plain text files, each one chunk however it is read, that are one after the other.
 pub struct Texts<'b> {
     bytes: &'b [u8],
     at: &'b [Range<usize>],
 }
 
 impl<'b> Texts<'b> {
-    /// The memory they stand in.
+    /// The memory they are in.
     pub fn bytes(&self) -> &'b [u8] {
         self.bytes
     }
 
-    /// Where each stands in it.
+    /// Where each is in it.
     pub fn at(&self) -> &'b [Range<usize>] {
         self.at
     }
@@ -46,7 +46,7 @@ struct Memory {
 }
 
 /// Reads `origins` and hands them to `take` in order: several with their texts, where these are
-/// small, none of their lines must be put together and `fits` says so by their first bytes, as
+/// small, none of their lines must be put together and `fits` checks this by their first bytes, as
 /// [`super::Input::head`] gives them; every other, one that cannot be read too, by itself without: then [`super::Input::open`] says what
 /// it is.
 pub fn texts<'o>(
@@ -109,7 +109,7 @@ fn open(origin: &Origin) -> Option<(File, usize)> {
     }
 }
 
-/// Reads all of `origin` into `buffer` behind what is `used` of it; where it stands there.
+/// Reads all of `origin` into `buffer` after what is `used` of it; where it is there.
 fn read(
     origin: &Origin,
     buffer: &mut Vec<u8>,

@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 const CHANGED: &str = "the file was truncated, overwritten or replaced while it was read: run \
                        again when it is complete, or read a copy of it";
 
-/// Bytes that stand for one hash.
+/// Bytes that represent one hash.
 const BLOCK: usize = 1 << 20;
 
 /// Of so many bytes one is looked at: all of a log that is written anew differs, and to look at

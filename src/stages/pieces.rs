@@ -392,7 +392,7 @@ fn logs_counted_apart_and_merged_give_the_table_of_one_run() {
 type Counted = (Option<u64>, usize, u64, u64, Option<u64>);
 
 proptest! {
-    /// Rows with durations and without; a row may stand for many calls.
+    /// Rows with durations and without; a row may represent many calls.
     #[test]
     fn halves_of_a_table_counted_elsewhere_give_its_table(
         rows in proptest::collection::vec((

@@ -121,7 +121,7 @@ pub struct Entry {
 /// Counted calls in the order of their rows.
 pub struct Groups<'c> {
     calls: &'c Calls,
-    /// The group's columns, with the values that their numbers stand for.
+    /// The group's columns, with the values that their numbers represent.
     columns: Vec<(Column, Vec<Vec<Field>>)>,
     /// The place of each key in the order of a step's rows.
     places: Vec<u32>,
@@ -348,7 +348,7 @@ fn of_all_steps(calls: &Calls, order: &[u32]) -> Vec<Entry> {
     order.iter().filter_map(entry).collect()
 }
 
-/// For each of the items that stand in `order` a number that rises with its place; items that are
+/// For each of the items that are in `order` a number that rises with its place; items that are
 /// the `same` as the one before have its number.
 fn numbered(order: &[u32], same: impl Fn(u32, u32) -> bool) -> Vec<u32> {
     let mut numbers = vec![0; order.len()];

@@ -118,7 +118,7 @@ impl Counts {
         &self.keys
     }
 
-    /// Ends the stretch: its counts go behind `cells`, by their keys' numbers, those that are too
+    /// Ends the stretch: its counts go after `cells`, by their keys' numbers, those that are too
     /// large to `wide`.
     pub(super) fn take(&mut self, cells: &mut Packed, mut wide: impl FnMut(u32, Value)) {
         for at in self.touched.drain(..) {

@@ -83,7 +83,7 @@ pub struct Partial {
     calls: Recorder,
     /// Number of the gap in the chunk.
     gap: u32,
-    /// The finished gaps' counts, one gap's behind the other's.
+    /// The finished gaps' counts, one gap's after the other's.
     cells: Packed,
     /// Those gaps that had some, and where their counts end.
     ends: Vec<(u32, usize)>,

@@ -29,7 +29,7 @@ impl From<Sums> for Value {
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Packed {
     /// The key and the calls of a count, and the bytes of one; where [`UNEVEN`] is set the bytes
-    /// of all, and behind them the smallest and the largest.
+    /// of all, and after them the smallest and the largest.
     pairs: Vec<[u64; 2]>,
 }
 

@@ -7,7 +7,7 @@ pub(super) fn done<'a>(_: &'a [u8], _: &'a [u8]) -> Option<Ending<'a>> {
     Some(Ending::Done)
 }
 
-/// A sentence that is all that its line says, behind a logger's prefix; the anchor lacks its first
+/// A sentence that is all that its line says, after a logger's prefix; the anchor lacks its first
 /// letter. `CUDA graph capture for training complete` is about something else, and so is
 /// `training done in 3 s` of one epoch.
 pub(super) fn sentence<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<Ending<'a>> {

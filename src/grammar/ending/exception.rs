@@ -34,7 +34,7 @@ const LOST: [&[u8]; 6] = [
     b"BrokenPipe",
 ];
 
-/// `torch.OutOfMemoryError: CUDA out of memory.`, `KeyboardInterrupt`: a name with its parts, behind
+/// `torch.OutOfMemoryError: CUDA out of memory.`, `KeyboardInterrupt`: a name with its parts, after
 /// nothing but a prefix, and its text.
 pub(super) fn exception<'a>(before: &'a [u8], behind: &'a [u8]) -> Option<Ending<'a>> {
     let in_name = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.');

@@ -12,7 +12,7 @@
 //! srun: error: n1: tasks 1-7: Exited with exit code 3
 //! slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT 2026-02-03T04:05:06 DUE TO TIME LIMIT ***
 //! mpirun noticed that process rank 1 with PID 0 on node n1 exited on signal 6 (Aborted).
-//! [n1:81] Signal: Segmentation fault (11)                                             Open MPI, a stack behind it
+//! [n1:81] Signal: Segmentation fault (11)                                             Open MPI, a stack after it
 //! Out of memory: Killed process 81 (python) total-vm:8kB                                the kernel
 //! train.sh: line 7:    81 Killed                  python train.py                        bash
 //! =   EXIT CODE: 9                                                                    MPICH
@@ -101,7 +101,7 @@ pub(crate) enum How {
 }
 
 impl What {
-    /// True for what Python prints behind a traceback.
+    /// True for what Python prints after a traceback.
     fn is_raised(self) -> bool {
         matches!(self, What::Exception | What::Repeated)
     }
@@ -142,10 +142,10 @@ pub(crate) enum Part<'a> {
     Rank(Who<'a>),
 }
 
-/// Reads what stands around an anchor, or refuses it.
+/// Reads what is around an anchor, or refuses it.
 type Reader = for<'a> fn(&'a [u8], &'a [u8]) -> Option<Ending<'a>>;
 
-/// Words of which one stands in every such line, and who reads it.
+/// Words of which one is in every such line, and who reads it.
 const ANCHORS: &[(&str, Reader)] = &[
     ("raining complete", done::completed),
     ("raining finished", done::sentence),

@@ -1,5 +1,5 @@
 //! How much of real logs is understood. Those of others are not part of the package: without them
-//! their tests say so and pass.
+//! their tests report it and pass.
 
 use super::{Family, Message, message};
 use crate::grammar::header::{self, Level};

@@ -6,7 +6,7 @@
 use super::Family;
 use memchr::memmem;
 
-/// The beginnings, each behind its family. A line belongs to the first that fits.
+/// The beginnings, each after its family. A line belongs to the first that fits.
 const BEGINNINGS: &[(Family, &[&str])] = &[
     (
         Family::Proxy,

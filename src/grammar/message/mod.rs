@@ -1,4 +1,4 @@
-//! What stands behind a header, other than a call: one file for each family of messages.
+//! What follows a header, other than a call: one file for each family of messages.
 //!
 //! [`message`] takes a whole message, to the end of its line; [`cut`] takes one whose end is
 //! missing, and gives what is sure of it. Both borrow from it, allocate nothing and read each
@@ -8,13 +8,13 @@
 //! |---|---|---|
 //! | initialisation | `communicator` | which communicator, where its ranks are, how long it took, its name |
 //! | settings, versions, plugins | [`setup`] | what ran, and how it was set |
-//! | network | [`network::net`], `network::nic` | which network, its cards, GPUDirect |
+//! | network | [`network::net`], `network::nic` | which network, its NICs, GPUDirect |
 //! | connections | `network::channel`, `network::transport` | who reaches whom over what |
 //! | graphs | [`graph`] | rings, trees, channels; NVLink switches |
 //! | tuning | `tuning` | algorithm and protocol by size |
 //! | errors | `warn`, `trace` | causes, and the way of an error |
 //! | API calls | `call` | CALL lines |
-//! | RCCL | `rccl`, `communicator::tail` | kernel trace; the communicator behind a line |
+//! | RCCL | `rccl`, `communicator::tail` | kernel trace; the communicator after a line |
 //! | PyTorch | [`c10d`] | its watchdog; no header, so [`c10d::line`] takes the line |
 //!
 //! Of other lines only the family is known ([`Message::Plain`]).
@@ -110,7 +110,7 @@ pub enum Family {
     Version,
     /// Plugins.
     Plugin,
-    /// The network and its cards.
+    /// The network and its NICs.
     Net,
     /// Connections.
     Channel,
@@ -188,7 +188,7 @@ pub fn message(level: Level, body: &[u8]) -> Option<Message<'_>> {
     }
 }
 
-/// What is sure of a message whose end is missing: lists (trees, a ring, network cards, heads),
+/// What is sure of a message whose end is missing: lists (trees, a ring, NICs, heads),
 /// flagged `cut` and without what may be half an item.
 pub fn cut(level: Level, body: &[u8]) -> Option<Message<'_>> {
     if level != Level::Info {

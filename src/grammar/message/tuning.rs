@@ -199,7 +199,7 @@ fn line(input: &[u8]) -> PResult<'_, Choice<'_>> {
     let (i, time_us, channels) = match i.strip_prefix(b" time ") {
         Some(i) => {
             let (rest, time) = fraction(i)?;
-            // `%f` has six digits behind the point: fewer are a cut line's.
+            // `%f` has six digits after the point: fewer are a cut line's.
             let printed = &i[..i.len() - rest.len()];
             if printed.iter().rev().nth(6) != Some(&b'.') {
                 return fail(i, "a time with six digits");

@@ -28,13 +28,13 @@ pub struct Warn<'a> {
 /// What a WARN is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause<'a> {
-    /// A work request of a card ended with an error.
+    /// A work request of a NIC ended with an error.
     IbCompletion(Completion<'a>),
-    /// The card or its port reports an event.
+    /// The NIC or its port reports an event.
     IbAsync,
     /// Both ends of a message have other sizes: the ranks do not call the same thing.
     CollectiveMismatch,
-    /// A card cannot be opened.
+    /// A NIC cannot be opened.
     IbOpen,
     /// Another call of the verbs library failed.
     Ibv,
@@ -72,9 +72,9 @@ pub struct Completion<'a> {
     pub peer: Option<&'a [u8]>,
     /// `ibv_wc_status`: 4 local protection, 5 flushed, 10 remote access, 12 retries exceeded.
     pub status: u32,
-    /// The card's maker's code.
+    /// The NIC's maker's code.
     pub vendor_error: Option<u32>,
-    /// The card; printed since 2.20.
+    /// The NIC; printed since 2.20.
     pub hca: Option<&'a [u8]>,
 }
 
@@ -184,7 +184,7 @@ const CAUSES: [(&[&str], Cause<'static>); 13] = [
     ),
 ];
 
-/// Numbers here may be at the end of a cut line, but each stands in front of another word.
+/// Numbers here may be at the end of a cut line, but each is in front of another word.
 fn completion(text: &[u8]) -> Option<Completion<'_>> {
     let at = memmem::find(text, b"Got completion ")?;
     let rest = &text[at + b"Got completion ".len()..];

@@ -1,6 +1,6 @@
 //! Lines at the end of an evaluation or of a checkpoint save.
 //!
-//! Their collectives stand between two steps and would swell the second one. A line at the start of
+//! Their collectives are between two steps and would swell the second one. A line at the start of
 //! a save (`saving checkpoint at iteration .. to`) marks nothing: the save is still to come.
 
 use super::facts::{LOSS, Reader};

@@ -26,8 +26,8 @@ use serde::{Deserialize, Serialize};
 
 /// A training framework whose step lines are known.
 ///
-/// Declared in order of priority: when lines of several stand in one log, the smallest is the one
-/// that counts the steps. DeepSpeed's lines stand beside Megatron-DeepSpeed's, a progress bar beside
+/// Declared in order of priority: when lines of several are in one log, the smallest is the one
+/// that counts the steps. DeepSpeed's lines are beside Megatron-DeepSpeed's, a progress bar beside
 /// either. Megatron-Bridge prints Megatron-LM's line and is [`Trainer::Megatron`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Trainer {
@@ -116,7 +116,7 @@ pub struct StepLine {
     /// TFLOP/s per GPU, where the line prints it.
     pub tflops: Option<f64>,
     /// The line's own stamp in milliseconds since the epoch, taken as UTC, so that the interval
-    /// between two lines can stand in for a step time.
+    /// between two lines can replace a step time.
     pub wall_ms: Option<i64>,
     /// What else the line says of how fast the steps go.
     pub pace: Option<Pace>,
@@ -236,7 +236,7 @@ pub enum Evaluation {
 /// A record found in a line, with the bytes it takes up.
 ///
 /// The range holds the trainer's record and nothing else: its own logger's prefix belongs to it, a
-/// launcher's tag does not, nor does text of another writer glued before or behind.
+/// launcher's tag does not, nor does text of another writer glued before or after.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Found {
     /// Where the record begins.

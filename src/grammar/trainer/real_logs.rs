@@ -33,7 +33,7 @@ fn full(name: &'static str, steps: &[(u64, f64, f64)]) -> Vec<Row> {
         .collect()
 }
 
-/// What stands in the logs, read off by eye: file, its steps, and how many other marks it has.
+/// What is in the logs, read off by eye: file, its steps, and how many other marks it has.
 fn read_off() -> Vec<(&'static str, Vec<Row>, usize)> {
     let maxtext: Vec<(u64, f64, f64)> = vec![
         (0, 1.353, 1674.038),

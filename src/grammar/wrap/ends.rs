@@ -1,11 +1,11 @@
-//! What stands only at a line's ends.
+//! What is only at a line's ends.
 
 use super::{Line, Taken, is_nccl};
 use memchr::memmem::FinderRev;
 use std::sync::LazyLock;
 
-/// Appends the line without a byte order mark, backticks, or what Ray puts behind a line that
-/// stands for several. True where there was one.
+/// Appends the line without a byte order mark, backticks, or what Ray puts after a line that
+/// represents several. True where there was one.
 pub(super) fn taken_off(line: &Line<'_>, out: &mut Taken) -> bool {
     const MARK: &[u8] = "\u{feff}".as_bytes();
     let text = line.text;

@@ -1,4 +1,4 @@
-//! What stands around a line in the file that keeps it, taken off in one place.
+//! What is around a line in the file that keeps it, taken off in one place.
 //!
 //! NCCL prints a line; a launcher, a collector, a notebook or a web page stores it inside something
 //! else. Whatever reads a line sees it as it was printed:
@@ -63,7 +63,7 @@ impl Unwrapped {
     }
 }
 
-/// A line without what stands around it; `None` where nothing does. `is_wanted` says that a text is
+/// A line without what is around it; `None` where nothing does. `is_wanted` says that a text is
 /// worth reading: of a record's strings only such are taken, and those that are a log's lines by
 /// their name or their end.
 pub(crate) fn unwrapped(line: &[u8], is_wanted: &dyn Fn(&[u8]) -> bool) -> Option<Unwrapped> {
@@ -94,7 +94,7 @@ pub(crate) fn unwrapped(line: &[u8], is_wanted: &dyn Fn(&[u8]) -> bool) -> Optio
 /// the rest was appended.
 type Layer = fn(line: &Line<'_>, out: &mut Taken) -> bool;
 
-/// In this order: a string holds no ESC, and what stands in it is not looked at before it is read.
+/// In this order: a string holds no ESC, and what is in it is not looked at before it is read.
 const LAYERS: [Layer; 6] = [
     terminal::taken_off,
     strings::taken_off,
@@ -206,7 +206,7 @@ struct Taken {
 }
 
 impl Taken {
-    /// Appends what stands, or what is meant, at `from` of the other text.
+    /// Appends what is, or what is meant, at `from` of the other text.
     fn copy(&mut self, from: usize, text: &[u8]) {
         if text.is_empty() {
             return;
@@ -215,7 +215,7 @@ impl Taken {
         self.text.extend_from_slice(text);
     }
 
-    /// What comes next stands at `from`.
+    /// What comes next is at `from`.
     fn goes_on(&mut self, from: usize) {
         let here = self.text.len();
         let next = self.places.0.last().map_or(here, |&(h, t)| t + (here - h));

@@ -20,7 +20,7 @@ const NAMES: [&[u8]; 9] = [
 
 /// Appends the strings that are a log's lines: those that end with a line end, that a record calls
 /// so, or that are wanted for what they say. True where there was one, and where all of the line
-/// is JSON's or Python's. A string may begin before the line and end behind it.
+/// is JSON's or Python's. A string may begin before the line and end after it.
 pub(super) fn taken_off(line: &Line<'_>, out: &mut Taken) -> bool {
     let from = out.text.len();
     if let Some(begin) = begin(line.text) {
@@ -37,8 +37,8 @@ pub(super) fn taken_off(line: &Line<'_>, out: &mut Taken) -> bool {
     inside(line.text).is_some_and(|quote| Reader::new(line, 0, out).read(Some(quote)))
 }
 
-/// Where the first token stands, if the line can be one of JSON or Python: at its begin, or where
-/// a record or list begins behind other text.
+/// Where the first token is, if the line can be one of JSON or Python: at its begin, or where
+/// a record or list begins after other text.
 fn begin(text: &[u8]) -> Option<usize> {
     let blanks = text.len() - text.trim_ascii_start().len();
     let opens = |at: usize| {
@@ -67,7 +67,7 @@ fn begin(text: &[u8]) -> Option<usize> {
 }
 
 /// The quote of the string that NCCL's text is in when it begins: the first one ends a string, or
-/// the two letters of a line end stand in it with the company that a line end has.
+/// the two letters of a line end are in it with the company that a line end has.
 fn inside(text: &[u8]) -> Option<u8> {
     let closes = |quote: u8| {
         let mut all = memchr::memchr_iter(quote, text);
@@ -96,7 +96,7 @@ struct Reader<'a, 'o> {
     any: bool,
     /// The name before the value in hand.
     name: &'a [u8],
-    /// The string taken last: its name, and where it stands.
+    /// The string taken last: its name, and where it is.
     last: (&'a [u8], usize),
 }
 
@@ -128,7 +128,7 @@ impl<'a, 'o> Reader<'a, 'o> {
                 b'{' | b'}' | b'[' | b']' | b'(' | b')' | b',' => {
                     self.at += 1;
                     self.name = b"";
-                    // Behind a value that ends comes a comma; two in a row are a cut line's.
+                    // After a value that ends comes a comma; two in a row are a cut line's.
                     may_be_value = !matches!(byte, b'}' | b']' | b')');
                 }
                 b':' => {
@@ -190,7 +190,7 @@ impl<'a, 'o> Reader<'a, 'o> {
         }
         let value = &self.out.text[content..];
         let named = NAMES.contains(&self.name);
-        // Behind other text a record may be the text's own.
+        // After other text a record may be the text's own.
         let is_line = named && !value.is_empty()
             || value.ends_with(b"\n") && !self.is_labelled
             || (self.line.is_wanted)(value);
@@ -255,7 +255,7 @@ fn escaped(rest: &[u8]) -> Option<(char, usize)> {
     Some((character, 1))
 }
 
-/// True for what stands behind the quote that ends a string.
+/// True for what follows the quote that ends a string.
 fn is_behind_string(rest: &[u8]) -> bool {
     matches!(
         rest.trim_ascii_start(),

@@ -7,7 +7,7 @@ use memchr::memchr;
 /// is fields; the last may end on another line.
 pub(super) fn taken_off(line: &Line<'_>, out: &mut Taken) -> bool {
     let text = line.text;
-    // What stands in front of the first quote says how fields are parted, or what follows its end.
+    // What is in front of the first quote says how fields are parted, or what follows its end.
     let Some(quote) = memchr(b'"', text) else {
         return false;
     };
@@ -53,7 +53,7 @@ pub(super) fn taken_off(line: &Line<'_>, out: &mut Taken) -> bool {
 struct Fields<'a> {
     text: &'a [u8],
     at: usize,
-    /// What stands between fields, once it is known.
+    /// What is between fields, once it is known.
     between: Option<u8>,
 }
 

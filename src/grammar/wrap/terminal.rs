@@ -21,7 +21,7 @@ pub(super) fn shown_taken_off(line: &Line<'_>, out: &mut Taken) -> bool {
     lost_at_an_end(text) && is_ours() && without(line, out, lost)
 }
 
-/// The length of the escape sequence that `text` begins with, if its ESC and the bracket behind it
+/// The length of the escape sequence that `text` begins with, if its ESC and the bracket after it
 /// are as `repr`, JSON, a shell, rsyslog and `cat -v` show them.
 fn shown(text: &[u8]) -> Option<usize> {
     const SHOWN: [&[u8]; 6] = [b"\\x1b[", b"\\u001b[", b"\\033[", b"\\e[", b"#033[", b"^[["];
@@ -69,7 +69,7 @@ fn sequence(text: &[u8]) -> Option<usize> {
     Some(1 + len)
 }
 
-/// The length of a control sequence behind its bracket.
+/// The length of a control sequence after its bracket.
 fn control(text: &[u8]) -> Option<usize> {
     let parameters = text.iter().take_while(|b| matches!(b, 0x20..=0x3f)).count();
     matches!(text.get(parameters), Some(0x40..=0x7e)).then_some(parameters + 1)

@@ -131,9 +131,9 @@ impl From<Grid> for Sheet<'_> {
 
 /// Who takes the rows of a part, a group at a time.
 pub trait Sink {
-    /// The rows of a group: `columns` stand in front of each, and `own` gives what stands behind
+    /// The rows of a group: `columns` are in front of each, and `own` gives what follows
     /// them, row by row. `made_of` is a number of the group, the same in all parts, and all that
-    /// the rows behind the columns depend on: where equal words come again, so do equal rows. It
+    /// the rows after the columns depend on: where equal words come again, so do equal rows. It
     /// is empty where that is not said.
     fn group(&mut self, columns: &[Cell<'_>], made_of: &[u64], own: &mut Own<'_>);
 }

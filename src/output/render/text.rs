@@ -1,5 +1,5 @@
 //! Groups of rows as text, each made once: the steps of a job are alike, and a group whose calls
-//! are those of an earlier step has the same rows behind other columns.
+//! are those of an earlier step has the same rows after other columns.
 
 use super::{Cell, Own};
 use crate::output::table::csv_text;
@@ -81,7 +81,7 @@ pub(super) struct Text {
     other: Rows,
 }
 
-/// The rows of a group behind its columns.
+/// The rows of a group after its columns.
 #[derive(Debug, Default, Clone)]
 struct Rows {
     made_of: Vec<u64>,

@@ -1,4 +1,4 @@
-//! Where evidence stands and what it says: lines found again by number or by byte.
+//! Where evidence is and what it says: lines found again by number or by byte.
 
 use super::finding::{Evidence, Finding, Spot};
 use super::walk::Walked;
@@ -65,7 +65,7 @@ pub(crate) fn resolve(
     Ok(())
 }
 
-/// The step that a line stands in.
+/// The step that a line is in.
 fn step(evidence: &Evidence, inputs: &[Walked]) -> Option<u64> {
     let Spot::Line(First { input, line }) = evidence.at else {
         return None;

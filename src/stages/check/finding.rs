@@ -49,13 +49,13 @@ impl Sure {
 /// A line that shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Evidence {
-    /// Where it stands.
+    /// Where it is.
     pub at: Spot,
     /// The line, if it was kept; else it is read again.
     pub text: Option<Vec<u8>>,
 }
 
-/// Where a line stands.
+/// Where a line is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Spot {
     /// By its number.

@@ -192,7 +192,7 @@ fn excuse_closed(findings: &mut [Finding]) {
 }
 
 /// What only follows from a cause that is known is a note: where the ranks' calls say what is wrong, or
-/// who failed first, that PyTorch waited in vain, and that connections of processes that were then taken
+/// who failed first, that PyTorch timed out, and that connections of processes that were then taken
 /// down broke; where a process failed, that it is behind others, or others behind it.
 fn fold(findings: &mut Vec<Finding>) {
     // The rank that the others wait for is the one that fell silent: that is one finding.

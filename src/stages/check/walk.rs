@@ -120,7 +120,7 @@ impl Visit for Partial {
                 self.lines.stamped_warns |= !said.time.is_empty();
             }
             Message::Kernel(_) => self.lines.kernels = true,
-            // Also printed under WARN, and behind a WARN.
+            // Also printed under WARN, and after a WARN.
             Message::Version(_) | Message::Return(_) => {}
             _ => {
                 self.lines.informs.get_or_insert(First {
@@ -170,7 +170,7 @@ impl Visit for Partial {
 pub(crate) struct Walked {
     /// Its name.
     pub(crate) name: String,
-    /// Where its step lines and the like stand.
+    /// Where its step lines and the like are.
     pub(crate) marks: Vec<MarkAt>,
     /// Its steps.
     pub(crate) timeline: Timeline,

@@ -15,7 +15,7 @@ use std::ops::Range;
 /// How many calls each (process, communicator) made so far; Send and Recv apart, per peer.
 pub(super) type Seqs = FxHashMap<SeqKey, Seq>;
 
-/// A sequence's number of calls before the chunk in hand and behind it.
+/// A sequence's number of calls before the chunk in hand and after it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Seq {
     now: u64,
@@ -41,7 +41,7 @@ pub(super) struct Record {
     stream: u64,
     op_count: u64,
     tid: Option<u64>,
-    /// Where the time stamp stands: in the chunk, or in `Records::times` for a torn line and
+    /// Where the time stamp is: in the chunk, or in `Records::times` for a torn line and
     /// for one that was unwrapped.
     time: (u32, u32),
     /// Its number among the calls of `sequence` in the chunk.
@@ -181,7 +181,7 @@ impl Records {
         (record, kind)
     }
 
-    /// Keeps a stamp that does not stand in the chunk, but in what a line of it was unwrapped to.
+    /// Keeps a stamp that is not in the chunk, but in what a line of it was unwrapped to.
     /// A chunk is far below 4 GiB, but for one line of that length: then the stamp is lost.
     #[cold]
     fn kept(&mut self, time: &[u8]) -> (u32, u32) {

@@ -99,7 +99,7 @@ pub(super) struct Text {
 }
 
 impl Text {
-    /// Rows to be written behind `out`.
+    /// Rows to be written after `out`.
     pub(super) fn new(form: Form, out: Vec<u8>) -> Text {
         let places = if form == Form::Csv { 256 } else { 1 };
         Text {

@@ -186,7 +186,7 @@ impl<'f> Facts<'f> {
         self.sides().find_map(|side| side.call.as_deref())
     }
 
-    /// What whoever made it called it, if all members that say so say the same.
+    /// What whoever made it called it, if all members that report it say the same.
     pub(super) fn name(&self) -> Option<&'f [u8]> {
         let mut names = self.sides().filter_map(|side| side.name.as_deref());
         let first = names.next()?;

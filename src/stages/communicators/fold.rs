@@ -131,7 +131,7 @@ pub(crate) struct Side {
     pub(crate) layout: Option<(u32, u32)>,
     /// How long it took to make.
     pub(crate) timing: Option<Timing>,
-    /// How many channels it has, and the line that says so.
+    /// How many channels it has, and the line that reports it.
     pub(crate) channels: Option<(Channels, First)>,
     /// What whoever made it called it.
     pub(crate) name: Option<Box<[u8]>>,

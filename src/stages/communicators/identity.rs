@@ -103,7 +103,7 @@ pub(crate) fn communicators(sides: &[Side]) -> Vec<Communicator> {
     let mut index: FxHashMap<Key, usize> = FxHashMap::default();
     let mut all: Vec<Communicator> = Vec::new();
     for (at, side) in sides.iter().enumerate() {
-        // A parent stands before its children.
+        // A parent is before its children.
         let parent = side.parent.map(|parent| keys[parent].clone());
         let key = match side.comm_id {
             Some(id) => Key::Id(id, side.nranks.unwrap_or(0)),

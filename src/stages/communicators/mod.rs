@@ -75,7 +75,7 @@ impl Found {
         });
         let all: FxHashSet<usize> = sides.iter().copied().collect();
         let is_one = |c: &Communicator| matches!(c.key, Named::Own(at) if all.contains(&at));
-        // Where each stands when they are one, the last.
+        // Where each is when they are one, the last.
         let rest = self.communicators.iter().filter(|c| !is_one(c)).count();
         let mut next = 0..rest;
         let place = |c: &Communicator| {

@@ -29,7 +29,7 @@ impl<'f> Seat<'f> {
         self.side.nvml_dev.map(u64::from).or(self.side.bus_id)
     }
 
-    /// How long it took to make, in seconds, and the line that says so.
+    /// How long it took to make, in seconds, and the line that reports it.
     pub fn init_s(&self) -> Option<(f64, First)> {
         self.side.timing.as_ref().map(|t| (t.total, t.at))
     }
@@ -40,7 +40,7 @@ impl<'f> Seat<'f> {
         timing.flat_map(|timing| timing.parts.iter().map(|(name, s)| (&name[..], *s)))
     }
 
-    /// Its channels, and the line that says so.
+    /// Its channels, and the line that reports it.
     pub fn channels(&self) -> Option<(Channels, First)> {
         self.side.channels
     }

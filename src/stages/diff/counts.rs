@@ -25,7 +25,7 @@ pub(super) struct Step {
     pub(super) segment: u32,
     /// Its number.
     pub(super) step: u64,
-    /// How many steps its line stands for.
+    /// How many steps its line represents.
     pub(super) steps: u64,
 }
 
@@ -93,12 +93,12 @@ pub(super) struct Counts {
     stepped: FxHashMap<Call, Numbers>,
     /// Of the whole.
     whole: FxHashMap<Call, Numbers>,
-    /// The steps that count, with how many each line stands for.
+    /// The steps that count, with how many each line represents.
     steps: BTreeMap<(u32, u64), u64>,
 }
 
 impl Counts {
-    /// Adds calls, wherever they stand.
+    /// Adds calls, wherever they are.
     pub(super) fn whole(&mut self, call: Call, value: &Value) {
         let numbers = self.whole.entry(call).or_default();
         let exact = |sum| Measure {
@@ -141,7 +141,7 @@ impl Counts {
             .fold(0, |sum, &n| sum.saturating_add(n.max(1)))
     }
 
-    /// True where calls stand in steps.
+    /// True where calls are in steps.
     pub(super) fn has_steps(&self) -> bool {
         !self.steps.is_empty() && !self.stepped.is_empty()
     }

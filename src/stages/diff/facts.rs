@@ -57,7 +57,7 @@ const JOB: [(&str, Aspect); 4] = [
 /// Where there are none there is nothing to hold against the other run's: it has other transports.
 const NO_NETWORK: &[u8] = b"no network connections";
 
-/// What a summary says of connections, without what cards could do and for how many it is so.
+/// What a summary says of connections, without what NICs could do and for how many it is so.
 fn essence(value: &[u8]) -> &[u8] {
     let ends = [&b"; NICs"[..], b" at the ends of"];
     let end = ends.iter().filter_map(|end| memmem::find(value, end)).min();
@@ -115,7 +115,7 @@ impl Said {
     }
 
     /// What differs. A subject that one run does not name is compared where that means something:
-    /// it has no such card, does not set that variable, makes no such connection.
+    /// it has no such NIC, does not set that variable, makes no such connection.
     pub(super) fn compare(&self, other: &Said, rows: &mut Vec<Row>) {
         let subjects: BTreeSet<_> = self.facts.keys().chain(other.facts.keys()).collect();
         for subject in subjects {

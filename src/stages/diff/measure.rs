@@ -5,7 +5,7 @@ use crate::output::render::Cell;
 
 /// A number that was counted: a sum over some steps, and how far it may be off.
 ///
-/// A log's step lines stand where the rank that prints them is; other ranks' calls lie up to some
+/// A log's step lines are where the rank that prints them is; other ranks' calls lie up to some
 /// on the wrong side. What one step has too many its neighbour lacks, so that over a stretch of
 /// steps only its two ends count: the sum is off by no more than steps differ among each other. Nor
 /// do a few steps show what is done every tenth one. Where all steps are alike the number is exact.

@@ -21,17 +21,17 @@ pub enum Aspect {
     Transport,
     /// Whether the network reaches the GPUs' memory.
     GpuDirect,
-    /// Whether GPUs use other GPUs' cards.
+    /// Whether GPUs use other GPUs' NICs.
     Pxn,
-    /// Whether cards of one number talk to each other.
+    /// Whether NICs of one number talk to each other.
     Rails,
     /// How far the NVLink switches are used.
     Nvls,
     /// NVLink between nodes.
     Mnnvl,
-    /// Cards.
+    /// NICs.
     Nic,
-    /// The cards that connections use.
+    /// The NICs that connections use.
     NicUsed,
     /// What aws-ofi-nccl found.
     Provider,
@@ -85,7 +85,7 @@ impl Aspect {
         }
     }
 
-    /// Calls and bytes stand together.
+    /// Calls and bytes are together.
     fn class(self) -> Aspect {
         match self {
             Aspect::Calls => Aspect::Bytes,

@@ -41,7 +41,7 @@ pub struct Run {
     pub(super) times: Vec<f64>,
     /// Their TFLOP/s per GPU.
     pub(super) tflops: Vec<f64>,
-    /// An input has one step only, with what stands before it.
+    /// An input has one step only, with what is before it.
     pub(super) start_counts: bool,
     /// Calls of inputs without steps.
     pub(super) without_steps: u64,
@@ -338,7 +338,7 @@ fn bucket(edges: &[u128], size: u64) -> u64 {
 }
 
 impl Run {
-    /// True where all calls stand in inputs with steps: only then are a step's calls known.
+    /// True where all calls are in inputs with steps: only then are a step's calls known.
     pub(super) fn has_steps(&self) -> bool {
         self.counts.has_steps() && self.without_steps == 0
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 /// The steps of a log whose calls count, and whether one of them has the job's start in it.
 ///
-/// Before the first line of a segment stands the start too, behind the last (where lines begin
+/// Before the first line of a segment is the start too, after the last (where lines begin
 /// steps) the end: these are no whole steps. They count where there is no other, and where a
 /// window asks for them.
 pub(super) fn counted(
@@ -54,7 +54,7 @@ pub(super) fn listed(numbers: &BTreeSet<u64>, window: Option<Window>) -> (Vec<St
             steps: steps_of_line,
         });
     }
-    // The first line stands for as many steps as the second, or for one.
+    // The first line represents as many steps as the second, or for one.
     let second = steps.get(1).map_or(1, |s| s.steps);
     if let Some(first) = steps.first_mut() {
         first.steps = second.min(first.step.max(1));

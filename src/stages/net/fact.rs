@@ -20,19 +20,19 @@ pub enum Kind {
     Interface,
     /// Its address; by host only, for no two are alike.
     Address,
-    /// A card.
+    /// A NIC.
     Nic,
     /// What aws-ofi-nccl found.
     Provider,
-    /// Whether a card reaches the GPUs' memory.
+    /// Whether a NIC reaches the GPUs' memory.
     GpuDirect,
     /// What connections go over.
     Transport,
-    /// The cards that connections use.
+    /// The NICs that connections use.
     NicUsed,
     /// GPUs that could reach each other and may not.
     P2p,
-    /// Connections through another rank's card.
+    /// Connections through another rank's NIC.
     Pxn,
     /// NVLink switches.
     Nvls,
@@ -72,7 +72,7 @@ impl Kind {
     }
 
     /// True where a host that says something of the kind, but not of this subject, lacks it: it
-    /// has no such card, or does not set that variable.
+    /// has no such NIC, or does not set that variable.
     pub fn is_listed(self) -> bool {
         matches!(self, Kind::Nic | Kind::Setting)
     }
@@ -308,7 +308,7 @@ fn family(ipv6: bool) -> &'static [u8] {
     if ipv6 { b"IPv6" } else { b"IPv4" }
 }
 
-/// A card that is reached in one of several ways is on; each way that fails is said apart.
+/// A NIC that is reached in one of several ways is on; each way that fails is said apart.
 fn of_gdr(gdr: &Gdr<'_>, mut add: impl FnMut(Fact)) {
     let card = match gdr.name {
         Some(name) if !name.is_empty() => name.to_vec(),

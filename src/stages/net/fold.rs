@@ -21,7 +21,7 @@ use std::collections::BTreeSet;
 /// One chunk's facts and connections.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Partial {
-    /// By process and fact: the first line that says so.
+    /// By process and fact: the first line that reports it.
     pub(super) facts: FxHashMap<(u32, Fact), u64>,
     pub(super) links: FxHashMap<Link, (Channels, u64)>,
     pub(super) threads: Threads,

@@ -1,7 +1,7 @@
 //! When a process's communicators lived: between which of its INIT lines.
 //!
 //! A line that does not name its communicator can only be about one that had begun and not ended
-//! when it was printed. Lines of one process keep their order in one input, whatever stands
+//! when it was printed. Lines of one process keep their order in one input, whatever is
 //! between them.
 
 use super::fold::Comm;

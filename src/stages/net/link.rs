@@ -32,12 +32,12 @@ pub enum Via {
     CollNet(Card),
 }
 
-/// The network card of a connection.
+/// The NIC of a connection.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Card {
     /// The plugin.
     pub plugin: Box<[u8]>,
-    /// The card's number.
+    /// The NIC's number.
     pub nic: u32,
     /// It reaches the GPU's memory.
     pub gdr: bool,
@@ -102,7 +102,7 @@ impl Way {
 }
 
 impl Via {
-    /// The card, where there is one.
+    /// The NIC, where there is one.
     pub fn card(&self) -> Option<&Card> {
         match self {
             Via::Net(card) | Via::CollNet(card) => Some(card),
@@ -120,7 +120,7 @@ impl Via {
         }
     }
 
-    /// What stands behind the word: `CUMEM/read`, `direct`, `IB`.
+    /// What follows the word: `CUMEM/read`, `direct`, `IB`.
     pub fn how(&self) -> Vec<u8> {
         match self {
             Via::P2p(how, true) => [how, &b"/read"[..]].concat(),

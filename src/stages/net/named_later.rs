@@ -1,4 +1,4 @@
-//! Connections whose communicator is named only behind them.
+//! Connections whose communicator is named only after them.
 //!
 //! Up to 2.17 NCCL prints no `Init START`: a thread connects, and then says `Init COMPLETE` of
 //! which communicator. Its connections wait for that line, unless the thread has called since its
@@ -77,7 +77,7 @@ pub(crate) struct Waiting<O> {
     pub first: Option<Event>,
     /// What it is at; none: what it was at before the chunk.
     pub state: Option<State>,
-    /// Those that wait at the chunk's end, behind the lead.
+    /// Those that wait at the chunk's end, after the lead.
     pub open: Held<O, u64>,
     /// When it came to its state, as [`super::owner::Threads`] counts.
     since: u64,

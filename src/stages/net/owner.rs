@@ -55,7 +55,7 @@ pub(crate) struct Late {
     pub tid: Option<u64>,
     /// The first slot.
     pub from: u32,
-    /// The slot behind the last.
+    /// The slot after the last.
     pub to: u32,
 }
 

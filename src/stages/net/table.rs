@@ -1,9 +1,9 @@
-//! The facts as a table: of each subject what the job says, and right behind it the hosts that
+//! The facts as a table: of each subject what the job says, and right after it the hosts that
 //! differ.
 //!
 //! A host differs where it says what at most half of the hosts say (`yes`), or says nothing else
 //! of the subject and not what more than half say (`lacks`). Only hosts that say something of the
-//! subject count; of cards and settings those that list any, for who lists some and not this one
+//! subject count; of NICs and settings those that list any, for who lists some and not this one
 //! lacks it. NCCL reads most settings when a communicator is made: a host that made none had no
 //! occasion to print them.
 
@@ -116,10 +116,10 @@ impl Words {
     }
 }
 
-/// What is said of one subject.
+/// What is reported of one subject.
 type Values<'a> = Vec<(&'a Fact, &'a Said)>;
 
-/// What is said of one subject, and the hosts that count.
+/// What is reported of one subject, and the hosts that count.
 #[derive(Debug)]
 pub struct Subject<'a> {
     /// What it is about.
@@ -249,7 +249,7 @@ fn by_host(facts: &Facts) -> Vec<Line<'_>> {
     lines.into_values().flatten().collect()
 }
 
-/// The job's facts, each with the hosts that differ behind it.
+/// The job's facts, each with the hosts that differ after it.
 fn by_job<'f>(net: &'f Net, facts: &'f Facts) -> Vec<Line<'f>> {
     let mut lines = Vec::new();
     for subject in subjects(net, facts) {
@@ -366,7 +366,7 @@ pub fn gpudirect(net: &Net, facts: &Facts) -> String {
     }
 }
 
-/// Whether GPUs use other GPUs' cards.
+/// Whether GPUs use other GPUs' NICs.
 pub fn pxn(net: &Net) -> String {
     let cards = || net.all.links.keys().filter_map(|link| link.2.via.card());
     let word = match (net.all.links.is_empty(), cards().count()) {
@@ -378,7 +378,7 @@ pub fn pxn(net: &Net) -> String {
     word.to_owned()
 }
 
-/// Whether connections have the card of one number at both ends.
+/// Whether connections have the NIC of one number at both ends.
 fn rails(net: &Net) -> String {
     type Cards = (BTreeSet<u32>, BTreeSet<u32>);
     let mut ends: BTreeMap<_, Cards> = BTreeMap::new();

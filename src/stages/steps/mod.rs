@@ -181,7 +181,7 @@ fn joined(mut ranges: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     out
 }
 
-/// The columns of `--list`; `steps` is how many steps a row stands for.
+/// The columns of `--list`; `steps` is how many steps a row represents.
 const COLUMNS: [&str; 9] = [
     "segment",
     "step",
@@ -194,7 +194,7 @@ const COLUMNS: [&str; 9] = [
     "steps",
 ];
 
-/// One row a step, and one for each stretch between steps and behind the last that has calls, so
+/// One row a step, and one for each stretch between steps and after the last that has calls, so
 /// that the rows' calls are the log's.
 ///
 /// # Errors

@@ -188,7 +188,7 @@ impl Known<'_> {
         .then_some(Rhythm { usual, odd })
     }
 
-    /// True where neither the steps beside it nor what stands between them lacks what it has too
+    /// True where neither the steps beside it nor what is between them lacks what it has too
     /// many, or has what it lacks.
     fn is_alone(
         &self,

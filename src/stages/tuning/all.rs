@@ -355,7 +355,7 @@ mod tests {
     use crate::stages::pieces::{made, sent, walk};
     use crate::stages::tuning::table::{self, Options};
 
-    /// The log with some of its calls torn at byte 128, behind which another process's line stands.
+    /// The log with some of its calls torn at byte 128, after which another process's line is.
     fn torn(log: &[u8]) -> (Vec<u8>, usize) {
         let speaker = |line: &[u8]| line.split(|&b| b == b' ').next().map(<[u8]>::to_vec);
         let is_call = |line: &[u8]| memchr::memmem::find(line, b": opCount ").is_some();

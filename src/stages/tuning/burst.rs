@@ -1,8 +1,8 @@
-//! Calls and the TUNING lines behind them.
+//! Calls and the TUNING lines after them.
 //!
 //! NCCL prints a COLL line when it is given a call, and a TUNING line when it launches it: of
 //! several calls in a group first all COLL lines, then all TUNING lines. A burst is what a thread
-//! prints up to the next COLL line behind a TUNING line. In it a TUNING line belongs to a call of
+//! prints up to the next COLL line after a TUNING line. In it a TUNING line belongs to a call of
 //! its operation (any, where it names none) and its bytes: what the caller passed since 2.24, and
 //! before times the ranks for AllGather and ReduceScatter.
 //!

@@ -18,7 +18,7 @@ pub(super) type Thread = (u32, Option<u64>);
 pub(super) struct Stretch {
     /// The burst that the chunk's beginning may have cut, if another follows.
     pub(super) lead: Option<Burst>,
-    /// The last one, which may go on behind the chunk.
+    /// The last one, which may go on after the chunk.
     pub(super) open: Burst,
 }
 

@@ -31,7 +31,7 @@ fn unit_of(template: &Template, part: usize) -> Vec<u8> {
 }
 
 /// The time of a step, or how many steps are done in a second, where the lines' stamps say that a
-/// number is one; without stamps only where its name says so.
+/// number is one; without stamps only where its name shows it.
 pub(super) fn time(template: &Template, step: usize, steps: &Series) -> Option<Group> {
     let by = steps.increment()?.0 as f64;
     // A bar's rate is smoothed.
@@ -65,7 +65,7 @@ pub(super) fn time(template: &Template, step: usize, steps: &Series) -> Option<G
 /// What a number's name and unit say of it.
 #[derive(Debug, Clone, Copy)]
 struct Unit {
-    /// Seconds that 1 stands for, if the unit is printed.
+    /// Seconds that 1 represents, if the unit is printed.
     seconds: Option<f64>,
     /// It is the time of a single step.
     per_step: bool,

@@ -7,7 +7,7 @@ use crate::grammar::trainer::{Evaluation, Mark};
 /// A stretch between two step lines.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Stretch {
-    /// The mark it begins behind; where no line says, it is all since the mark before.
+    /// The mark it begins after; where no line says, it is all since the mark before.
     pub(super) from: Option<usize>,
     /// The mark that ends it.
     pub(super) to: usize,

@@ -52,7 +52,7 @@ pub(super) fn named(
 
 /// What ends at a mark.
 enum End {
-    /// A stretch, with the mark that it begins behind.
+    /// A stretch, with the mark that it begins after.
     Of(Option<usize>),
     /// An attempt.
     Attempt,

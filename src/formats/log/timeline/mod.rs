@@ -27,7 +27,7 @@ use counting::Counting;
 use serde::{Deserialize, Serialize};
 use voices::{Heard, REMEMBERED, Voices};
 
-/// Which side of a step line its step's calls stand on.
+/// Which side of a step line its step's calls are on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Marker {
     /// The line is printed when the step is over (every known trainer).
@@ -77,7 +77,7 @@ pub struct Step {
     pub segment: u32,
     /// The trainer's own number.
     pub step: u64,
-    /// How many steps the line stands for: more than 1 under a log interval.
+    /// How many steps the line represents: more than 1 under a log interval.
     pub steps: u64,
     /// Index of the step's line among the marks.
     pub mark: usize,
@@ -134,7 +134,7 @@ impl Timeline {
         }
     }
 
-    /// True for a step that no line tells of: where lines lag behind, one more step begins
+    /// True for a step that no line reports: where lines lag behind, one more step begins
     /// before the last line than there are lines for, unless the job ended.
     pub fn is_only_announced(&self, step: u32) -> bool {
         let of = |at: u32| self.steps.get(at as usize).map(|s| s.segment);
@@ -155,7 +155,7 @@ impl Timeline {
         most.map_or(1, |(steps, _)| steps)
     }
 
-    /// A segment's first line stands for as many steps as the others, but for no more than
+    /// A segment's first line represents as many steps as the others, but for no more than
     /// there are up to it; the first of a later epoch for all of the epoch's up to it.
     fn begin_segments(&mut self, trainer: Trainer, marks: &[MarkAt]) {
         let interval = self.interval();
@@ -379,7 +379,7 @@ struct Counter {
 }
 
 impl Counter {
-    /// The segment of the line of `step` and how many steps it stands for; `None` for a line of a
+    /// The segment of the line of `step` and how many steps it represents; `None` for a line of a
     /// step that was printed already. `anew` says that other processes than before print it.
     fn next(&mut self, step: u64, line: &StepLine, anew: bool) -> Option<(u32, u64)> {
         let (older, newer) = match (self.epoch, line.epoch) {
@@ -421,7 +421,7 @@ impl Counter {
 }
 
 /// MaxText prints line N after it dispatched step N+1: what ends at line N is step N+1's, and
-/// before its first line stand two steps.
+/// before its first line are two steps.
 fn lag(t: &mut Timeline) {
     let mut first_of_segment = None;
     for step in &mut t.steps {

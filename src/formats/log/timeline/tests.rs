@@ -266,7 +266,7 @@ fn an_evaluation_that_says_when_it_begins_is_alone_between() {
     assert_eq!(got, ["Before", "0:1", "Between", "0:1", "0:2"]);
 }
 
-/// The steps of lines, each with its step, how many it stands for, and its time.
+/// The steps of lines, each with its step, how many it represents, and its time.
 fn timed(list: Vec<Mark>) -> (Times, Vec<(u64, u64, Option<f64>)>) {
     let t = resolve(&marks(list), &[], &Options::default());
     let of = |s: &Step| (s.step, s.steps, s.time_s);

@@ -40,9 +40,9 @@ struct Line<'a> {
     from_first: u64,
     /// The same for the first line of a later epoch than the line before.
     in_epoch: Option<u64>,
-    /// How many steps the line stands for.
+    /// How many steps the line represents.
     steps: u64,
-    /// A moving average printed behind the line.
+    /// A moving average printed after the line.
     smoothed: Option<f64>,
     /// When the last evaluation before it was over, and how many steps after that it is.
     resumed: Option<(i64, u64)>,

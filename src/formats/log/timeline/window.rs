@@ -62,7 +62,7 @@ impl std::str::FromStr for Window {
 /// The steps that inputs have, to check a window against.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Present {
-    /// Each line's step, with how many steps it stands for.
+    /// Each line's step, with how many steps it represents.
     steps: BTreeMap<u64, u64>,
 }
 
@@ -83,7 +83,7 @@ impl Present {
         }
     }
 
-    /// Notes a step whose line stands for `steps` of them.
+    /// Notes a step whose line represents `steps` of them.
     pub fn step(&mut self, step: u64, steps: u64) {
         let known = self.steps.entry(step).or_insert(steps);
         *known = steps.max(*known);

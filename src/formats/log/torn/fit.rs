@@ -27,8 +27,8 @@ pub(super) enum Says<'a> {
     Other,
 }
 
-/// What the line says that `head` begins and `tail` ends, if they make one. Behind its `own` end
-/// there may be text that is not NCCL's, as behind any whole line.
+/// What the line says that `head` begins and `tail` ends, if they make one. After its `own` end
+/// there may be text that is not NCCL's, as after any whole line.
 pub(super) fn says<'t>(
     head: &[u8],
     tail: &[u8],
@@ -79,7 +79,7 @@ fn made(
     })
 }
 
-/// How `end` goes on `head`, if it does; `own` where it is right behind it on the same line.
+/// How `end` goes on `head`, if it does; `own` where it is right after it on the same line.
 pub(super) fn fit(head: &Head, end: &End, own: bool, text: &mut Vec<u8>) -> Option<Fit> {
     let rest = behind_label(head, end)?;
     let skipped = end.text.len() - rest.len();
@@ -120,7 +120,7 @@ pub(super) fn fit(head: &Head, end: &End, own: bool, text: &mut Vec<u8>) -> Opti
     })
 }
 
-/// The end's text behind the launcher's label that `head` has too; `None` where it has another.
+/// The end's text after the launcher's label that `head` has too; `None` where it has another.
 fn behind_label<'e>(head: &Head, end: &'e End) -> Option<&'e [u8]> {
     if head.label.is_empty() {
         return Some(&end.text);

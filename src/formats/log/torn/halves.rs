@@ -18,7 +18,7 @@ pub(super) struct Head {
     pub(super) line: u64,
     /// It is a call's.
     pub(super) is_call: bool,
-    /// What is behind it is another writer's.
+    /// What is after it is another writer's.
     pub(super) clean: bool,
     /// Its end came, and may be one of several: it is given up, and what they may be stays.
     pub(super) lost: bool,
@@ -63,7 +63,7 @@ impl End {
         }
     }
 
-    /// The same behind a beginning.
+    /// The same after a beginning.
     pub(super) fn behind(self, behind: Behind) -> End {
         let behind = Some(behind);
         End { behind, ..self }

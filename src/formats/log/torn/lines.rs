@@ -61,7 +61,7 @@ impl Lines {
         if pending.weak && !weak {
             (pending.weak, pending.column) = (false, fragment.column);
         }
-        // A beginning and what is behind it.
+        // A beginning and what is after it.
         pending.left += usize::from(matches!(fragment.piece, Piece::Doubtful { .. }));
     }
 

@@ -2,7 +2,7 @@
 //!
 //! NCCL 2.29.2+ writes a line in pieces of 128 bytes ([`crate::formats::log::walk::TEAR`]), so that where several
 //! processes share a pipe or a file another process's bytes may be between a line's beginning and
-//! its end. Nothing is overwritten: each beginning has one end, behind it, and before the next
+//! its end. Nothing is overwritten: each beginning has one end, after it, and before the next
 //! line of the same process. `begun.rs` keeps what waits and rules out what cannot be; `fit.rs` says
 //! whether a beginning and an end make one line, and whether the process uses the communicator
 //! that the end names. What several processes may have written is nobody's: it is damaged.
@@ -31,12 +31,12 @@ pub struct Joined {
     text: Box<[u8]>,
     /// The time stamp in front of it.
     time: Box<[u8]>,
-    /// What it says, but for the operation's name, which stands in the line.
+    /// What it says, but for the operation's name, which is in the line.
     says: Coll<'static>,
     op: Range<usize>,
     /// Who said it: a merged member's number.
     pub member: u32,
-    /// Where the piece that completes it stands, in bytes of the input.
+    /// Where the piece that completes it is, in bytes of the input.
     pub at: u64,
 }
 

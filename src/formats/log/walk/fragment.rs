@@ -47,7 +47,7 @@ pub enum Piece {
         /// The line, from its own beginning to the physical line's end.
         begun: Begun,
         /// Where it breaks off, if it is not whole: the beginning of a line with another's end
-        /// behind it, or simply cut.
+        /// after it, or simply cut.
         broken: Option<Broken>,
     },
     /// A process that may have begun a line before writes the next one: the line before it has
@@ -69,7 +69,7 @@ pub enum Looks {
     Any,
 }
 
-/// A [`Piece`] and where it stands.
+/// A [`Piece`] and where it is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fragment {
     /// What it is.

@@ -3,7 +3,7 @@
 //!
 //! The walk jumps from one COLL body to the next ([`coll::ANCHOR`]). A line that is one header
 //! already met and one whole body takes the short way (`Scan::short`); every other line goes
-//! through [`line`], which looks at all that can stand on it. Both give the same answer; a
+//! through [`line`], which looks at all that can be on it. Both give the same answer; a
 //! property test holds the short way against the long one.
 
 mod fragment;
@@ -42,14 +42,14 @@ pub(crate) use waiting::{WAIT, WAIT_FOR_MESSAGE};
 /// A step line, or another line that ends a stretch of the log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MarkAt {
-    /// Where its own line (or record, if others stand before it on the line) begins, in bytes
+    /// Where its own line (or record, if others are before it on the line) begins, in bytes
     /// of the input.
     pub start: u64,
     /// Where the next stretch begins, in bytes of the input.
     pub cut: u64,
     /// The mark's line, from 0 in the chunk; in the input once merged.
     pub line: u64,
-    /// The line that `cut` stands in, counted likewise.
+    /// The line that `cut` is in, counted likewise.
     pub next_line: u64,
     /// What it says.
     pub mark: Mark,
@@ -304,7 +304,7 @@ impl<'a, V: Visit> Scan<'a, V> {
     }
 
     /// The line at `start`, if a speaker met before says a common operation and nothing else
-    /// stands on it. Gives where the next line starts.
+    /// is on it. Gives where the next line starts.
     #[inline(always)]
     fn hot(&mut self, start: usize) -> Option<usize> {
         #[cfg(any(test, fuzzing))]
@@ -357,7 +357,7 @@ impl<'a, V: Visit> Scan<'a, V> {
             if !(stamped
                 && (!self.waiting.is_on(2) || self.is_certain((coll.comm, coll.nranks), speaker)))
             {
-                // Behind a launcher's label it is not known here where the piece begins.
+                // After a launcher's label it is not known here where the piece begins.
                 return (host == 0 && len > TEAR && self.waiting.is_on(2)).then(|| {
                     self.waiting.pass();
                     self.doubtful(start, &line[..len], speaker.place);
@@ -428,7 +428,7 @@ impl<'a, V: Visit> Scan<'a, V> {
     }
 
     /// True for a call that the merge would leave to its speaker although a torn line's end may
-    /// stand in it ([`Piece::Doubtful`]): its process was seen to use this communicator, in this
+    /// are in it ([`Piece::Doubtful`]): its process was seen to use this communicator, in this
     /// chunk and for certain.
     fn is_certain(&self, comm: (u64, Option<u32>), speaker: Speaker) -> bool {
         let (member, at) = self.member(comm, speaker);

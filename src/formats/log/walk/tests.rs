@@ -356,7 +356,7 @@ fn small_mixtures_of_damage_give_one_answer() {
 
 proptest! {
     // The same texts each time: of some thousand mixtures one is still told apart by where a chunk
-    // ends, where text stands in front of a header; such a text is searched for with other seeds.
+    // ends, where text is in front of a header; such a text is searched for with other seeds.
     #![proptest_config(ProptestConfig {
         cases: 600,
         rng_seed: RngSeed::Fixed(13),

@@ -12,13 +12,13 @@ pub struct Had {
     pub lines: u64,
     /// Calls.
     pub calls: u64,
-    /// Behind which byte it ends.
+    /// After which byte it ends.
     pub end: u64,
     /// Its last call.
     pub last: Option<Count>,
 }
 
-/// Walks the texts that stand in `bytes`, one behind the other, as one chunk of a log, and says
+/// Walks the texts that are in `bytes`, one after the other, as one chunk of a log, and says
 /// what each of them had. `None` where there is more to say of
 /// one of them, torn lines, or where it has marks and `marks` are wanted, or where all who call in
 /// it called in one before it (it may be that one's copy): then each must be walked by itself.

@@ -4,7 +4,7 @@ use super::fragment::TEAR;
 use crate::grammar::coll;
 use crate::grammar::header::Level;
 
-/// How far behind the tear a line may go on by chance: another's bytes may look like its own
+/// How far after the tear a line may go on by chance: another's bytes may look like its own
 /// next digits.
 const CHANCE: usize = 16;
 

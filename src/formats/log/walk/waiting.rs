@@ -1,7 +1,7 @@
 //! Lines that were begun and whose ends may still come: while there are some, a line is not
 //! simply what it looks like.
 
-/// For how many lines behind a beginning its end is looked for: the end may follow another line's
+/// For how many lines after a beginning its end is looked for: the end may follow another line's
 /// first 128 bytes, and that looks like a whole line.
 pub(crate) const WAIT: u64 = 128;
 
@@ -11,7 +11,7 @@ pub(crate) const WAIT_FOR_MESSAGE: u64 = 16;
 /// The lines that a walk saw begin.
 ///
 /// What is looked for while they wait must not decide what a line is: the same line may be in a
-/// chunk that begins behind them, or in one that begins in front of them and knows more. So
+/// chunk that begins after them, or in one that begins in front of them and knows more. So
 /// [`Waiting::is_on`] is true wherever the merge may still have a line that was begun (and it may
 /// be true where it has none), and all that a walk then leaves to the merge is what it would have
 /// been without, if nothing waits there.

@@ -132,7 +132,7 @@ pub struct Layout {
     pub mnnvl: Option<u32>,
 }
 
-/// The INIT line's facts, from the message behind the header; `None` for any other message.
+/// The INIT line's facts, from the message after the header; `None` for any other message.
 pub(crate) fn message(body: &[u8]) -> Option<Init> {
     parts(body).map(|parts| parts.init)
 }
@@ -239,7 +239,7 @@ fn ending(end: &[u8]) -> Option<(&[u8], Stage, Event)> {
 fn parts(body: &[u8]) -> Option<Parts<'_>> {
     let end = body.trim_ascii_end();
     let (text, stage, event) = ending(end)?;
-    // The call's name and `[Rank 0]` may stand in front.
+    // The call's name and `[Rank 0]` may be in front.
     let at = memmem::find(&end[..end.len().min(120)], b"comm 0x")?;
     let (rest, (comm, rank, nranks)) = member(text.get(at..)?).ok()?;
     let comm_id = memmem::find(rest, b" commId 0x")

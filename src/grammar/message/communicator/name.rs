@@ -36,7 +36,7 @@ pub(crate) fn named(body: &[u8]) -> Option<Named<'_>> {
 fn line(input: &[u8]) -> PResult<'_, Named<'_>> {
     const HASH: &[u8] = b" commHash: ";
     let (i, _) = word("PROFILER/Plugin: init commName: ", "a name")(input)?;
-    // A name may hold anything; the hash behind it does not.
+    // A name may hold anything; the hash after it does not.
     let Some(at) = memmem::rfind(i, HASH) else {
         return fail(i, "the hash");
     };

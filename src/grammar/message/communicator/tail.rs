@@ -1,4 +1,4 @@
-//! What RCCL puts behind lines about a communicator: ` comm 0x3d1e3480 nRanks 16 busId 97000`.
+//! What RCCL puts after lines about a communicator: ` comm 0x3d1e3480 nRanks 16 busId 97000`.
 //!
 //! From `src/transport` and `src/init.cc` of RCCL 2.18 and later.
 
@@ -39,7 +39,7 @@ pub(crate) fn tail(input: &[u8]) -> PResult<'_, Option<Tail>> {
     Ok((i, Some(tail)))
 }
 
-/// A text without its tail, and the tail; the text itself if what is behind ` comm ` is none.
+/// A text without its tail, and the tail; the text itself if what is after ` comm ` is none.
 pub(crate) fn untailed(text: &[u8]) -> (&[u8], Option<Tail>) {
     match memmem::rfind(text, b" comm 0x") {
         Some(at) => match tail(&text[at..]) {

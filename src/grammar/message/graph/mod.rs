@@ -46,9 +46,9 @@ pub enum Graph<'a> {
 pub struct Connected<'a> {
     /// `all rings`, `all trees`, `NVLS tree`.
     pub what: &'a [u8],
-    /// Another rank's network card is used; printed since 2.21 for rings.
+    /// Another rank's NIC is used; printed since 2.21 for rings.
     pub pxn: Option<u32>,
-    /// The network cards reach the GPUs' memory; printed since 2.21 for rings.
+    /// The NICs reach the GPUs' memory; printed since 2.21 for rings.
     pub gdr: Option<u32>,
 }
 
@@ -72,7 +72,7 @@ pub struct Channels {
 pub struct Pattern<'a> {
     /// 1 tree, 2 split tree, 3 balanced tree, 4 ring, 5 NVLS, 6 CollNet direct.
     pub pattern: u32,
-    /// Rings may change the network card.
+    /// Rings may change the NIC.
     pub cross_nic: u32,
     /// Channels.
     pub channels: u32,
@@ -82,7 +82,7 @@ pub struct Pattern<'a> {
     pub bw_inter: f64,
     /// The longest way in a node, `NVL`, `PIX`, `SYS`.
     pub type_intra: &'a [u8],
-    /// The longest way to a network card.
+    /// The longest way to a NIC.
     pub type_inter: &'a [u8],
     /// All channels are alike.
     pub same_channels: u32,

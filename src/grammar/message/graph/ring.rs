@@ -56,7 +56,7 @@ pub(crate) fn are_ranks(text: &[u8]) -> bool {
     !text.trim_ascii().is_empty() && words.all(|word| whole(dec_u32(word)).is_some())
 }
 
-/// The ring behind `Channel `. `cut` says that the line's end is missing.
+/// The ring after `Channel `. `cut` says that the line's end is missing.
 pub(crate) fn ring(text: &[u8], cut: bool) -> Option<Ring<'_>> {
     let (list, (channel, channels)) = ring_start(text).ok()?;
     let (list, _) = if cut { (list, None) } else { untailed(list) };
@@ -91,7 +91,7 @@ fn ring_start(input: &[u8]) -> PResult<'_, (u32, Option<u32>)> {
     }
 }
 
-/// The neighbours behind `Ring `.
+/// The neighbours after `Ring `.
 pub(crate) fn neighbours(text: &[u8]) -> Option<Neighbours> {
     let (text, of) = untailed(text);
     let parse = |input| {

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! From `src/init.cc` and `src/graph/connect.cc`. NCCL's own buffer cuts the list at 1,022 bytes, and its
-//! line at 1,023 with the header; RCCL's buffer at 2,047, with a whole tail behind.
+//! line at 1,023 with the header; RCCL's buffer at 2,047, with a whole tail after.
 
 use crate::grammar::message::communicator::tail::{Tail, untailed};
 use crate::grammar::token::{PResult, dec_i32, dec_u32, fail, whole, word};
@@ -58,7 +58,7 @@ fn is_tree_byte(b: u8) -> bool {
     b.is_ascii_digit() || b"-/>|[] ".contains(&b)
 }
 
-/// The trees behind `Trees`. `cut` says that the line's end is missing.
+/// The trees after `Trees`. `cut` says that the line's end is missing.
 pub(crate) fn trees(text: &[u8], cut: bool) -> Option<Trees<'_>> {
     let (list, of) = if cut { (text, None) } else { untailed(text) };
     let longest = if of.is_some() {
@@ -138,7 +138,7 @@ fn side(input: &[u8]) -> PResult<'_, ([Option<u32>; 3], bool)> {
     Ok((i, ([first, second, third], true)))
 }
 
-/// The tree behind `Tree `: `0 : -1 -> 0 -> 1/-1/-1`.
+/// The tree after `Tree `: `0 : -1 -> 0 -> 1/-1/-1`.
 pub(crate) fn single(text: &[u8]) -> Option<Tree> {
     let (text, _) = untailed(text);
     let (i, index) = dec_u32(text).ok()?;

@@ -50,7 +50,7 @@ pub(crate) fn end(input: &[u8]) -> PResult<'_, End<'_>> {
     }
 }
 
-/// A bus id has a bus, which is no 0 where a GPU is, and two digits behind it; two digits may
+/// A bus id has a bus, which is no 0 where a GPU is, and two digits after it; two digits may
 /// still be one, for a virtual machine's first bus (`40` is 00:04.0).
 pub(super) fn gpu(text: &[u8]) -> Option<Gpu<'_>> {
     let hex = whole(hex_u64(text))?;

@@ -1,10 +1,10 @@
-//! The network: which one, which cards, and whether they reach the GPUs' memory.
+//! The network: which one, which NICs, and whether they reach the GPUs' memory.
 //!
 //! ```text
 //! Using network IBext_v9
 //! NET/IB : No device found.
 //! NET/Socket : GPU Direct RDMA Disabled for HCA 0 'eth0'
-//! NET/IB : GPU Direct RDMA (DMABUF) enabled for HCA 7 'mlx5_14                       no quote behind
+//! NET/IB : GPU Direct RDMA (DMABUF) enabled for HCA 7 'mlx5_14                       no quote after
 //! NET/IB : GPU Direct RDMA Disabled for GPU 2[2] / HCA 6 'mlx5_3' (no module or not supported by GPU)
 //! GPU Direct RDMA Enabled for GPU 7 / HCA 7 (distance 5 <= 5), read 0 mode Default
 //! DMA-BUF is available on GPU device 3
@@ -14,7 +14,7 @@
 //! ```
 //!
 //! From `src/init.cc`, `src/graph/{paths,topo}.cc`, `src/transport/net_ib`, `src/include/gdrwrap.h`
-//! and aws-ofi-nccl. The lists of cards are `super::nic`'s.
+//! and aws-ofi-nccl. The lists of NICs are `super::nic`'s.
 
 use super::nic::{self, Nics};
 use crate::grammar::token::{PResult, dec_u32, fail, hex_u64, is_name_byte, until, whole, word};
@@ -25,31 +25,31 @@ use memchr::memmem;
 pub enum Net<'a> {
     /// The network that a communicator uses.
     Network(&'a [u8]),
-    /// A list of cards.
+    /// A list of NICs.
     Nics(Nics<'a>),
-    /// This kind of network has no card.
+    /// This kind of network has no NIC.
     NoDevice(&'a [u8]),
-    /// Whether a card reaches the GPUs' memory.
+    /// Whether a NIC reaches the GPUs' memory.
     Gdr(Gdr<'a>),
-    /// This GPU's memory can be given to a card as a DMA-BUF.
+    /// This GPU's memory can be given to a NIC as a DMA-BUF.
     DmaBuf(u32),
     /// GDRCopy is used.
     GdrCopy,
     /// A queue pair.
     QueuePair(QueuePair),
-    /// aws-ofi-nccl's provider, and its cards.
+    /// aws-ofi-nccl's provider, and its NICs.
     Provider {
         /// `efa`, `verbs;ofi_rxm`.
         name: &'a [u8],
-        /// Cards found.
+        /// NICs found.
         nics: Option<u32>,
     },
 }
 
-/// Whether a card reaches the GPUs' memory (GPUDirect RDMA).
+/// Whether a NIC reaches the GPUs' memory (GPUDirect RDMA).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gdr<'a> {
-    /// The plugin that says so.
+    /// The plugin that reports it.
     pub plugin: Option<&'a [u8]>,
     /// It does.
     pub enabled: bool,
@@ -57,20 +57,20 @@ pub struct Gdr<'a> {
     pub by: Option<&'a [u8]>,
     /// The GPU as printed: a device, a bus id, or `2[2]`.
     pub gpu: Option<&'a [u8]>,
-    /// The card's number, in hex since 2.24 for lines with a GPU.
+    /// The NIC's number, in hex since 2.24 for lines with a GPU.
     pub hca: &'a [u8],
-    /// The card's name.
+    /// The NIC's name.
     pub name: Option<&'a [u8]>,
-    /// What stands behind: the distance, or why not.
+    /// What follows: the distance, or why not.
     pub why: &'a [u8],
 }
 
-/// A queue pair of a card.
+/// A queue pair of a NIC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueuePair {
-    /// NCCL's number of the card.
+    /// NCCL's number of the NIC.
     pub dev: u32,
-    /// The card's port.
+    /// The NIC's port.
     pub port: u32,
     /// The queue pair.
     pub qpn: u32,

@@ -2,14 +2,14 @@
 //!
 //! ```text
 //! NET/IB : Using [0]mlx5_2:1/RoCE [1]mlx5_3:1/IB/SHARP [RO]; OOB eth0:10.10.48.28<0>
-//! NET/IB : Using [0]={[0] mlx5_0:1/RoCE, [1] mlx5_1:1/RoCE} [RO]; OOB ...         merged cards, 2.23-2.25
+//! NET/IB : Using [0]={[0] mlx5_0:1/RoCE, [1] mlx5_1:1/RoCE} [RO]; OOB ...         merged NICs, 2.23-2.25
 //! NET/IB : Using [RO]; OOB eth0:10.0.0.1<0>                                       none
 //! NET/Socket : Using [0]eth0:10.0.20.2<0> [1]veth9:fe80::c078:68ff%veth9<0>
 //! Bootstrap: Using eth0:10.0.0.1<0>                                               ` :` before 2.24
 //! ```
 //!
 //! From `ncclIbInitDevices` in `src/transport/net_ib/init.cc`, `src/transport/net_socket.cc` and
-//! `src/bootstrap.cc`. 2.30 prints a rail and a plane behind the port, `:1:0:2/RoCE`.
+//! `src/bootstrap.cc`. 2.30 prints a rail and a plane after the port, `:1:0:2/RoCE`.
 
 use crate::grammar::token::{PResult, dec_u32, fail, until, whole, word};
 use memchr::{memchr, memmem, memrchr};
@@ -33,7 +33,7 @@ pub struct Nics<'a> {
 pub struct Nic<'a> {
     /// Its number, which connections name; none where the line has none.
     pub index: Option<u32>,
-    /// Its number among the cards merged to `index`.
+    /// Its number among the NICs merged to `index`.
     pub part: Option<u32>,
     /// Its name, `mlx5_0` or `eth0`.
     pub name: &'a [u8],
@@ -44,7 +44,7 @@ pub struct Nic<'a> {
 /// What a network device is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind<'a> {
-    /// A port of a card that speaks InfiniBand's verbs.
+    /// A port of a NIC that speaks InfiniBand's verbs.
     Port {
         /// The port, from 1.
         port: u32,
@@ -76,7 +76,7 @@ impl<'a> Nics<'a> {
 #[derive(Debug, Clone)]
 pub struct Items<'a> {
     rest: &'a [u8],
-    /// The number of the merged cards in hand.
+    /// The number of the merged NICs in hand.
     merged: Option<u32>,
 }
 
@@ -84,7 +84,7 @@ impl<'a> Iterator for Items<'a> {
     type Item = Nic<'a>;
 
     fn next(&mut self) -> Option<Nic<'a>> {
-        // `[2]={` opens merged cards, `}` closes them.
+        // `[2]={` opens merged NICs, `}` closes them.
         if let Ok((inner, index)) = number(self.rest)
             && let Some(inner) = inner.strip_prefix(b"={")
         {

@@ -1,4 +1,4 @@
-//! What a connection goes over: the text behind ` via `.
+//! What a connection goes over: the text after ` via `.
 //!
 //! ```text
 //! P2P/IPC, P2P/CUMEM/read, P2P/MNNVL, P2P/direct pointer/read, P2P/indirect/2[4000]
@@ -34,7 +34,7 @@ pub enum Transport<'a> {
         nic: u32,
         /// The rank whose proxy sends, if that is another one's (PXN).
         proxy: Option<u32>,
-        /// Whether the network card reaches the GPU's memory.
+        /// Whether the NIC reaches the GPU's memory.
         gdr: Gdr,
         /// The buffers are shared among connections.
         shared: bool,
@@ -45,12 +45,12 @@ pub enum Transport<'a> {
         plugin: &'a [u8],
         /// The number of the network device.
         nic: u32,
-        /// Whether the network card reaches the GPU's memory.
+        /// Whether the NIC reaches the GPU's memory.
         gdr: Gdr,
     },
 }
 
-/// Whether the network card reaches the GPU's memory.
+/// Whether the NIC reaches the GPU's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gdr {
     /// No: data goes through the host's memory.
@@ -61,7 +61,7 @@ pub enum Gdr {
     Pci,
 }
 
-/// The transport behind ` via `.
+/// The transport after ` via `.
 pub(crate) fn transport(input: &[u8]) -> PResult<'_, Transport<'_>> {
     if let Some(i) = input.strip_prefix(b"P2P/") {
         return p2p(i);

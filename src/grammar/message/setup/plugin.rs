@@ -84,7 +84,7 @@ pub(crate) fn plugin(body: &[u8]) -> Option<Plugin<'_>> {
     })
 }
 
-/// Lines without a label; an empty kind stands in the line itself.
+/// Lines without a label; an empty kind is in the line itself.
 const SHAPES: [(&[u8], &[u8], Event); 12] = [
     (b"Initialized ", b"", Event::Initialized),
     (b"Failed to initialize ", b"", Event::InitFailed),
@@ -160,7 +160,7 @@ fn said<'a>(kind: &'a [u8], text: &'a [u8]) -> Plugin<'a> {
         let names = memmem::find(names, b". Using ").map_or(names, |at| &names[..at]);
         return plugin(Event::NotFound, names.strip_suffix(b".").unwrap_or(names));
     }
-    // `dlerror=... No plugin found (x), using internal implementation` says so at its end.
+    // `dlerror=... No plugin found (x), using internal implementation` reports it at its end.
     if let Some(at) = memmem::find(text, b"No plugin found") {
         let rest = &text[at + b"No plugin found".len()..];
         return plugin(Event::NotFound, parenthesised(rest).unwrap_or_default());
@@ -209,13 +209,13 @@ fn said<'a>(kind: &'a [u8], text: &'a [u8]) -> Plugin<'a> {
     }
 }
 
-/// The text in parentheses at the start, behind a blank: ` (libnccl-net.so) returned 2`.
+/// The text in parentheses at the start, after a blank: ` (libnccl-net.so) returned 2`.
 fn parenthesised(text: &[u8]) -> Option<&[u8]> {
     let inner = text.trim_ascii_start().strip_prefix(b"(")?;
     Some(&inner[..memchr::memchr(b')', inner)?])
 }
 
-/// A name without the interface behind it, `(v11)`.
+/// A name without the interface after it, `(v11)`.
 fn interface(name: &[u8]) -> (&[u8], Option<u32>) {
     let inner = name.strip_suffix(b")").and_then(|text| {
         let at = memmem::rfind(text, b" (v")?;

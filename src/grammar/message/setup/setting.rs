@@ -45,7 +45,7 @@ pub enum By<'a> {
     Unused,
 }
 
-/// What stands in place of a secret.
+/// What is in place of a secret.
 pub(crate) const HIDDEN: &[u8] = b"(hidden)";
 
 impl Setting<'_> {

@@ -116,7 +116,7 @@ pub fn version(body: &[u8]) -> Option<Version<'_>> {
     (number || (prose && !text.is_empty())).then_some(Version { of, text })
 }
 
-/// A version on a line without a header, behind a launcher's label: ` 0: NCCL version 2.18.5`, or a
+/// A version on a line without a header, after a launcher's label: ` 0: NCCL version 2.18.5`, or a
 /// line [`of_block`].
 pub fn headerless(line: &[u8]) -> Option<Version<'_>> {
     static NAME: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"CCL version "));

@@ -36,7 +36,7 @@ pub(super) const POSTFIX: usize = 1024;
 /// Widest bar: each column may be a block of three bytes.
 const WIDEST: usize = 2048;
 
-/// What stands right of a bar: ` 281/873 [25:36<52:46,  5.35s/it]`.
+/// What is right of a bar: ` 281/873 [25:36<52:46,  5.35s/it]`.
 pub(super) struct Right<'a> {
     /// How many are done.
     pub(super) n: u64,
@@ -48,7 +48,7 @@ pub(super) struct Right<'a> {
     pub(super) end: usize,
     /// How long it has been drawn, in whole seconds.
     pub(super) elapsed: Option<f64>,
-    /// What stands where the rate is.
+    /// What is where the rate is.
     pub(super) rate: Option<Rate>,
 }
 
@@ -88,7 +88,7 @@ impl Right<'_> {
 }
 
 impl<'a> Right<'a> {
-    /// What stands right of a counter without a bar, which has no total.
+    /// What is right of a counter without a bar, which has no total.
     pub(super) fn counted(n: u64, postfix: &'a [u8], end: usize) -> Right<'a> {
         Right {
             n,
@@ -145,7 +145,7 @@ fn rate(input: &[u8]) -> IResult<&[u8], Rate> {
     Ok((left, Rate { time_s, digit }))
 }
 
-/// The right side after the closing `|`, which stands before `from`.
+/// The right side after the closing `|`, which is before `from`.
 fn right<'a>(piece: &Piece<'a>, from: usize) -> Option<Right<'a>> {
     let (rest, (n, total, elapsed)) = counter(&piece.text[from..]).ok()?;
     let (rest, rate) = rate(rest).map_or((rest, None), |(rest, rate)| (rest, Some(rate)));
@@ -211,14 +211,14 @@ pub(super) fn around(piece: &Piece<'_>, hit: usize) -> Option<Found> {
         .filter(|found| hit < found.end)
 }
 
-/// A bar whose percentage stands before the sign at `hit`.
+/// A bar whose percentage is before the sign at `hit`.
 fn percent(piece: &Piece<'_>, hit: usize) -> Option<Found> {
     let rest = piece.text[hit..].strip_prefix(PERCENT)?;
     let open = piece.position(rest);
     let bar = memchr::memchr(b'|', &piece.text[open..])?;
     let right = right(piece, open + bar + 1)?;
     let (before, low) = piece.before(hit);
-    // Of three places only 100 has no blank, so digits of a torn line may stand before it.
+    // Of three places only 100 has no blank, so digits of a torn line may be before it.
     let digits = run_back(before, |b| b.is_ascii_digit());
     let digits = if before.ends_with(b"100") { 3 } else { digits };
     if digits == 0 || digits > 3 {

@@ -28,7 +28,7 @@ pub(crate) const FACTS: Facts = Facts {
     )
 };
 
-/// What stands behind the stamp.
+/// What follows the stamp.
 enum Head {
     /// `Iteration 200 |`
     Iteration(u64),

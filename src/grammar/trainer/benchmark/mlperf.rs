@@ -38,7 +38,7 @@ fn object(text: &[u8]) -> usize {
     text.len()
 }
 
-/// A whole number behind a name; `31.0` is 31.
+/// A whole number after a name; `31.0` is 31.
 fn whole(record: &[u8], name: &[u8]) -> Option<u64> {
     let value = bytes_after(record, name)?;
     let value = &value[..run(value, |b| b.is_ascii_digit() || b == b'.')];
@@ -59,7 +59,7 @@ struct Record<'a> {
     wall_ms: Option<i64>,
 }
 
-/// The record behind the anchor: `OG {"time_ms": 17, "key": "train_loss", ..}`, or of v0.6
+/// The record after the anchor: `OG {"time_ms": 17, "key": "train_loss", ..}`, or of v0.6
 /// ` 1560722678.927 global_batch_size: {"value": 86016, ..}`; with its length.
 fn parse(text: &[u8]) -> Option<(Record<'_>, usize)> {
     let text = &text[..memmem::find(text, ANCHOR).unwrap_or(text.len())];

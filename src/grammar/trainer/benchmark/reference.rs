@@ -13,7 +13,7 @@ use crate::grammar::trainer::parts::piece::{Fields, Piece};
 use crate::grammar::trainer::parts::prefix::logger;
 use crate::grammar::trainer::{Found, Mark, Pace, StepLine, Trainer, bar};
 
-/// The meter of a batch's time, behind a tab.
+/// The meter of a batch's time, after a tab.
 const TIME: &[u8] = b"\tTime ";
 
 /// PyTorch's ImageNet example and what grew from it; it counts from 0 in each epoch, since 2022
@@ -166,7 +166,7 @@ fn recommender(piece: &Piece<'_>, hit: usize) -> Option<Found> {
     let line = StepLine {
         epoch: Some(epoch),
         total: Some(total),
-        // -1 stands for no time.
+        // -1 represents no time.
         time_s: time_s.filter(|time_s| *time_s >= 0.0),
         ..StepLine::bare(Trainer::Dlrm, step)
     };
@@ -178,7 +178,7 @@ fn recommender(piece: &Piece<'_>, hit: usize) -> Option<Found> {
 }
 
 /// `[2025-04-21T23:53:35.596206] [426] [22b7ca89] [AtorchTrainerV2] [#step] [END] {"global_step": 5}`
-/// (`dlrover/python/training_event`); `[BEGIN]` stands before the step.
+/// (`dlrover/python/training_event`); `[BEGIN]` is before the step.
 fn event(piece: &Piece<'_>, hit: usize) -> Option<Found> {
     let rest = piece.text[hit..].strip_prefix(b"step] [END] {")?;
     let hit = Some(piece.over(b"[#", hit)).filter(|at| *at < hit)?;

@@ -1,7 +1,7 @@
 //! fairseq's and metaseq's progress lines, in the `simple` and the JSON form.
 //!
 //! `num_updates` counts; `2800 / 160368` is the place in the epoch and runs ahead after an overflow
-//! is skipped. `ups` has two digits, so the stamp stands in for the time (@3d262bb).
+//! is skipped. `ups` has two digits, so the stamp replaces the time (@3d262bb).
 
 use crate::grammar::trainer::facts::Facts;
 use crate::grammar::trainer::parts::number::{after, count, run};
@@ -25,7 +25,7 @@ const FIELDS: Fields = Fields {
     units: b"%",
 };
 
-/// Where the last `needle` before `at` stands, as far back as metaseq's records need.
+/// Where the last `needle` before `at` is, as far back as metaseq's records need.
 fn head(piece: &Piece<'_>, needle: &[u8], at: usize) -> Option<usize> {
     let low = piece.floor.max(at.saturating_sub(REACH)).min(at);
     memchr::memmem::rfind(&piece.text[low..at], needle).map(|found| low + found)
@@ -43,7 +43,7 @@ pub(crate) fn updates(piece: &Piece<'_>, hit: usize) -> Option<Found> {
             piece.position(rest) + FIELDS.length(rest),
         )
     } else {
-        // `"train_num_updates"` is the end of an epoch, so the quote has to stand before.
+        // `"train_num_updates"` is the end of an epoch, so the quote has to be before.
         let value = value.strip_prefix(b"\": ")?;
         let (rest, step) = count(value.strip_prefix(b"\"").unwrap_or(value)).ok()?;
         let at = head(piece, b"{\"epoch\":", hit).filter(|_| piece.over(b"\"", hit) < hit)?;

@@ -38,7 +38,7 @@ fn head(input: &[u8]) -> IResult<&[u8], u64> {
 pub(crate) fn closed(piece: &Piece<'_>, hit: usize) -> Option<Found> {
     let (rest, _) = float(&piece.text[hit + ANCHOR.len()..]);
     let (rest, _) = closing(rest).ok()?;
-    // ` | iter time` itself stands at the hit, so the nearest before is the head's.
+    // ` | iter time` itself is at the hit, so the nearest before is the head's.
     let at = piece.find_back(b"| iter ", hit.saturating_sub(1))? + 2;
     let (_, step) = head(&piece.text[at..]).ok()?;
     let (before, low) = piece.before(at);
@@ -65,7 +65,7 @@ fn closing(input: &[u8]) -> IResult<&[u8], &[u8]> {
     alt((tag(" ms (step)"), tag(" ms (opt.step)"))).parse(input)
 }
 
-/// Where `word` and a number stand right before `at`.
+/// Where `word` and a number are right before `at`.
 fn numbered(piece: &Piece<'_>, word: &[u8], at: usize) -> Option<(usize, u64)> {
     let (before, low) = piece.before(at);
     let digits = run_back(before, |b| b.is_ascii_digit());

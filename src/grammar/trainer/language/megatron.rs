@@ -1,6 +1,6 @@
 //! Megatron-LM's step line and the three that grew from it.
 //!
-//! Forks put fields anywhere, so a field is searched by name and the head looked for behind it. The
+//! Forks put fields anywhere, so a field is searched by name and the head looked for after it. The
 //! time is the mean over `log_interval` iterations (`training_log` @d98e8a64).
 
 use nom::bytes::complete::tag;
@@ -60,12 +60,12 @@ fn head(input: &[u8]) -> IResult<&[u8], (u64, u64)> {
     Ok((rest, (step, total)))
 }
 
-/// Length of the fields behind the head: ` name: value |`, the last one perhaps cut.
+/// Length of the fields after the head: ` name: value |`, the last one perhaps cut.
 fn body(text: &[u8]) -> usize {
     let mut len = 0;
     loop {
         let rest = &text[len..];
-        // What others print behind has no blank before it, two, or a bracket or digit after it.
+        // What others print after has no blank before it, two, or a bracket or digit after it.
         let ours = matches!(rest, [b' ', first, ..] if first.is_ascii_alphabetic());
         let field = run(rest, |b| b != b'|');
         let cut = field == rest.len();
@@ -104,7 +104,7 @@ fn start(piece: &Piece<'_>, at: usize) -> (usize, Option<i64>) {
 
 /// ` iteration       43/     100 | .. | elapsed time per iteration (ms): 5444.9 | ..`.
 pub(crate) fn iteration(piece: &Piece<'_>, hit: usize) -> Option<Found> {
-    // `iteration time: 270 s` and the like may stand between the head and the anchor.
+    // `iteration time: 270 s` and the like may be between the head and the anchor.
     let mut at = hit;
     let (rest, (step, total)) = loop {
         at = piece.find_back(b"iteration ", at)?;

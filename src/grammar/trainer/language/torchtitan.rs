@@ -1,6 +1,6 @@
 //! torchtitan's step line: no total, no time, two blanks between fields.
 //!
-//! The stamp of its logger stands in for the time: the interval of two lines over the difference of
+//! The stamp of its logger replaces the time: the interval of two lines over the difference of
 //! their steps (@b5bcd76). The same words after `validate ` end a validation.
 
 use crate::grammar::trainer::facts::Facts;
@@ -16,7 +16,7 @@ pub(crate) const FACTS: Facts = Facts {
     ..Facts::of(Trainer::Torchtitan, "torchtitan", &[(STEP, step)])
 };
 
-/// Length of `  name: value` fields; two blanks tell them from what others print behind.
+/// Length of `  name: value` fields; two blanks tell them from what others print after.
 fn body(text: &[u8]) -> usize {
     let mut len = 0;
     while text[len..].starts_with(b"  ") {

@@ -1,4 +1,4 @@
-//! Numbers as trainers print them: thousands commas, exponents, units glued behind, quotes around.
+//! Numbers as trainers print them: thousands commas, exponents, units glued after, quotes around.
 //!
 //! Refuses locales: `.` is always the point and `,` always groups thousands. What is not a finite
 //! number (`nan`, `inf`, `N/A`, `?`) is `None`, because it can be neither averaged nor compared.
@@ -28,7 +28,7 @@ pub(crate) fn run_back(input: &[u8], keep: impl Fn(u8) -> bool) -> usize {
         .unwrap_or(input.len())
 }
 
-/// The bytes of `input` that stand after its leading blanks.
+/// The bytes of `input` that are after its leading blanks.
 pub(crate) fn blanks(input: &[u8]) -> &[u8] {
     &input[run(input, |b| b == b' ')..]
 }
@@ -61,7 +61,7 @@ pub(crate) fn length(input: &[u8]) -> usize {
     if whole + part == 0 {
         return 0;
     }
-    // Only with digits behind it is `E` an exponent: nanotron's `4.71E` is a suffix.
+    // Only with digits after it is `E` an exponent: nanotron's `4.71E` is a suffix.
     if matches!(input.get(len), Some(b'e' | b'E')) {
         let sign = usize::from(matches!(input.get(len + 1), Some(b'+' | b'-')));
         let power = run(&input[len + 1 + sign..], |b| b.is_ascii_digit());
@@ -123,7 +123,7 @@ pub(crate) fn wrapped(input: &[u8]) -> Option<f64> {
     float(inner).1
 }
 
-/// The power of ten one of the letters K M B G T P E Z stands for.
+/// The power of ten one of the letters K M B G T P E Z represents.
 fn power(suffix: u8) -> Option<i32> {
     Some(match suffix {
         b'K' => 3,
@@ -145,7 +145,7 @@ pub(crate) fn human(input: &[u8], by: i32) -> Option<f64> {
     shifted(token, suffix + by)
 }
 
-/// GPT-NeoX's `112.9TFLOPS`, in TFLOP/s whatever unit is glued behind (@ea7aefd).
+/// GPT-NeoX's `112.9TFLOPS`, in TFLOP/s whatever unit is glued after (@ea7aefd).
 pub(crate) fn tera_flops(input: &[u8]) -> Option<f64> {
     let (token, rest) = input.split_at(length(input));
     let (&letter, unit) = rest.split_first()?;
@@ -158,7 +158,7 @@ pub(crate) fn after(record: &[u8], name: &[u8]) -> Option<f64> {
     wrapped(bytes_after(record, name)?)
 }
 
-/// What stands after the first `name` in a record.
+/// What is after the first `name` in a record.
 pub(crate) fn bytes_after<'a>(record: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     // Records are short: to prepare a search for each name would take longer than this.
     let mut starts = memchr::memchr_iter(*name.first()?, record);

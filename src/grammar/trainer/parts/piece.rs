@@ -19,19 +19,19 @@ pub(crate) struct Piece<'a> {
 }
 
 impl<'a> Piece<'a> {
-    /// What stands before `at` and is still free, at most `REACH` bytes; with its position.
+    /// What is before `at` and is still free, at most `REACH` bytes; with its position.
     pub(crate) fn before(&self, at: usize) -> (&'a [u8], usize) {
         let low = self.floor.max(at.saturating_sub(REACH)).min(at);
         (&self.text[low..at], low)
     }
 
-    /// Where `needle` last stands before `at`.
+    /// Where `needle` last is before `at`.
     pub(crate) fn find_back(&self, needle: &[u8], at: usize) -> Option<usize> {
         let (text, low) = self.before(at);
         memmem::rfind(text, needle).map(|found| low + found)
     }
 
-    /// `at` moved back over `word` if it stands right before.
+    /// `at` moved back over `word` if it is right before.
     pub(crate) fn over(&self, word: &[u8], at: usize) -> usize {
         let (text, low) = self.before(at);
         text.strip_suffix(word).map_or(at, |rest| low + rest.len())
@@ -60,16 +60,16 @@ impl<'a> Piece<'a> {
 
 /// How a trainer writes ` | name: value` or `, name=value`.
 pub(crate) struct Fields {
-    /// What stands before a name.
+    /// What is before a name.
     pub(crate) separator: &'static [u8],
-    /// What stands between a name and its value.
+    /// What is between a name and its value.
     pub(crate) colon: &'static [u8],
     /// The bytes that may follow a number, as units do.
     pub(crate) units: &'static [u8],
 }
 
 impl Fields {
-    /// How many bytes of `text` are fields; a record of another writer glued behind ends them.
+    /// How many bytes of `text` are fields; a record of another writer glued after ends them.
     pub(crate) fn length(&self, text: &[u8]) -> usize {
         let mut rest = text;
         while let Some(after) = rest.strip_prefix(self.separator) {

@@ -372,9 +372,9 @@ pub(crate) fn questions(known: &Known) -> Vec<Question> {
 }
 
 /// The environment for the next run, so that its log can answer what this one cannot: one line
-/// for a shell. What stands in it is the same for every log: a job is run again once.
+/// for a shell. What is in it is the same for every log: a job is run again once.
 pub(crate) fn rerun() -> String {
-    // In the format underscores stand for blanks (env.rst), so that no launcher can lose them.
+    // In the format underscores represent blanks (env.rst), so that no launcher can lose them.
     [
         RERUN,
         ",COLL NCCL_DEBUG_TIMESTAMP_LEVELS=ALL NCCL_DEBUG_TIMESTAMP_FORMAT='[%F_%T.%6f]_' \

@@ -181,7 +181,7 @@ fn expectation(text: &str) -> Result<Expectation> {
 /// What became of an expectation. The worst comes last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
-    /// The log says so.
+    /// The log reports it.
     Met,
     /// The log does not say.
     Unanswerable,
@@ -275,8 +275,8 @@ fn joined(words: &BTreeSet<String>) -> String {
     words.iter().cloned().collect::<Vec<_>>().join(", ")
 }
 
-/// `ib` is NCCL's network over verbs, its own or a plugin's, be the cards InfiniBand or RoCE;
-/// `infiniband` and `roce` ask for the cards too.
+/// `ib` is NCCL's network over verbs, its own or a plugin's, be the NICs InfiniBand or RoCE;
+/// `infiniband` and `roce` ask for the NICs too.
 fn network(value: &str, facts: &Facts) -> Judged {
     let Some(networks) = &facts.networks else {
         return (

@@ -13,13 +13,13 @@ use std::collections::BTreeSet;
 pub struct Facts {
     /// The networks, as NCCL names them; of aws-ofi-nccl the provider.
     pub networks: Option<BTreeSet<String>>,
-    /// What links InfiniBand's and RoCE's cards have: `IB`, `RoCE`.
+    /// What links InfiniBand's and RoCE's NICs have: `IB`, `RoCE`.
     pub links: Option<BTreeSet<String>>,
     /// Whether network connections reach the GPUs' memory, in nccl-net's words.
     pub gdr: Option<String>,
     /// How far the NVLink switches are used, in nccl-net's words.
     pub nvls: Option<String>,
-    /// Whether GPUs use other GPUs' cards, in nccl-net's words.
+    /// Whether GPUs use other GPUs' NICs, in nccl-net's words.
     pub pxn: Option<String>,
     /// Different versions of NCCL (or RCCL).
     pub versions: Option<u64>,

@@ -38,9 +38,9 @@ pub struct Known {
     pub timings: bool,
     /// A network is named.
     pub network: bool,
-    /// Cards are listed.
+    /// NICs are listed.
     pub cards: bool,
-    /// Cards say whether they reach the GPUs' memory.
+    /// NICs say whether they reach the GPUs' memory.
     pub reach: bool,
     /// Connections are there.
     pub links: bool,

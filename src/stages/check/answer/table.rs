@@ -53,7 +53,7 @@ pub fn grid(checked: &Checked) -> Grid {
     }
 }
 
-/// Where a piece of evidence stands: the input's name and the line from 1.
+/// Where a piece of evidence is: the input's name and the line from 1.
 fn place<'c>(checked: &'c Checked, evidence: &Evidence) -> (&'c str, Option<u64>) {
     let input = evidence.at.input() as usize;
     let name = checked.inputs.get(input).map_or("", |name| name);

@@ -17,7 +17,7 @@ type Kind = (u32, Option<u32>, Vec<u64>);
 /// A communicator's members are on these hosts.
 type Hosts<'f> = BTreeSet<&'f [u8]>;
 
-/// Communicators of one kind on the same hosts: the most channels of one, where it says so, and
+/// Communicators of one kind on the same hosts: the most channels of one, where it reports it, and
 /// which it is.
 type Most = (u32, First, Option<String>);
 

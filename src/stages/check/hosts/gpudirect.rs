@@ -44,7 +44,7 @@ fn reach(net: &Net) -> BTreeMap<&[u8], Reach> {
     all
 }
 
-/// Whether a line tells of a card that it reaches the GPUs' memory, and which way.
+/// Whether a line reports that a NIC reaches the GPUs' memory, and which way.
 fn is_card(fact: &Fact, on: bool) -> bool {
     let ways = [&b"by"[..], b"dmabuf", b"gdrcopy"];
     let value: &[u8] = if on { b"on" } else { b"off" };
@@ -172,7 +172,7 @@ fn of_connections(says: String, who: &Hosts<'_>, other: &Hosts<'_>, why: &str) -
     }
 }
 
-/// What the cards say, where no line tells of a connection.
+/// What the NICs say, where no line reports a connection.
 fn of_cards(net: &Net, facts: &Facts) -> Option<Finding> {
     let on = saying(facts, |fact| is_card(fact, true));
     let mut off = saying(facts, |fact| is_card(fact, false));

@@ -54,7 +54,7 @@ pub(crate) fn is_socket(name: &[u8]) -> bool {
     name.eq_ignore_ascii_case(b"Socket")
 }
 
-/// A card that is faster than a socket.
+/// A NIC that is faster than a socket.
 pub(crate) fn is_fast_card(fact: &Fact) -> bool {
     let ib = fact.name.strip_prefix(b"IB.").and_then(<[u8]>::first);
     match fact.kind {

@@ -1,4 +1,4 @@
-//! What must be alike on all hosts of a job and is not: versions, plugins, cards, settings.
+//! What must be alike on all hosts of a job and is not: versions, plugins, NICs, settings.
 //!
 //! A host is odd where it says what at most half of the hosts say ([`crate::stages::net::table`]);
 //! of two hosts that differ both are. What is said without a header belongs to no host and is not
@@ -40,7 +40,7 @@ pub(crate) fn findings(net: &Net) -> Vec<Finding> {
 type Version = (&'static str, &'static str, &'static str, Severity);
 
 /// Since 2.23 NCCL refuses ranks of other versions in one communicator (`Mismatched NCCL version
-/// detected` in `src/init.cc`); before, and for all others, nothing says so.
+/// detected` in `src/init.cc`); before, and for all others, nothing reports it.
 const VERSIONS: [Version; 11] = [
     ("nccl", "version_mixed", "NCCL", Severity::Warning),
     ("nccl_git", "version_mixed", "NCCL's source", Severity::Note),
@@ -123,7 +123,7 @@ fn plugins(subjects: &[Subject<'_>], all: &mut Vec<Finding>) {
     }
 }
 
-/// A host's cards.
+/// A host's NICs.
 #[derive(Default)]
 struct Cards<'a> {
     ports: BTreeSet<&'a [u8]>,
@@ -131,8 +131,8 @@ struct Cards<'a> {
     first: Option<First>,
 }
 
-/// Hosts with fewer cards than most hosts with as many processes: where each rank is given its
-/// own cards, fewer ranks see fewer.
+/// Hosts with fewer NICs than most hosts with as many processes: where each rank is given its
+/// own NICs, fewer ranks see fewer.
 fn cards(facts: &Facts, subjects: &[Subject<'_>], all: &mut Vec<Finding>) {
     let mut of: BTreeMap<&[u8], Cards<'_>> = BTreeMap::new();
     let listed_cards = facts
@@ -152,7 +152,7 @@ fn cards(facts: &Facts, subjects: &[Subject<'_>], all: &mut Vec<Finding>) {
         by_count.entry(cards.ports.len()).or_default().push(host);
     }
     for by_count in alike.values() {
-        // Of equals the one with more cards.
+        // Of equals the one with more NICs.
         let Some((&usual, peers)) = by_count.iter().max_by_key(|(n, hosts)| (hosts.len(), **n))
         else {
             continue;
@@ -303,7 +303,7 @@ fn settings(net: &Net, facts: &Facts, subjects: &[Subject<'_>], all: &mut Vec<Fi
             let by: BTreeSet<u32> = by.flat_map(|(by, _)| by).copied().collect();
             speak.get(host).is_some_and(|all| all.0.len() == by.len())
         });
-        // Who goes over sockets does not read what cards are set to: one cause, and not this one.
+        // Who goes over sockets does not read what NICs are set to: one cause, and not this one.
         let of_cards = [&b"NCCL_IB_"[..], b"NCCL_NET_GDR", b"NCCL_PXN"];
         let of_cards = of_cards.iter().any(|start| subject.name.starts_with(start));
         let without = subject.of.difference(&saying).copied();

@@ -1,4 +1,4 @@
-//! What the job runs over: sockets where there is something faster, other GPUs' cards, and what
+//! What the job runs over: sockets where there is something faster, other GPUs' NICs, and what
 //! stays in a host; `gpudirect` and `nvls` have the rest.
 //!
 //! Nothing is wrong with GPUDirect off over sockets. A job on one host has no network.
@@ -171,11 +171,11 @@ fn spans_hosts(net: &Net) -> bool {
     of_size.iter().any(spans)
 }
 
-/// Sends of a host in a communicator: those through another rank's card, all, and where.
+/// Sends of a host in a communicator: those through another rank's NIC, all, and where.
 type Sends = (usize, usize, First);
 
 /// Communicators with as many ranks on each of their hosts, some of which send through another
-/// rank's card and others do not.
+/// rank's NIC and others do not.
 fn pxn(net: &Net) -> Option<Finding> {
     let ranks = by_host(net);
     let mut sends: BTreeMap<Shared, BTreeMap<&[u8], Sends>> = BTreeMap::new();

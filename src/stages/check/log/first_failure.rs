@@ -66,7 +66,7 @@ impl Failed<'_> {
         let attempts = self.attempts();
         let causes = attempts.iter().filter_map(|attempt| self.cause(attempt));
         let mut findings: Vec<Finding> = causes.collect();
-        // The lines of a launcher may stand in a file of their own, once for each host.
+        // The lines of a launcher may be in a file of their own, once for each host.
         let mut told = BTreeSet::new();
         findings.retain(|f| told.insert((f.id, f.about.pid, f.says.clone())));
         let alarms = self.alarms();
@@ -135,7 +135,7 @@ impl Failed<'_> {
         }
     }
 
-    /// True for a line behind that by which the scheduler or a person ended the job, or an attempt of
+    /// True for a line after that by which the scheduler or a person ended the job, or an attempt of
     /// it that a later one outlived.
     pub(crate) fn is_over(&self, at: First) -> bool {
         let is_end = |f: &Failure| matches!(f.what, What::Cancelled | What::Interrupted);
@@ -198,7 +198,7 @@ impl Failed<'_> {
         !self.ends.is_idle_behind(at) && self.ends.again_behind(at).is_none()
     }
 
-    /// True where a job works behind a line of its input, and before another.
+    /// True where a job works after a line of its input, and before another.
     fn works(&self, from: First, to: Option<First>) -> bool {
         let before = |line: First| to.is_none_or(|to| line < to);
         let begins = self.ends.again_behind(from);
@@ -240,7 +240,7 @@ impl Failed<'_> {
             .map(|f| f.line.at);
         let alarm = self.watched.iter().map(|w| w.at).chain(lost).min();
         let is_own = |f: &&Failure| {
-            // Whoever lost a peer, or waited in vain, is taken down behind it.
+            // Whoever lost a peer, or timed out, is taken down after it.
             let taken = alarm.is_some_and(|alarm| alarm < f.line.at);
             let memory = || memmem::find(&f.says, b"OutOfMemory").is_some();
             match f.what {

@@ -191,7 +191,7 @@ impl Written<'_> {
         );
         let why = "the step lines show it";
         let advice = "nccl-steps --list shows the runs (column segment)";
-        // The line that begins anew, and the one before it.
+        // The line that begins again, and the one before it.
         let fall = steps.iter().position(|step| step.segment > 0)?;
         let lines = [fall, fall.saturating_sub(1)].into_iter();
         let lines = lines.filter_map(|step| self.input.line_of(self.number, step));

@@ -25,7 +25,7 @@ const STRETCHES: usize = 1 << 16;
 /// The most bytes in front of the rank that a line begins with.
 const LABEL: usize = 80;
 
-/// How many lines that tell of failures are kept, and how many of ranks that spoke.
+/// How many lines that report failures are kept, and how many of ranks that spoke.
 const KEPT: usize = 1 << 14;
 
 /// Ranks run so many steps ahead of each other, and print late: only more of them show that a job
@@ -101,10 +101,10 @@ pub(crate) struct Failure {
     pub(crate) listed: bool,
 }
 
-/// A line that tells of an end.
+/// A line that reports an end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Line {
-    /// Where it stands.
+    /// Where it is.
     pub(crate) at: First,
     /// What it says; at most 300 bytes.
     pub(crate) text: Box<[u8]>,
@@ -266,7 +266,7 @@ impl Ends {
         }
     }
 
-    /// Adds those of a chunk that follows; `placed` says where its lines stand, `merged` which
+    /// Adds those of a chunk that follows; `placed` says where its lines are, `merged` which
     /// process one of the chunk's is.
     pub(crate) fn add(
         &mut self,
@@ -324,7 +324,7 @@ impl Ends {
     /// launchers, the scheduler and the system report.
     pub(crate) fn failures(&self) -> Vec<Failure> {
         let mut all = Vec::new();
-        // The ranks that are printing a traceback; what a launcher's report says so far.
+        // The ranks that are printing a traceback, and the fields of a launcher's report read up to here.
         let mut open: BTreeSet<(u32, Option<u32>)> = BTreeSet::new();
         let (mut name, mut first, mut input) = (Name::default(), false, None);
         for Told { line, what } in &self.told {
@@ -367,7 +367,7 @@ impl Ends {
         all
     }
 
-    /// The ranks with a line of their own at or behind a line, before the job begins anew.
+    /// The ranks with a line of their own at or after a line, before the job begins again.
     pub(crate) fn spoke_behind(&self, at: First) -> BTreeSet<u32> {
         let again = self.again_behind(at);
         let those = self.spoke.iter().filter(|(line, _)| {
@@ -376,7 +376,7 @@ impl Ends {
         those.map(|(_, rank)| *rank).collect()
     }
 
-    /// Where the job is started again behind a line, in the same input.
+    /// Where the job is started again after a line, in the same input.
     pub(crate) fn again_behind(&self, at: First) -> Option<First> {
         let (input, lines) = self.again.iter().find(|(input, _)| *input == at.input)?;
         let next = lines.partition_point(|&line| line <= at.line);
@@ -399,14 +399,14 @@ impl Ends {
         })
     }
 
-    /// The step lines of the input behind `at`.
+    /// The step lines of the input after `at`.
     fn steps_behind(&self, at: First) -> &[(u64, u64)] {
         let lines = self.steps.iter().find(|(input, _)| *input == at.input);
         let lines = lines.map_or(&[][..], |(_, lines)| lines);
         &lines[lines.partition_point(|&(line, _)| line <= at.line)..]
     }
 
-    /// The first step line of the input behind `at`.
+    /// The first step line of the input after `at`.
     pub(crate) fn next_step(&self, at: First) -> Option<u64> {
         self.steps_behind(at).first().map(|(line, _)| *line)
     }
@@ -423,7 +423,7 @@ impl Ends {
         })
     }
 
-    /// The place of the first stretch with a line behind `at`, and so on.
+    /// The place of the first stretch with a line after `at`, and so on.
     fn behind(&self, at: First) -> usize {
         self.stretches.partition_point(|s| s.last.at <= at)
     }
@@ -451,7 +451,7 @@ impl Ends {
         (!goes_on).then_some(&stretch.first)
     }
 
-    /// The job's own end behind a line, if no other job began and nothing failed between them.
+    /// The job's own end after a line, if no other job began and nothing failed between them.
     pub(crate) fn done_behind(&self, at: First) -> Option<&Line> {
         let mut next = self.stretches[self.behind(at)..].iter();
         let next = next.find(|s| s.kind != Kind::GoesOn)?;
@@ -459,7 +459,7 @@ impl Ends {
         is_end.then_some(&next.first).filter(|line| line.at > at)
     }
 
-    /// True where the input tells of no work of the job behind a line.
+    /// True where the input tells of no work of the job after a line.
     pub(crate) fn is_idle_behind(&self, at: First) -> bool {
         let mut next = self.stretches[self.behind(at)..].iter();
         let works = next.any(|s| s.input() == at.input && s.kind == Kind::GoesOn);
@@ -477,7 +477,7 @@ impl Ends {
         last.values().find(failed).map(|stretch| &stretch.first)
     }
 
-    /// The first failure behind a line, if the job of the line did no work between them.
+    /// The first failure after a line, if the job of the line did no work between them.
     pub(crate) fn failed_behind(&self, at: First, is: impl Fn(How) -> bool) -> Option<&Line> {
         let works = self.next_step(at);
         for stretch in &self.stretches[self.behind(at)..] {
@@ -537,10 +537,10 @@ mod tests {
         assert_eq!([0, 9, 13].map(to_come), [Some(10), Some(10), None]);
         // Of another input nothing is said.
         assert_eq!(all.done_before(First { input: 1, line: 13 }), None);
-        // A step line behind it: it was an epoch's end.
+        // A step line after it: it was an epoch's end.
         let epoch = ends(&[(DONE, 10)], &[5, 20]);
         assert_eq!(epoch.done_before(at(12)), None);
-        // What failed behind its end was not done.
+        // What failed after its end was not done.
         let failed = ends(&[(DONE, 10), (FAILED, 12)], &[]);
         assert_eq!(failed.done_before(at(13)), None);
     }

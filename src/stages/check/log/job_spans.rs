@@ -1,4 +1,4 @@
-//! Where the calls of each job stand in a log that may have several: attempts of one, or jobs beside
+//! Where the calls of each job are in a log that may have several: attempts of one, or jobs beside
 //! each other. Between files nothing is known of the order of lines.
 
 use crate::stages::communicators::{Found, Union};

@@ -1,9 +1,9 @@
 //! Where a log may lack lines of its job without a trace: steps that were cut out of it.
 //!
 //! What `nccl-steps` or an editor leaves of a log begins and ends at step lines. The ranks are not
-//! at the same call there, so that behind such a cut each goes on with another one, and at the end
+//! at the same call there, so that after such a cut each goes on with another one, and at the end
 //! some have made more calls than others, all without anything wrong. A cut shows by the step
-//! lines: the step's number falls or jumps where lines are left out, and behind the last line
+//! lines: the step's number falls or jumps where lines are left out, and after the last line
 //! there is no call. Restarts and epochs look the same; but where the ranks were at the same call at
 //! all step lines up to there, no cut can have put them apart.
 
@@ -15,7 +15,7 @@ use crate::stages::survey::Sums;
 /// Where one input may have been cut.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Cuts {
-    /// The line of the step line, from 0, behind which lines may be left out and ranks apart.
+    /// The line of the step line, from 0, after which lines may be left out and ranks apart.
     within: Option<u64>,
     /// The last line with anything of a step is a step line.
     pub(crate) at_end: bool,
@@ -38,7 +38,7 @@ impl Cuts {
         };
         let seams = || (1..steps.len()).filter(is_seam);
         let uneven = apart.and_then(|apart| apart.first());
-        // Ranks that are first apart behind the step at the seam were not put apart by it.
+        // Ranks that are first apart after the step at the seam were not put apart by it.
         let seam = uneven.and_then(|gap| seams().find(|&at| *gap <= steps[at].mark));
         let before = seam.and_then(|at| marks.get(steps[at - 1].mark));
         // Where a launcher ended the job nobody cut it.

@@ -18,7 +18,7 @@ pub(crate) fn finding(seen: &Seen) -> Option<Finding> {
     let watched = !seen.warnings.watchdog().is_empty();
     let made = |state: State| !matches!(state, State::Unknown | State::Started);
     let sides = &seen.found.sides;
-    // Of an empty input the program says so.
+    // The program reports an empty input.
     if lines == 0
         || calls > 0
         || watched

@@ -11,7 +11,7 @@ use crate::stages::survey::Sum;
 use crate::stages::survey::rhythm::{self, FEW, Odd, RARE};
 use std::collections::BTreeMap;
 
-/// A step this many times as long as the middle one is told of,
+/// A step this many times as long as the median is reported,
 const SLOW: f64 = 3.0;
 
 /// if it is longer by so many seconds: what is short varies.
@@ -72,7 +72,7 @@ impl Of<'_> {
         }
     }
 
-    /// Calls of a single step: a line may stand for several.
+    /// Calls of a single step: a line may represent several.
     fn calls(&self, step: usize) -> u64 {
         self.sums[step].calls / self.steps[step].steps.max(1)
     }

@@ -10,7 +10,7 @@ pub(crate) fn comparable(a: &[u8], b: &[u8]) -> bool {
     sorts(a) && a.len() == b.len() && a.iter().zip(b).all(same)
 }
 
-/// True for digits whose largest unit stands first: `2026-04-28 14:14:49`, `0614 11:26:37.75`,
+/// True for digits whose largest unit is first: `2026-04-28 14:14:49`, `0614 11:26:37.75`,
 /// `14:14:49`, an epoch. `28/04/26 14:14` and `Apr 28` do not sort.
 fn sorts(stamp: &[u8]) -> bool {
     let first = stamp.iter().position(|b| !b.is_ascii_digit());

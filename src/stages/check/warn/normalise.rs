@@ -1,6 +1,6 @@
 //! A WARN's text without what differs from line to line.
 
-/// What stands in front of a number that means something: two lines with other ones differ.
+/// What is in front of a number that means something: two lines with other ones differ.
 const TELLING: [&[u8]; 6] = [
     b"status=",
     b"res=",

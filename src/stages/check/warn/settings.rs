@@ -34,7 +34,7 @@ pub(crate) fn findings(net: &Net) -> Vec<Finding> {
 struct Job<'f> {
     /// All hosts that say anything.
     hosts: BTreeSet<&'f [u8]>,
-    /// Those with InfiniBand, RoCE or EFA cards.
+    /// Those with InfiniBand, RoCE or EFA NICs.
     with_cards: BTreeSet<&'f [u8]>,
     /// Those where NCCL found no InfiniBand or RoCE device.
     without_device: BTreeSet<&'f [u8]>,
@@ -245,7 +245,7 @@ const KNOWN: [Known; 22] = [
     ),
 ];
 
-/// Behind a value that could not be read, [`crate::stages::net::fact`].
+/// After a value that could not be read, [`crate::stages::net::fact`].
 const INVALID: &[u8] = b"` is invalid";
 
 fn setting(job: &Job<'_>, fact: &Fact, said: &Said, all: &mut Vec<Finding>) {

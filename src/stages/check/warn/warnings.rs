@@ -46,13 +46,13 @@ pub(crate) struct Seen {
     pub time: Box<[u8]>,
     /// The first one as printed, with its header; at most 300 bytes of what it says.
     pub text: Box<[u8]>,
-    /// Where in it NCCL's words begin, behind the header.
+    /// Where in it NCCL's words begin, after the header.
     pub says: usize,
     /// The peers that are named, and how often; the first few.
     pub peers: Vec<(Box<[u8]>, u64)>,
-    /// The result that NCCL's functions gave right behind, first where there are several.
+    /// The result that NCCL's functions gave right after, first where there are several.
     pub result: Option<i32>,
-    /// Calls of the process behind the last line; in front of it until all is settled.
+    /// Calls of the process after the last line; in front of it until all is settled.
     pub calls: u64,
 }
 
@@ -126,7 +126,7 @@ impl Partial {
     }
 
     /// Counts a call of the chunk's process `process`, in line order with the messages. Where
-    /// this is never told, nothing is said of calls behind a WARN.
+    /// this is never told, nothing is said of calls after a WARN.
     #[inline]
     pub(crate) fn call(&mut self, process: u32) {
         let at = process as usize;
@@ -342,7 +342,7 @@ impl Warnings {
     }
 
     /// How many processes said at their ordinary end that they left a process group, and the
-    /// first line that says so.
+    /// first line that reports it.
     pub(crate) fn ordinary_ends(&self) -> (u64, Option<&Watched>) {
         self.watchdog.ordinary_ends()
     }

@@ -1,4 +1,4 @@
-//! What PyTorch's watchdog says: which call of which process group was waited for in vain, and
+//! What PyTorch's watchdog says: which call of which process group timed out, and
 //! how far each rank was.
 
 pub(super) mod nccl_call;
@@ -17,7 +17,7 @@ const RECORDS: usize = 1 << 14;
 /// A line of the watchdog; one that only repeats another is left out.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Watched {
-    /// Where it stands.
+    /// Where it is.
     pub at: First,
     /// The line, at most 300 bytes of it.
     pub text: Box<[u8]>,
@@ -154,7 +154,7 @@ impl Watchdog {
         }
     }
 
-    /// Adds a chunk's; `placed` says where its lines stand.
+    /// Adds a chunk's; `placed` says where its lines are.
     pub(super) fn add(&mut self, part: Watchdog, placed: impl Fn(First) -> First) {
         let moved = |mut record: Watched| {
             record.at = placed(record.at);

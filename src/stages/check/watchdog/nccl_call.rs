@@ -36,7 +36,7 @@ type Both<'a> = (u64, &'a [u8], usize, u64);
 /// A line of the watchdog, the call that it speaks of, and whose.
 type Line<'a> = (&'a Watched, &'a Detail, Caller);
 
-/// The findings: for each work that was waited for in vain the call it is, and who made it; `made`
+/// The findings: for each work that timed out the call it is, and who made it; `made`
 /// has how many collectives each caller had made when the job hung.
 pub(crate) fn findings(
     watched: &[Watched],
@@ -142,7 +142,7 @@ fn finding(
     })
 }
 
-/// The processes that say themselves that they wait in vain, where others of the job say nothing: who
+/// The processes that say themselves that they time out, where others of the job say nothing: who
 /// waits for a call has made it, and it is the others that keep it waiting.
 pub(crate) fn waiting(watched: &[Watched], names: Names<'_>) -> BTreeSet<u32> {
     let processes = processes(names);

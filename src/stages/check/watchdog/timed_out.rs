@@ -1,4 +1,4 @@
-//! What the watchdog's lines mean together: for each call that was waited for in vain, who waited
+//! What the watchdog's lines mean together: for each call that timed out, who waited
 //! and who is behind.
 
 use super::{TimedOut, Watched, What};
@@ -21,7 +21,7 @@ struct Waited<'a> {
     lines: Vec<(&'a Watched, &'a TimedOut)>,
 }
 
-/// One finding for each call of each process group that was waited for in vain.
+/// One finding for each call of each process group that timed out.
 pub(crate) fn findings(records: &[Watched]) -> Vec<Finding> {
     // Process groups as they speak, and the calls of each in their order.
     let mut groups: BTreeMap<Option<&[u8]>, First> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Tells the stage what stands on a line, and counts the line.
+//! Tells the stage what is on a line, and counts the line.
 
 use super::tail::is_call;
 use super::verdict::{Thing, Verdict};
@@ -9,7 +9,7 @@ use crate::members::twice;
 use crate::report::account::Class;
 use memchr::{memchr, memchr2, memrchr};
 
-/// A line of the file: as it is, or without what stands around the lines in it.
+/// A line of the file: as it is, or without what is around the lines in it.
 pub(super) struct Text<'l> {
     /// Where it begins in the chunk, and where the next one does.
     pub(super) start: usize,
@@ -20,17 +20,17 @@ pub(super) struct Text<'l> {
 }
 
 impl Text<'_> {
-    /// Where the byte at `at` of the text stands in the line.
+    /// Where the byte at `at` of the text is in the line.
     fn place(&self, at: usize) -> usize {
         self.unwrapped.map_or(at, |unwrapped| unwrapped.place(at))
     }
 
-    /// Where it stands in the chunk.
+    /// Where it is in the chunk.
     fn at(&self, at: usize) -> usize {
         self.start + self.place(at)
     }
 
-    /// From where to where in the chunk a reader needs, to find again what stands at `at`.
+    /// From where to where in the chunk a reader needs, to find again what is at `at`.
     fn around(&self, at: usize) -> (usize, usize) {
         let begin = memrchr(b'\n', &self.text[..at]).map(|end| self.at(end + 1));
         let end = memchr(b'\n', &self.text[at..]).map(|end| self.at(at + end + 1));
@@ -39,7 +39,7 @@ impl Text<'_> {
 }
 
 impl<V: Visit> Scan<'_, V> {
-    /// Tells the stage what stands on the line, in its order, and counts the line.
+    /// Tells the stage what is on the line, in its order, and counts the line.
     pub(super) fn commit(&mut self, line: &Text<'_>, mut v: Verdict<'_>) {
         v.sort();
         let is_piece = |thing: &&(usize, Thing<'_>)| matches!(thing.1, Thing::Fragment(_));
@@ -127,7 +127,7 @@ impl<V: Visit> Scan<'_, V> {
 
     /// Notes where a line is damaged.
     fn damage(&mut self, line: &Text<'_>, (at, what): (usize, &'static str)) {
-        // As it stands in the file, behind the last byte that was in order.
+        // As it is in the file, after the last byte that was in order.
         let column = at.checked_sub(1).map_or(0, |last| line.place(last) + 1);
         let bytes = &self.bytes[line.start..line.next];
         let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);

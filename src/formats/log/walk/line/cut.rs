@@ -7,7 +7,7 @@ use crate::source::Place;
 use memchr::memrchr;
 use std::sync::LazyLock;
 
-/// What a cut behind `before`, which are whole lines, would separate; `quiet` says that no line
+/// What a cut after `before`, which are whole lines, would separate; `quiet` says that no line
 /// waits for its end where they begin.
 pub fn place(before: &[u8], quiet: bool) -> Place {
     static ALL: LazyLock<Recogniser> = LazyLock::new(Recogniser::all);

@@ -130,7 +130,7 @@ fn quoted_warn<'a>(line: &'a [u8], recogniser: &Recogniser) -> Option<Message<'a
         .flatten()
 }
 
-/// True where `op`, behind `before` and without a header, is surely not the end of a longer name:
+/// True where `op`, after `before` and without a header, is surely not the end of a longer name:
 /// `AllReduce`, cut, ends in `Reduce`.
 fn is_whole_name(before: &[u8], op: &[u8]) -> bool {
     before.ends_with(b"NCCL INFO ")

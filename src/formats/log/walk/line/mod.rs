@@ -77,7 +77,7 @@ impl<'a, V: Visit> Scan<'_, V> {
         next
     }
 
-    /// Takes the lines that stand in `line`. False where none of them is a step line and `line`
+    /// Takes the lines that are in `line`. False where none of them is a step line and `line`
     /// itself is one: then it is the trainer's own.
     fn wrapped(&mut self, (start, next): (usize, usize), line: &[u8], inner: &Unwrapped) -> bool {
         let mut found = std::mem::take(&mut self.found);

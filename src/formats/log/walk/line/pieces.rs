@@ -37,7 +37,7 @@ impl<'a, V: Visit> Scan<'_, V> {
         let is_label = is_prefix(first, self.recogniser);
         let mut label = if is_label { first } else { b"" };
         for (i, h) in headers.iter().enumerate() {
-            // A step line behind the message ends it.
+            // A step line after the message ends it.
             let end = found
                 .iter()
                 .map(|f| f.start)
@@ -97,7 +97,7 @@ impl<'a, V: Visit> Scan<'_, V> {
         }
     }
 
-    /// Behind a step line without a line end of its own there may be a line's end.
+    /// After a step line without a line end of its own there may be a line's end.
     fn tail_of_mark(
         &self,
         line: &[u8],
@@ -117,7 +117,7 @@ impl<'a, V: Visit> Scan<'_, V> {
         }
     }
 
-    /// A line was begun: what is behind it may be another's end.
+    /// A line was begun: what is after it may be another's end.
     fn begins(&mut self, of: &Of<'a, '_>, piece: Piece, v: &mut Verdict<'a>) {
         if let Piece::Head(begun) | Piece::Doubtful { begun, .. } = &piece {
             let is_call = is_call(&begun.text);

@@ -27,7 +27,7 @@ impl<'a, V: Visit> Scan<'_, V> {
         let Written {
             headers, starts, ..
         } = written(head);
-        // Behind another line's beginning it may be any process's.
+        // After another line's beginning it may be any process's.
         let ([header], [written, _]) = (&headers[..], &starts[..]) else {
             return None;
         };

@@ -79,7 +79,7 @@ fn piece_start(line: &[u8], floor: usize, header: usize) -> usize {
     }
 }
 
-/// The same for the first header of a line, where a launcher's prefix may stand in front.
+/// The same for the first header of a line, where a launcher's prefix may be in front.
 fn first_start(before: &[u8], header: usize, stamp: &[u8]) -> usize {
     if !stamp.is_empty() && before.ends_with(b"] ") {
         header - stamp.len() - b"[] ".len()

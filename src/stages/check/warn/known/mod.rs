@@ -20,7 +20,7 @@ pub(crate) enum Role {
     Setback,
     /// It follows from a failure elsewhere.
     Consequence,
-    /// NCCL takes its connections down: at the end of a job, or behind a failure.
+    /// NCCL takes its connections down: at the end of a job, or after a failure.
     Teardown,
     /// Nothing fails by it.
     Harmless,
@@ -71,7 +71,7 @@ pub(crate) fn known(text: &[u8]) -> Option<&'static Known> {
     }
 }
 
-/// True where one of `patterns` stands in `text`; `*` in it stands for any bytes.
+/// True where one of `patterns` is in `text`; `*` in it matches any bytes.
 fn has_any(text: &[u8], patterns: &[&str]) -> bool {
     patterns.iter().any(|pattern| {
         let mut rest = text;

@@ -31,10 +31,10 @@ const fn row(
     }
 }
 
-/// Texts, of which one must fit, and what is known of them. In a text `*` stands for any bytes.
+/// Texts, of which one must fit, and what is known of them. In a text `*` matches any bytes.
 type Texts = &'static [&'static str];
 
-/// By the status of a card's request, `ibv_wc_status`.
+/// By the status of a NIC's request, `ibv_wc_status`.
 pub(crate) const IB_STATUS: [(u32, Known); 7] = [
     (
         4,
@@ -121,7 +121,7 @@ pub(crate) const IB_STATUS: [(u32, Known); 7] = [
     ),
 ];
 
-/// A request of a card with another status.
+/// A request of a NIC with another status.
 pub(crate) const IB_OTHER: Known = row(
     "warn_ib_completion",
     Cause,

@@ -1,5 +1,5 @@
-//! WARN lines by how their job ended: what came after its own end, what led to its end, and what it
-//! went on behind.
+//! WARN lines by how their job ended: lines after its own end, lines that led to its end, and lines
+//! after which it went on.
 
 use super::of_kind::is_error;
 use super::{Group, Triage};
@@ -14,7 +14,7 @@ impl<'a> Triage<'a> {
         self.all.ends()
     }
 
-    /// The job's own end that all lines of a process come behind, if it made no call since.
+    /// The job's own end that all lines of a process come after, if it made no call since.
     fn done_before(&self, seen: &Seen) -> Option<&'a Line> {
         self.ends().done_before(seen.first).filter(|_| {
             let failed = self.ends().failed_behind(seen.first, |_| true);
@@ -54,7 +54,7 @@ impl<'a> Triage<'a> {
     }
 
     /// The line by which the job ended that a kind of lines led to: one of NCCL's functions gave an
-    /// error behind the WARN, and neither its process nor its job did anything more.
+    /// error after the WARN, and neither its process nor its job did anything more.
     fn ended_by(&self, group: &Group<'a>) -> Option<&'a Line> {
         let failed = |how: How| how != How::Killed;
         let gave_up = |seen: &&Seen| seen.result.is_some_and(is_error) && seen.calls == 0;
@@ -73,7 +73,7 @@ impl<'a> Triage<'a> {
     }
 
     /// What is only a warning by itself is an error where the job ended by it; and no job failed by
-    /// what it went on behind until it was done.
+    /// a line after which it went on until it was done.
     pub(crate) fn judge_by_end(&self, group: &Group<'a>, finding: &mut Finding) {
         // What is surely harmless ends no job.
         if finding.severity == Severity::Note && finding.sure == Sure::High {
@@ -99,7 +99,7 @@ impl<'a> Triage<'a> {
         finding.evidence.push(end.shown());
     }
 
-    /// What PyTorch's watchdog says behind the job's own end is a note, unless the job failed then.
+    /// What PyTorch's watchdog says after the job's own end is a note, unless the job failed then.
     pub(crate) fn note_after_end(&self, finding: &mut Finding) {
         let at = finding.evidence.first().map(|evidence| evidence.at);
         let Some(Spot::Line(at)) = at else { return };

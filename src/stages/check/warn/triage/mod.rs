@@ -135,7 +135,7 @@ impl<'a> Triage<'a> {
         let watched = timed_out::findings(self.all.watchdog());
         let mut out = Vec::new();
         let teardown = of(Role::Teardown);
-        // An event of a card is a failure only where something follows from it.
+        // An event of a NIC is a failure only where something follows from it.
         let errors = causes
             .iter()
             .filter(|cause| cause.severity() == Severity::Error);

@@ -65,7 +65,7 @@ impl<'a> Triage<'a> {
                 "search NVIDIA/nccl's issues for the text, or the source file that the line names"
                     .to_owned(),
                 Severity::Warning,
-                // That a function gave an error behind it is more than words.
+                // That a function gave an error after it is more than words.
                 match results.iter().any(|&result| is_error(result)) {
                     true => Sure::Medium,
                     false => Sure::Low,
