@@ -62,7 +62,7 @@ those of nccl-hist.
 
 Equal values: counts and bytes are equal if their ratio is within --tolerance. The steps of one run
 may differ, because ranks run ahead of the one that prints, or because some work is done every tenth
-step. If they differ by up to v, a mean over n steps is known to v/n, and a difference within that is
+step. If they differ by up to v, a mean over n steps is accurate to v/n, and a smaller difference is
 ignored. Step time and TFLOP/s are medians: they are equal within --time-tolerance, or if one is in
 the middle half of the other run's steps. Algorithms and channels are compared for the operations,
 sizes and communicators that both runs have.

@@ -37,7 +37,7 @@ pub fn stamps(name: &str, timeline: &Timeline, report: &Report) {
         ),
         Times::Clock => note(
             "these step lines print no step time: it is computed from the elapsed time on the \
-             lines, over as many steps as its digits need",
+             lines, over enough steps that the clock's whole seconds suffice",
         ),
     }
 }

@@ -88,7 +88,7 @@ pub struct StepArgs {
     steps: Option<Window>,
     #[command(flatten)]
     lines: StepLineArgs,
-    /// The rank that prints the step lines, so its calls are on the right side of them (default:
+    /// The rank that prints the step lines; its own calls are placed by position (default:
     /// detected)
     #[arg(long, value_name = "RANK", conflicts_with = "by_position")]
     printer: Option<u32>,

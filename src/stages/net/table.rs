@@ -403,7 +403,7 @@ fn rails(net: &Net) -> String {
         (0, _) if net.all.links.keys().all(|link| link.2.via.card().is_none()) => {
             "no network connections".to_owned()
         }
-        (0, _) => "unknown: of no connection are both ends in the log".to_owned(),
+        (0, _) => "unknown: no connection has both ends in the log".to_owned(),
         (_, 0) => "same NIC number at both ends".to_owned(),
         (of, n) => format!("different NIC numbers at the ends of {n} of {of} connections"),
     }

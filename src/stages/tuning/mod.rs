@@ -70,7 +70,7 @@ pub(crate) fn said(sum: Counts, calls: u64, report: &Report) {
     let joined = sum.calls + sum.ambiguous;
     if calls > joined {
         report.note(&format!(
-            "{} of {} calls of ranks 0 have no TUNING line",
+            "{} of {} calls by a rank 0 have no TUNING line",
             calls - joined,
             calls
         ));

@@ -168,7 +168,7 @@ pub(crate) fn anew(
     options: source::Options,
 ) -> Error {
     if present.is_empty() && origins.contains(&Origin::Stdin) {
-        let more = "nccl-steps --list shows lines of a pipe that may be step lines";
+        let more = "for a pipe, nccl-steps --list shows lines that may be step lines";
         return Error::Content(format!("{missing}; {more}"));
     }
     let open = |origin| door::open::<()>(origin, options, Tells::STEP_LINES);

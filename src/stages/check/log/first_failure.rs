@@ -268,7 +268,10 @@ impl Failed<'_> {
         let others: BTreeSet<u32> = alike.filter_map(|f| f.rank).collect();
         if cause.what == What::Exception && others.len() > 1 {
             let n = others.len() - 1;
-            finding.says += &format!("; {n} other {} raised too", verb(n, "rank", "ranks"));
+            finding.says += &format!(
+                "; {n} other {} raised an exception too",
+                verb(n, "rank", "ranks")
+            );
         }
         if attempt.outlived && is_answer(&finding) {
             finding.severity = Severity::Note;
@@ -354,7 +357,7 @@ impl Failed<'_> {
                 ..About::default()
             },
             sure: Sure::High,
-            why: "the line reports it, and no failure is before it".to_owned(),
+            why: "the line reports it, and no failure comes before it".to_owned(),
             advice: advice.to_owned(),
             evidence: vec![failure.line.shown()],
         }

@@ -46,7 +46,7 @@ pub(crate) fn doubt(told: Told, nranks: u32) -> (Sure, String) {
         Told::Largest => (
             Sure::Low,
             format!(
-                "{each} uses exactly one communicator of {nranks} ranks, beside smaller ones; if \
+                "{each} uses exactly one communicator of {nranks} ranks, besides smaller ones; if \
                  the job has more processes, it may be several communicators"
             ),
         ),

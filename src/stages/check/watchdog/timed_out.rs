@@ -170,9 +170,9 @@ fn call(waited: &Waited<'_>, timeout: &TimedOut) -> String {
         _ => String::new(),
     };
     format!(
-        "PyTorch waited {} ms in vain for call {}{group}: {}{elements}",
-        timeout.timeout_ms,
+        "PyTorch's wait for call {}{group} timed out after {} ms: {}{elements}",
         waited.seq,
+        timeout.timeout_ms,
         text(&timeout.op),
     )
 }
@@ -212,7 +212,7 @@ impl Odd {
             }
             Odd::Silent(ranks, of_job) => {
                 let whose = if *of_job { "" } else { " of the group" };
-                format!("; there is no such line of {}{whose}", named(ranks))
+                format!("; {}{whose} printed no such line", named(ranks))
             }
             Odd::Ahead(ranks) => {
                 let has = verb(ranks.len(), "has", "have");

@@ -186,7 +186,7 @@ fn finding(odds: &[&Odd<'_>], is_settled: bool, case: &Case<'_>) -> Option<Findi
             "it is in all pairs of ranks whose messages do not match, and is ahead in some of them"
         }
         false => {
-            "it alone called ranks that it never called before, and lacks calls that it made usually"
+            "it alone called ranks that it never called before, and lacks calls that it usually made"
         }
     };
     Some(Finding {

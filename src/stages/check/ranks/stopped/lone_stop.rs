@@ -237,8 +237,8 @@ pub(crate) fn finding(
                  step"
             }
             false => {
-                "no line reports a failure, but the others went on without it, and no rank was ever so long \
-                 silent in the middle of a step before"
+                "no line reports a failure, but the others went on without it, and no rank was silent for as \
+                 long in the middle of a step before"
             }
         }
         .to_owned(),

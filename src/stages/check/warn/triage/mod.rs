@@ -388,9 +388,9 @@ impl<'a> Triage<'a> {
             aborted,
             communicators,
         } = self.ended;
-        let mut why = vec![means.to_owned(), "no failure is before it".to_owned()];
+        let mut why = vec![means.to_owned(), "no failure comes before it".to_owned()];
         if self.all.counts_calls() {
-            why.push("no call of these processes is after it".to_owned());
+            why.push("these processes made no call after it".to_owned());
         }
         if ends > 0 {
             why.push(format!(
