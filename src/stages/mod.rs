@@ -25,7 +25,7 @@ pub mod hist;
 pub mod net;
 pub mod ops;
 #[cfg(test)]
-mod pieces;
+pub(crate) mod pieces;
 pub mod steps;
 pub mod survey;
 pub mod timing;

@@ -47,7 +47,7 @@ pub(super) fn made(nccl: &str) -> Vec<u8> {
 }
 
 /// What another machine would read of what was written here.
-pub(super) fn sent<T: Serialize + DeserializeOwned>(state: &T) -> T {
+pub(crate) fn sent<T: Serialize + DeserializeOwned>(state: &T) -> T {
     let mut bytes = Vec::new();
     ciborium::into_writer(state, &mut bytes).unwrap();
     ciborium::from_reader(&*bytes).unwrap()
@@ -58,7 +58,7 @@ const SENT: usize = 8;
 
 /// Walks `log` in pieces of about `size` bytes, cut at line ends. A few are read again from what
 /// was written of them.
-pub(super) fn walk<V: Visit + Serialize + DeserializeOwned>(
+pub(crate) fn walk<V: Visit + Serialize + DeserializeOwned>(
     log: &[u8],
     size: usize,
     new: impl Fn() -> V,
@@ -79,7 +79,7 @@ fn read<V: Visit + Serialize + DeserializeOwned>(
 }
 
 /// The same of a log that is read after others.
-fn read_after<V: Visit + Serialize + DeserializeOwned>(
+pub(crate) fn read_after<V: Visit + Serialize + DeserializeOwned>(
     merged: &mut Merged,
     log: &[u8],
     size: usize,

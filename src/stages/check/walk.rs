@@ -1,4 +1,9 @@
 //! One walk over all inputs that gathers what every check needs.
+//!
+//! Parts of chunks travel between machines, and so do the sums over inputs that have no order among
+//! them: communicators, facts, and [`Warnings`]. Streams do not: a stream's hash runs over its calls
+//! in all inputs in their order, and cannot be continued by a hash from elsewhere. Nor does what is
+//! known of one input (its sums, steps and remains): it lies where its lines are read again.
 
 use super::finding::Evidence;
 use super::log::missing_steps::Cuts;

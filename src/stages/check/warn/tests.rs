@@ -3,9 +3,10 @@
 use super::triage::{Ended, findings};
 use super::warnings::{Partial, Warnings};
 use crate::formats::log::walk::{Call, Said, Torn, Visit};
+use crate::members::Merged;
 use crate::shared::data;
 use crate::stages::check::finding::{Finding, Severity, Sure};
-use crate::stages::pieces::walk;
+use crate::stages::pieces::{read_after, sent, walk};
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
@@ -578,5 +579,122 @@ proptest! {
             };
         }
         prop_assert_eq!(check(&[log.as_bytes()], size), whole(log.as_bytes()));
+    }
+}
+
+/// A machine's state, and how many inputs it has read.
+#[derive(Default, Serialize, Deserialize)]
+struct State {
+    merged: Merged,
+    warnings: Warnings,
+    inputs: u32,
+}
+
+impl State {
+    /// Reads `files`; the state is sent on after each.
+    fn of<'f>(files: impl Iterator<Item = &'f String>) -> State {
+        let mut state = State::default();
+        for file in files {
+            let input = state.inputs;
+            state.inputs += 1;
+            state.merged.next_input();
+            let (merged, warnings) = (&mut state.merged, &mut state.warnings);
+            let log = read_after(merged, file.as_bytes(), 1 << 30, Part::default, |part| {
+                warnings.add(part.visit.0, &part.to.processes, input, part.line);
+            });
+            let steps = (0..).zip(&log.marks).map(|(step, mark)| (mark.line, step));
+            warnings.steps(input, steps.collect());
+            warnings.again(input, log.begins.iter().map(|begin| begin.at));
+            state = sent(&state);
+        }
+        state
+    }
+
+    /// Adds what another machine read after this one.
+    fn merge(mut self, other: State) -> State {
+        let to = self.merged.merge(&other.merged);
+        self.warnings
+            .merge(other.warnings, &to.processes, self.inputs);
+        self.inputs += other.inputs;
+        self
+    }
+
+    /// All that is asked of it.
+    fn told(mut self) -> String {
+        self.warnings.settle(&self.merged.aliases());
+        let seen: Vec<_> = self
+            .warnings
+            .seen()
+            .into_iter()
+            .map(|(p, _, s)| (p, s))
+            .collect();
+        let watched = (self.warnings.watchdog(), self.warnings.ordinary_ends());
+        let (ends, addresses) = (self.warnings.ends(), self.warnings.addresses());
+        format!("{seen:#?} {watched:#?} {ends:#?} {addresses:?}")
+    }
+}
+
+/// A line of the process `pid`, of one of some kinds.
+fn written((kind, n): (u32, u64), pid: u32, out: &mut String) {
+    let own = format!("n{}:{pid}:{} [0]", pid % 2, u64::from(pid) + n % 2);
+    let end = match kind {
+        0 => writeln!(
+            out,
+            "{own} misc/socket.cc:484 NCCL WARN socketStartConnect: Connect to 10.0.0.{n}<4312> failed : Connection refused"
+        ),
+        1 => writeln!(out, "{own} NCCL INFO misc/socket.cc:564 -> {n}"),
+        2 => writeln!(
+            out,
+            "{own} transport/net_ib.cc:77 NCCL WARN NET/IB : Got async event : port error"
+        ),
+        3 => writeln!(
+            out,
+            "[rank{n}]:[E1120 19:35:19.1 ProcessGroupNCCL.cpp:629] [Rank {n}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={n}, OpType=ALLREDUCE, NumelIn=8, NumelOut=8, Timeout(ms)=15000) ran for 15001 milliseconds before timing out."
+        ),
+        4 => writeln!(out, "srun: error: n{n}: task {n}: Exited with exit code 1"),
+        5 => writeln!(
+            out,
+            " [2026-11-20 14:01:54] iteration {n:>8}/      30 | consumed samples: 8 | elapsed time per iteration (ms): 143.4 |"
+        ),
+        6 => writeln!(
+            out,
+            "{own} NCCL INFO NET/Socket : Using [0]eth{n}:10.0.1.{n}<0>"
+        ),
+        7 => writeln!(
+            out,
+            "{own} NCCL INFO ncclCommInitRank comm 0x5 rank {n} nranks 9 cudaDev 0 nvmlDev 0 busId 60 commId 0x9 - Init START"
+        ),
+        _ => writeln!(
+            out,
+            "{own} NCCL INFO AllReduce: opCount {n} sendbuff 0x7fca95ffc000 recvbuff 0x7fca95ffc000 count 1 datatype 7 op 0 root 0 comm 0x5 [nranks=9] stream (nil)"
+        ),
+    };
+    end.unwrap();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// A process may write several files, and other machines may read them.
+    #[test]
+    fn warnings_read_on_several_machines_are_one_run(
+        files in proptest::collection::vec((
+            0..4_u32,
+            proptest::collection::vec((0..10_u32, 0..9_u64), 1..25),
+        ), 1..7),
+        machines in proptest::collection::vec(1..4_usize, 0..4),
+    ) {
+        let files: Vec<String> = files.into_iter().map(|(process, lines)| {
+            let mut text = String::new();
+            lines.into_iter().for_each(|of| written(of, 100 + process, &mut text));
+            text
+        }).collect();
+        let whole = State::of(files.iter()).told();
+        let mut rest = files.iter();
+        let mut all = State::default();
+        for many in machines {
+            all = all.merge(State::of(rest.by_ref().take(many)));
+        }
+        prop_assert_eq!(all.merge(State::of(rest)).told(), whole);
     }
 }

@@ -220,7 +220,7 @@ fn parted<'a>(line: &'a [u8], says: &'a [u8]) -> (&'a [u8], &'a [u8]) {
 }
 
 /// All of them.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Warnings {
     bodies: Interner<Box<[u8]>>,
     seen: FxHashMap<(u32, u32), Seen>,
@@ -228,22 +228,68 @@ pub(crate) struct Warnings {
     /// Which processes say that an address is theirs.
     addresses: BTreeSet<(Box<[u8]>, u32)>,
     open: FxHashMap<Thread, (u32, u32)>,
+    /// What each thread says first, if that is a result.
+    begins: FxHashMap<Thread, Option<i32>>,
     calls: BTreeMap<u32, u64>,
     watchdog: Watchdog,
     ends: Ends,
+}
+
+/// As one chunk's, with the lines where they are.
+impl From<Warnings> for Partial {
+    fn from(all: Warnings) -> Partial {
+        let last = all.calls.keys().next_back().map_or(0, |last| last + 1);
+        let calls = (0..last).map(|process| all.calls.get(&process).copied().unwrap_or(0));
+        let addresses = all.addresses.into_iter();
+        Partial {
+            calls: calls.collect(),
+            bodies: (0..)
+                .zip(all.bodies.items())
+                .map(|(at, name)| (name.clone(), at))
+                .collect(),
+            seen: all.seen,
+            uncounted: all.uncounted,
+            addresses: addresses
+                .map(|(address, process)| ((process, address), 0))
+                .collect(),
+            open: all.open,
+            begins: all.begins,
+            watchdog: all.watchdog,
+            ends: all.ends,
+            scratch: Vec::new(),
+        }
+    }
 }
 
 impl Warnings {
     /// Adds a chunk that follows those before. `processes[p]` is the merged number of the chunk's
     /// process p, `input` the input's number, `line` that of the chunk's first line in it.
     pub(crate) fn add(&mut self, part: Partial, processes: &[u32], input: u32, line: u64) {
-        let merged = |process: u32| processes.get(process as usize).copied().unwrap_or(process);
         let placed = |at: First| First {
             input,
             line: at.line + line,
         };
+        self.take(part, processes, placed);
+    }
+
+    /// Adds those of later inputs that were read elsewhere, before either is settled. `processes[p]`
+    /// is the merged number of the process p there, `inputs` the number of inputs read here.
+    #[cfg_attr(not(test), expect(dead_code, reason = "nothing sends it yet"))]
+    pub(crate) fn merge(&mut self, other: Warnings, processes: &[u32], inputs: u32) {
+        let placed = |at: First| First {
+            input: at.input + inputs,
+            line: at.line,
+        };
+        self.take(other.into(), processes, placed);
+    }
+
+    /// Adds what follows; `placed` says where its lines are.
+    fn take(&mut self, part: Partial, processes: &[u32], placed: impl Fn(First) -> First) {
+        let merged = |process: u32| processes.get(process as usize).copied().unwrap_or(process);
         for (thread, result) in part.begins {
-            if let Some(pair) = self.open.remove(&(merged(thread.0), thread.1))
+            let thread = (merged(thread.0), thread.1);
+            self.begins.entry(thread).or_insert(result);
+            if let Some(pair) = self.open.remove(&thread)
                 && let (Some(result), Some(seen)) = (result, self.seen.get_mut(&pair))
             {
                 seen.result.get_or_insert(result);
@@ -290,8 +336,8 @@ impl Warnings {
                 self.addresses.insert((address, merged(process)));
             }
         }
-        self.watchdog.add(part.watchdog, placed);
-        self.ends.add(part.ends, placed, merged);
+        self.watchdog.add(part.watchdog, &placed);
+        self.ends.add(part.ends, &placed, merged);
     }
 
     /// Adds where the training steps of the input `input` end: its lines, in order, with the step's
