@@ -1,9 +1,10 @@
 //! nccl-ops: see `--help`.
 
+use anyhow::bail;
 use clap::Parser;
 use nccl_pipe::count::{calls, groups};
 use nccl_pipe::program::cli;
-use nccl_pipe::program::cli::{ChainFormatArgs, GroupArgs, InputArgs, Run, StepArgs};
+use nccl_pipe::program::cli::{ChainFormatArgs, Format, GroupArgs, InputArgs, Run, StepArgs};
 use nccl_pipe::program::exit;
 use nccl_pipe::program::exit::Exit;
 use nccl_pipe::stages::ops;
@@ -18,6 +19,11 @@ use std::process::ExitCode;
 /// Writes op, calls, min_bytes, mean_bytes, p50_bytes, p95_bytes, p99_bytes, max_bytes and
 /// total_bytes, after the columns of --by. Minimum, mean, maximum and total are exact. Percentiles
 /// have three significant digits. The numbers include all ranks whose lines are in the input.
+///
+/// With --time it writes op, calls, total_us, mean_us, p50_us, p95_us, p99_us and max_us: how long the
+/// calls took, in microseconds. calls is then the number of calls with a duration of their own. A row
+/// of the call table that represents several calls has only the sum of their durations, and a log has
+/// no durations: NCCL prints a call when it is enqueued. A note reports how many calls are left out.
 #[derive(Debug, Parser)]
 #[command(name = "nccl-ops", version, max_term_width = 100, after_long_help = AFTER)]
 struct Cli {
@@ -27,6 +33,10 @@ struct Cli {
     steps: StepArgs,
     #[command(flatten)]
     group: GroupArgs,
+    /// How long the calls took instead of how large they are, in microseconds; needs call tables
+    /// with durations
+    #[arg(long, conflicts_with = "basis")]
+    time: bool,
     #[command(flatten)]
     format: ChainFormatArgs,
 }
@@ -36,6 +46,7 @@ Examples:
   nccl-ops nccl.log
   nccl-ops nccl.log --steps 45..49 --by step
   nccl-comms nccl.log --op AllGather | nccl-ops --basis wire
+  nccl-ops calls.csv --time
 
 Exit codes: 0 everything was read, 1 some input was damaged, 2 the program failed.";
 
@@ -51,7 +62,11 @@ fn main() -> ExitCode {
             by: cli.group.by(),
             basis: cli.group.basis(),
             window,
+            time: cli.time,
         };
+        if cli.time && cli.format.get() == Format::Awk {
+            bail!("the AWK chain has no table of durations: use --format csv");
+        }
         let tally = options.tally();
         let all = calls::count(
             &run.origins,
@@ -61,9 +76,16 @@ fn main() -> ExitCode {
             &run.bar,
         )?;
         groups::note_unknown(&all, &options.by, &run.report);
+        if cli.time {
+            ops::note_untimed(&all, &run.report)?;
+        }
         let chain = || ops::chain(&all, &options);
+        let sheet = match cli.time {
+            true => ops::times,
+            false => ops::sheet,
+        };
         cli::print(
-            || ops::sheet(&all, &options),
+            || sheet(&all, &options),
             Some(chain),
             cli.format.get(),
             run.options.log.jobs,

@@ -2,6 +2,7 @@
 
 pub mod calls;
 pub mod cells;
+pub mod durations;
 pub mod groups;
 pub mod notes;
 pub(crate) mod rowed;

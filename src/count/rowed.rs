@@ -1,5 +1,6 @@
 //! The calls of a call table's rows, counted by what tells them apart.
 
+use super::durations::{Clocks, Durations};
 use super::times::Total;
 use super::who::{Recorded, Who};
 use crate::count::tally::{self, Counted, Key, Value};
@@ -31,6 +32,10 @@ pub(crate) struct Rowed {
     pub(super) cells: By<Value>,
     /// How long they took, where a tally is exact.
     pub(super) durations: By<Total>,
+    /// How long each took, where that is asked for.
+    pub(super) times: By<Durations>,
+    /// Whose clocks measured them.
+    pub(super) clocks: Clocks,
     /// The steps, where they are told apart.
     pub(super) present: Present,
 }
@@ -58,6 +63,8 @@ impl Rowed {
             rows_by: FxHashMap::default(),
             cells: FxHashMap::default(),
             durations: FxHashMap::default(),
+            times: FxHashMap::default(),
+            clocks: Clocks::default(),
             present: Present::default(),
         }
     }
@@ -78,6 +85,10 @@ impl Rowed {
         for (key, one) in part.durations {
             self.durations.entry(known(key)).or_default().merge(&one);
         }
+        for (key, one) in part.times {
+            self.times.entry(known(key)).or_default().merge(&one);
+        }
+        self.clocks.merge(&part.clocks);
         self.present.merge(&part.present);
     }
 
@@ -140,6 +151,11 @@ impl Rowed {
         if let (true, Some(dur_ns)) = (self.options.exact, row.times().dur_ns) {
             let all = self.durations.entry((step, key)).or_default();
             all.add(row.calls, dur_ns);
+        }
+        // Of several calls a row has only the sum.
+        if let (true, 1, Some(dur_ns)) = (self.options.durations, row.calls, row.times().dur_ns) {
+            self.times.entry((step, key)).or_default().add(dur_ns);
+            self.clocks.add(row.src, row.times().clock);
         }
     }
 }

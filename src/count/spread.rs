@@ -1,5 +1,24 @@
 //! How values are spread: always by values that were printed, never by one between two.
 
+/// The nearest rank among counted values: the lowest of `counts`, which rise, that `share` of all are
+/// not above. `known` is how many there are. `None` of none.
+pub(crate) fn nearest(
+    counts: impl IntoIterator<Item = (u64, u64)>,
+    known: u64,
+    share: f64,
+) -> Option<u64> {
+    let wanted = ((share * known as f64).ceil() as u64).max(1);
+    let (mut so_far, mut last) = (0_u64, None);
+    for (value, count) in counts {
+        so_far = so_far.saturating_add(count);
+        last = Some(value);
+        if so_far >= wanted {
+            break;
+        }
+    }
+    last
+}
+
 /// Values in their order.
 pub(crate) struct Sorted(Vec<f64>);
 

@@ -29,6 +29,7 @@ impl Options {
             datatypes: true,
             steps: self.window || self.by.contains(&By::Step),
             exact: false,
+            durations: false,
         }
     }
 }

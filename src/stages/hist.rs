@@ -50,6 +50,7 @@ impl Options {
             datatypes: self.by.contains(&By::Datatype),
             steps: self.window || self.by.contains(&By::Step),
             exact: false,
+            durations: false,
         }
     }
 }

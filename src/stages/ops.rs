@@ -2,11 +2,15 @@
 
 use super::group_columns;
 use crate::count::calls::Calls;
+use crate::count::durations::Durations;
 use crate::count::groups::{By, Entry, Groups, Part, words_of};
+use crate::count::spread::nearest;
 use crate::count::tally;
 use crate::count::tally::{Key, Sizing, UNKNOWN, Value};
+use crate::error::{Error, Result};
 use crate::grammar::values::Basis;
 use crate::output::render::{Sheet, awk};
+use crate::report::Report;
 
 /// What is asked for.
 #[derive(Debug, Clone, Default)]
@@ -17,18 +21,24 @@ pub struct Options {
     pub basis: Basis,
     /// A window of steps is asked for.
     pub window: bool,
+    /// Durations are asked for instead of sizes.
+    pub time: bool,
 }
 
 impl Options {
     /// What the tally must tell apart.
     pub fn tally(&self) -> tally::Options {
         tally::Options {
-            sizing: Sizing::Digits,
+            sizing: match self.time {
+                true => Sizing::Bucket(Vec::new()),
+                false => Sizing::Digits,
+            },
             basis: self.basis,
             members: self.by.iter().any(|b| b.needs_members()),
             datatypes: self.by.contains(&By::Datatype),
             steps: self.window || self.by.contains(&By::Step),
             exact: false,
+            durations: self.time,
         }
     }
 }
@@ -70,14 +80,7 @@ impl Op {
     /// through them is what that does with all the sizes there could be (a test holds the two
     /// together).
     fn percentile(&self, share: f64) -> u128 {
-        let wanted = ((share * self.known as f64).ceil() as u64).max(1);
-        let mut so_far = 0_u64;
-        let mut sizes = self.sizes.iter();
-        let at = sizes.find(|(_, calls)| {
-            so_far = so_far.saturating_add(*calls);
-            so_far >= wanted
-        });
-        let at = at.or(self.sizes.last()).map_or(0, |(size, _)| *size);
+        let at = nearest(self.sizes.iter().copied(), self.known, share).unwrap_or(0);
         u128::from(at).clamp(self.value.min, self.value.max)
     }
 
@@ -125,11 +128,117 @@ pub fn sheet<'c>(calls: &'c Calls, options: &Options) -> Sheet<'c> {
                             op.value.calls.into(),
                             known(op.value.min),
                             op.mean().into(),
-                            known(op.percentile(0.50)),
-                            known(op.percentile(0.95)),
-                            known(op.percentile(0.99)),
+                            known(op.percentile(SHARES[0])),
+                            known(op.percentile(SHARES[1])),
+                            known(op.percentile(SHARES[2])),
                             known(op.value.max),
                             known(op.value.bytes),
+                        ]);
+                    }
+                });
+            }
+        }),
+    }
+}
+
+/// The shares of the percentiles.
+const SHARES: [f64; 3] = [0.50, 0.95, 0.99];
+
+/// ns as µs.
+fn us(ns: u128) -> f64 {
+    ns as f64 / 1000.0
+}
+
+/// Reports how many calls have no duration of their own.
+///
+/// # Errors
+/// None has one, or they are by different clocks or sources.
+pub fn note_untimed(calls: &Calls, report: &Report) -> Result<()> {
+    let (timed, all) = calls.timed();
+    if timed == 0 {
+        return Err(Error::Content(
+            "no call has a duration of its own: call tables with the column dur_ns and one row per \
+             call have durations; logs and tables of nccl-comms --unique do not"
+                .to_owned(),
+        ));
+    }
+    let clocks = calls.clocks.list();
+    if clocks.len() > 1 {
+        let shown = clocks.iter().map(|(src, clock)| {
+            let shown = |text: &[u8]| match text {
+                b"" => "unknown".to_owned(),
+                text => String::from_utf8_lossy(text).into_owned(),
+            };
+            format!("src {} with clock {}", shown(src), shown(clock))
+        });
+        return Err(Error::Content(format!(
+            "durations of different sources or clocks must not be added: give --time the rows of one \
+             of them ({})",
+            shown.collect::<Vec<_>>().join(", ")
+        )));
+    }
+    if timed < all {
+        let without = all.saturating_sub(timed);
+        report.note(&format!(
+            "the times leave out {without} of {all} calls, for lack of a duration of their own"
+        ));
+    }
+    Ok(())
+}
+
+/// The rows of `--time`: how long the calls took that have a duration of their own.
+pub fn times<'c>(calls: &'c Calls, options: &Options) -> Sheet<'c> {
+    let mut columns = group_columns(&options.by);
+    let own = [
+        "op", "calls", "total_us", "mean_us", "p50_us", "p95_us", "p99_us", "max_us",
+    ];
+    columns.extend(own.map(str::to_owned));
+    let by_step = options.by.contains(&By::Step);
+    let durations = calls.durations_of(by_step);
+    let groups = Groups::new(calls, &options.by, |key| (key.size, 0, 0));
+    Sheet {
+        columns,
+        parts: groups.parts(),
+        rows: Box::new(move |part, sink| {
+            let part = groups.part(part);
+            let (mut columns, mut made_of) = (Vec::new(), Vec::new());
+            for group in part.groups() {
+                columns.clear();
+                part.row(&group[0], &mut columns);
+                let ops: Vec<(&[u8], Durations)> = by_op(&part, group)
+                    .map(|entries| {
+                        let mut all = Durations::default();
+                        let own = entries.iter();
+                        let own = own.filter_map(|e| durations.get(&(e.step(), *part.key(e))));
+                        own.for_each(|one| all.merge(one));
+                        (part.op(&entries[0]), all)
+                    })
+                    .collect();
+                part.made_of(group, &mut made_of);
+                for (_, all) in &ops {
+                    made_of.extend(words_of(all.sum()));
+                    let cells = [Some(all.calls()), all.most()];
+                    let shares = SHARES.map(|share| all.percentile(share));
+                    made_of.extend(
+                        cells
+                            .into_iter()
+                            .chain(shares)
+                            .map(Option::unwrap_or_default),
+                    );
+                }
+                sink.group(&columns, &made_of, &mut |out| {
+                    for (op, all) in &ops {
+                        let known = |ns: Option<u64>| ns.map(|ns| us(ns.into())).into();
+                        let some = (all.calls() > 0).then(|| us(all.sum()));
+                        out(&[
+                            (*op).into(),
+                            all.calls().into(),
+                            some.into(),
+                            some.map(|sum| sum / all.calls() as f64).into(),
+                            known(all.percentile(SHARES[0])),
+                            known(all.percentile(SHARES[1])),
+                            known(all.percentile(SHARES[2])),
+                            known(all.most()),
                         ]);
                     }
                 });

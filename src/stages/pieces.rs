@@ -156,6 +156,7 @@ impl State {
             datatypes: true,
             steps: true,
             exact: true,
+            durations: false,
         };
         let of_sides = communicators::tally_options(true);
         let mut state = State {
@@ -307,8 +308,9 @@ fn csv(sheet: &Sheet<'_>) -> String {
     String::from_utf8(text).unwrap()
 }
 
-/// The tables of nccl-ops, nccl-hist and nccl-agg; `count` counts the calls for each.
-fn tables(by: &[By], count: impl Fn(tally::Options) -> Calls) -> [String; 3] {
+/// The tables of nccl-ops (sizes, durations), nccl-hist and nccl-agg; `count` counts the calls for
+/// each.
+fn tables(by: &[By], count: impl Fn(tally::Options) -> Calls) -> [String; 4] {
     let by = by.to_vec();
     let (of_ops, of_hist, of_agg) = (
         ops::Options {
@@ -324,8 +326,13 @@ fn tables(by: &[By], count: impl Fn(tally::Options) -> Calls) -> [String; 3] {
             ..agg::Options::default()
         },
     );
+    let of_times = ops::Options {
+        time: true,
+        ..of_ops.clone()
+    };
     [
         csv(&ops::sheet(&count(of_ops.tally()), &of_ops)),
+        csv(&ops::times(&count(of_times.tally()), &of_times)),
         csv(&hist::sheet(&count(of_hist.tally()), &of_hist, false)),
         csv(&agg::sheet(&count(of_agg.tally()), &of_agg)),
     ]

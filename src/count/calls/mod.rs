@@ -4,6 +4,7 @@
 mod ahead;
 
 use crate::count::cells::{Cells, Gathering};
+use crate::count::durations::{Clocks, Durations};
 use crate::count::notes::said;
 use crate::count::rowed::Rowed;
 use crate::count::tally;
@@ -78,6 +79,10 @@ pub struct Calls {
     pub has_steps: bool,
     /// By step and key, where a tally is exact.
     durations: FxHashMap<(Option<u64>, Key), Total>,
+    /// How long each call took, where a tally keeps that.
+    times: FxHashMap<(Option<u64>, Key), Durations>,
+    /// Whose clocks measured that.
+    pub clocks: Clocks,
 }
 
 impl Calls {
@@ -87,11 +92,33 @@ impl Calls {
         self.durations.get(&(step, *key))?.of(value.calls)
     }
 
+    /// How long each call took, by key, and by step or over all steps.
+    pub fn durations_of(&self, by_step: bool) -> FxHashMap<(Option<u64>, Key), Durations> {
+        let mut all: FxHashMap<(Option<u64>, Key), Durations> = FxHashMap::default();
+        for ((step, key), one) in &self.times {
+            let step = step.filter(|_| by_step);
+            all.entry((step, *key)).or_default().merge(one);
+        }
+        all
+    }
+
+    /// Calls with a duration of their own, and all.
+    pub fn timed(&self) -> (u64, u64) {
+        let sum = |all: u64, n: u64| all.saturating_add(n);
+        let timed = self.times.values().map(Durations::calls).fold(0, sum);
+        let mut all = 0;
+        for at in 0..self.cells.steps().count() {
+            self.cells.each(at, |_, value| all = sum(all, value.calls));
+        }
+        (timed, all)
+    }
+
     /// Adds the calls of other inputs that were counted in the same way, here or elsewhere.
     pub fn merge(&mut self, other: Calls) {
         let mut met: Interner<Who> = Interner::default();
         let mut cells = Gathering::default();
         let mut durations: Vec<((Option<u64>, Key), Total)> = Vec::new();
+        let mut times: Vec<((Option<u64>, Key), Durations)> = Vec::new();
         for calls in [std::mem::take(self), other] {
             let ops = calls.ops.names().map(|name| self.ops.intern(name).0);
             let ops: Vec<u32> = ops.collect();
@@ -106,6 +133,9 @@ impl Calls {
             }
             let of_calls = calls.durations.into_iter();
             durations.extend(of_calls.map(|((step, key), all)| ((step, known(key)), all)));
+            self.clocks.merge(&calls.clocks);
+            let of_calls = calls.times.into_iter();
+            times.extend(of_calls.map(|((step, key), all)| ((step, known(key)), all)));
             self.has_steps |= calls.has_steps;
         }
         let (who, ranks) = sorted(met.items());
@@ -114,6 +144,10 @@ impl Calls {
         for ((step, mut key), all) in durations {
             key.member = rank(key.member);
             self.durations.entry((step, key)).or_default().merge(&all);
+        }
+        for ((step, mut key), all) in times {
+            key.member = rank(key.member);
+            self.times.entry((step, key)).or_default().merge(&all);
         }
         self.who = who;
         self.cells = cells.into_cells();
@@ -443,7 +477,13 @@ impl<'o> Collector<'o> {
                 key.member = rank(key.member);
                 ((step, key), all)
             });
+        let times = self.rows.times.into_iter().map(|((step, mut key), all)| {
+            key.member = rank(key.member);
+            ((step, key), all)
+        });
         Calls {
+            times: times.collect(),
+            clocks: self.rows.clocks,
             ops: self.tally.ops,
             who,
             cells: cells.into_cells(),

@@ -82,6 +82,7 @@ fn tally(steps: bool) -> tally::Options {
         datatypes: true,
         steps,
         exact: true,
+        durations: false,
     }
 }
 

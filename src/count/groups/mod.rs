@@ -118,6 +118,13 @@ pub struct Entry {
     pub value: Value,
 }
 
+impl Entry {
+    /// The step, where steps are grouped by.
+    pub fn step(&self) -> Option<u64> {
+        self.step
+    }
+}
+
 /// Counted calls in the order of their rows.
 pub struct Groups<'c> {
     calls: &'c Calls,

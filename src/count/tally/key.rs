@@ -32,6 +32,8 @@ pub struct Options {
     pub steps: bool,
     /// Tell the communicator's size, the reduction and the root apart too.
     pub exact: bool,
+    /// Keep how long each call took, of rows that have it.
+    pub durations: bool,
 }
 
 /// A call as far as a tally tells calls apart.
@@ -186,6 +188,7 @@ mod tests {
             datatypes: false,
             steps: false,
             exact: false,
+            durations: false,
         };
         let call = |bytes| Counted {
             op: 0,

@@ -100,6 +100,7 @@ fn unique_tally(steps: bool) -> tally::Options {
         datatypes: true,
         steps,
         exact: true,
+        durations: false,
     }
 }
 

@@ -105,6 +105,7 @@ pub(crate) fn tally_options(steps: bool) -> tally::Options {
         datatypes: true,
         steps,
         exact: true,
+        durations: false,
     }
 }
 

@@ -168,3 +168,56 @@ fn calls_per_gpu_count_the_gpus_that_made_them() {
         ["10 4 2.5"]
     );
 }
+
+#[test]
+fn ops_reports_how_long_calls_took() {
+    let head = "step,op,count,datatype,calls,src,dur_ns,clock\n";
+    let time = |rows: &str, more: &[&str]| {
+        let options = [&["--time"], more].concat();
+        feed("nccl-ops", &options, format!("{head}{rows}"))
+    };
+    let rows = "1,Send,5,int8,1,profiler,1500,gpu\n1,Send,9,int8,1,profiler,2500,gpu\n\
+                2,Send,5,int8,1,profiler,8000,gpu\n2,Send,5,int8,4,profiler,9,gpu\n\
+                2,Recv,5,int8,1,profiler,,gpu\n";
+    let out = time(rows, &[]).ends(0);
+    assert_eq!(
+        out.text(),
+        "op,calls,total_us,mean_us,p50_us,p95_us,p99_us,max_us\n\
+         Recv,0,,,,,,\nSend,3,12,4,2.5,8,8,8\n"
+    );
+    let note = "the times leave out 5 of 8 calls, for lack of a duration of their own";
+    assert!(out.stderr.contains(note), "{}", out.stderr);
+    let by_step = time(rows, &["--by", "step", "--steps", "1..2"])
+        .ends(0)
+        .text();
+    assert_eq!(
+        by_step.lines().skip(1).collect::<Vec<_>>(),
+        [
+            "1,Send,2,4,2,1.5,2.5,2.5,2.5",
+            "2,Recv,0,,,,,,",
+            "2,Send,1,8,8,8,8,8,8"
+        ]
+    );
+    assert_eq!(
+        time(rows, &["--steps", "2"]).ends(0).text().lines().nth(2),
+        Some("Send,1,8,8,8,8,8,8")
+    );
+    let other = format!("{rows}2,Send,5,int8,1,inspector,7,cpu\n");
+    for (rows, says) in [
+        (&*other, "durations of different sources or clocks"),
+        (
+            "1,Send,5,int8,1,log,,\n",
+            "no call has a duration of its own",
+        ),
+    ] {
+        let out = time(rows, &[]).ends(2);
+        assert!(out.stderr.contains(says), "{}", out.stderr);
+    }
+    let awk = time(rows, &["--format", "awk"]).ends(2);
+    assert!(
+        awk.stderr
+            .contains("the AWK chain has no table of durations"),
+        "{}",
+        awk.stderr
+    );
+}
