@@ -9,10 +9,13 @@ use super::tally::key::three_digits;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// A clock: the columns `src` and `clock`.
+pub type Clock = (Box<[u8]>, Box<[u8]>);
+
 /// Whose clocks measured durations: the columns `src` and `clock`. Times of different ones must not be
 /// compared, so it is enough to know a few.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Clocks(Vec<(Box<[u8]>, Box<[u8]>)>);
+pub struct Clocks(Vec<Clock>);
 
 /// How many clocks are kept.
 const CLOCKS: usize = 4;
@@ -32,7 +35,7 @@ impl Clocks {
     }
 
     /// The clocks, as source and name.
-    pub fn list(&self) -> &[(Box<[u8]>, Box<[u8]>)] {
+    pub fn list(&self) -> &[Clock] {
         &self.0
     }
 }

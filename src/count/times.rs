@@ -1,7 +1,7 @@
 //! How long equal calls took together.
 //!
-//! Only the sum is kept: it is all that is asked for. A histogram of three digits takes 16 to 90 kB
-//! for each key, where a table may have a key for every few calls.
+//! Only the sum is kept, which is all that a row of equal calls has. `durations` keeps how they are
+//! spread.
 
 use serde::{Deserialize, Serialize};
 
