@@ -4,8 +4,26 @@ use super::Met;
 use super::replay::{Circle, Event, Step};
 use std::cmp::Ordering;
 
-/// So many calls before one are compared with those before another.
+/// So many calls before one show clearly whether it is usual there.
 const CONTEXT: usize = 16;
+
+/// So many are compared: where evaluations come every few steps, what differs is as far away.
+const FAR: usize = 1 << 10;
+
+/// How much of what a rank called before a call it also called before such a call before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Habit {
+    /// So many calls.
+    alike: usize,
+    /// All that are known.
+    is_whole: bool,
+}
+
+impl Habit {
+    fn near(self) -> usize {
+        self.alike.min(CONTEXT)
+    }
+}
 
 /// A rank that waits in a collective, and the place of its call in its program.
 type Waiter = (u32, usize);
@@ -29,14 +47,18 @@ impl Blamed {
 impl Met {
     /// How many of the calls before a rank's next one came before such a call before; `None` for a
     /// call that is the first of its kind.
-    fn habit(&self, rank: u32, at: usize) -> Option<usize> {
+    fn habit(&self, rank: u32, at: usize) -> Option<Habit> {
         let program = self.programs.steps.get(rank as usize)?;
         let kind = |step: &Step| (step.event.0, step.mark);
         let head = kind(program.get(at)?);
         let alike = |end: usize| {
             let pairs = program[..end].iter().rev().zip(program[..at].iter().rev());
             let same = pairs.take_while(|(a, b)| kind(a) == kind(b));
-            same.take(CONTEXT).count()
+            let same = same.take(FAR).count();
+            Habit {
+                alike: same,
+                is_whole: same == end,
+            }
         };
         let before = (0..at).filter(|&end| kind(&program[end]) == head);
         before.map(alike).max()
@@ -82,8 +104,12 @@ impl Met {
             order => Some(order.is_lt()),
         };
         // A call of a new kind ends what the others go on with.
-        let habits = (habit(&in_a), habit(&in_b));
-        let is_clear = matches!(habits, (Some(a), Some(b)) if a.abs_diff(b) >= CONTEXT / 4);
+        let habits = match fewer {
+            Some(_) => (None, None),
+            None => (habit(&in_a), habit(&in_b)),
+        };
+        let is_clear =
+            matches!(habits, (Some(a), Some(b)) if a.near().abs_diff(b.near()) >= CONTEXT / 4);
         let is_unused = match habits {
             (Some(a), Some(b)) if a != b => Some(a < b),
             (Some(_), None) => Some(true),
