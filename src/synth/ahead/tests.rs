@@ -196,6 +196,21 @@ fn a_job_with_a_fault_hangs_by_itself() {
 }
 
 #[test]
+fn a_wrong_peer_is_in_the_log_whether_all_messages_are_of_one_size_or_not() {
+    for layout in [3, 4] {
+        let (text, truth) = made(&Options {
+            fault: Some("peer,watchdog=off".parse().unwrap()),
+            ..job(layout, 1, 5)
+        });
+        let fault = truth.fault.clone().unwrap();
+        let line = text.lines().nth(fault.line.unwrap() as usize - 1).unwrap();
+        let (made, expected) = (fault.made.unwrap().root, fault.expected.unwrap().root);
+        assert_ne!(made, expected);
+        assert!(line.contains(&format!(" root {made} ")), "{line}");
+    }
+}
+
+#[test]
 fn a_rank_that_is_killed_takes_with_it_what_it_handed_over() {
     let (text, truth) = made(&Options {
         fault: Some("die,step=3,rank=5,watchdog=off".parse().unwrap()),
@@ -291,4 +306,18 @@ fn what_makes_no_sense_is_named() {
     let extra = || Some("extra".parse().unwrap());
     assert!(said(&|o| (o.lead, o.fault) = (None, extra())).contains("--lead"));
     assert!(said(&|o| (o.end, o.fault) = (End::Killed, extra())).contains("--fault"));
+    // One copy of the model: no rank makes another number of steps than the others.
+    let alone = Options {
+        fault: Some("more-steps".parse().unwrap()),
+        tp: 4,
+        ranks: 4,
+        ..job(1, 1, 1)
+    };
+    let refused = generate(&alone, &mut StreamSink::new(&mut Vec::new()));
+    assert!(
+        refused
+            .unwrap_err()
+            .to_string()
+            .contains("share their data")
+    );
 }

@@ -60,9 +60,12 @@ impl Plan {
             }
             FaultKind::Rest => calls.truncate(self.at),
             _ => {
-                if let (Some(mut made), Count::Fixed(count)) = (self.made, self.count()) {
-                    let comm = job.procs[self.rank].members[made.slot].comm;
-                    made.cell = cells.intern(made.op, made.dtype, count, job.comms[comm].kind);
+                if let Some(mut made) = self.made {
+                    // A call whose elements differ by step has its cells already.
+                    if let Count::Fixed(count) = made.count {
+                        let comm = job.procs[self.rank].members[made.slot].comm;
+                        made.cell = cells.intern(made.op, made.dtype, count, job.comms[comm].kind);
+                    }
                     if self.kind == FaultKind::Lone {
                         calls.insert(self.at, made);
                     } else {
@@ -80,10 +83,6 @@ impl Plan {
         let alone = self.kind == FaultKind::LoneSave || options.strategy == Strategy::Server;
         let same = |rank: &usize| *rank == self.rank || (!alone && data(*rank) == data(self.rank));
         (0..options.ranks).filter(same).collect()
-    }
-
-    fn count(&self) -> Count {
-        self.made.map_or(Count::Fixed(0), |made| made.count)
     }
 }
 
@@ -163,6 +162,12 @@ impl<'a> Search<'a> {
 
     fn plan(&self, job: &Job) -> Result<Plan> {
         if let Some(plan) = self.ranks().find_map(|rank| self.of_rank(job, rank)) {
+            if plan.kind.of_steps() && plan.ranks(self.options).len() == self.options.ranks {
+                return refuse(format!(
+                    "{}: all ranks share their data, so that none differs from the others",
+                    plan.kind.name()
+                ));
+            }
             return Ok(plan);
         }
         let Fault {
