@@ -243,12 +243,20 @@ impl Failed<'_> {
             // Whoever lost a peer, or timed out, is taken down after it.
             let taken = alarm.is_some_and(|alarm| alarm < f.line.at);
             let memory = || memmem::find(&f.says, b"OutOfMemory").is_some();
+            // Whoever reports that it lost a peer outlived it: what ends it then is a consequence.
+            let outlived = || {
+                let lost = |other: &Failure| {
+                    other.what == What::Nccl && other.line.at < f.line.at && other.rank == f.rank
+                };
+                f.rank.is_some() && failures.iter().any(lost)
+            };
             match f.what {
                 What::Cancelled | What::Interrupted | What::Repeated | What::Nccl => false,
                 What::Signal(15) => false,
                 What::Signal(6) | What::Exit(_) | What::Crash => !taken && !f.listed,
                 What::Exception => !taken || memory(),
-                What::Signal(_) | What::OutOfMemory => !f.listed,
+                What::Signal(_) => !f.listed && !outlived(),
+                What::OutOfMemory => !f.listed,
             }
         };
         if ended {
@@ -423,7 +431,8 @@ impl Failed<'_> {
         sides.filter_map(|side| side.rank.map(|rank| (rank, side.process)))
     }
 
-    /// The one rank that says nothing behind a failure of which all others say something.
+    /// The one rank that says nothing behind a failure of which all others say something, or all ranks of
+    /// one host.
     fn dead(&self, alarms: &[Line]) -> Option<Finding> {
         let alarm = alarms.first()?;
         let spoke = alarms
@@ -432,20 +441,39 @@ impl Failed<'_> {
         let spoke: BTreeSet<u32> = spoke.collect();
         let worlds = self.found.communicators.iter().filter(|c| c.place.is_all());
         let world = worlds.filter_map(|c| c.nranks).max()?;
-        let mut silent = (0..world).filter(|rank| !spoke.contains(rank));
-        let rank = silent
-            .next()
-            .filter(|_| silent.next().is_none() && spoke.len() > 1)?;
+        let silent: BTreeSet<u32> = (0..world).filter(|rank| !spoke.contains(rank)).collect();
+        let rank = *silent.first()?;
+        let is_one = silent.len() == 1 || self.is_host(&silent, alarm.at);
+        if !is_one || spoke.len() < 2 {
+            return None;
+        }
         let process = self.process_of(rank, alarm.at);
         let named = process.map(|at| &self.found.processes[at as usize]);
-        let who = named.map_or(String::new(), |p| format!(" ({})", names::process(p)));
         let lost = self.ends.failures().into_iter().find(|f| {
             let gone = |words: &[u8]| memmem::find(&f.line.text, words).is_some();
             f.what == What::Nccl && gone(b"ncclRemoteError")
         });
-        let (is, sure) = match lost {
-            Some(_) => ("its process is dead", Sure::High),
-            None => ("its process is dead or waits elsewhere", Sure::Medium),
+        let (who, is) = match (named, silent.len()) {
+            (Some(process), 1) => (
+                format!("rank {rank} ({})", names::process(process)),
+                "its process is dead",
+            ),
+            (Some(process), _) => (
+                format!(
+                    "ranks {}, all of host {},",
+                    ranks_named(&silent),
+                    text(&process.host)
+                ),
+                "the host or all its processes are dead",
+            ),
+            (None, _) => (format!("rank {rank}"), "its process is dead"),
+        };
+        let (elsewhere, sure) = match lost {
+            Some(_) if silent.len() == 1 => ("", Sure::High),
+            // The lines of a host may be elsewhere.
+            Some(_) => ("", Sure::Medium),
+            None if silent.len() == 1 => (" or waits elsewhere", Sure::Medium),
+            None => (" or wait elsewhere", Sure::Medium),
         };
         let mut evidence: Vec<Evidence> = vec![alarm.shown()];
         evidence.extend(
@@ -456,7 +484,7 @@ impl Failed<'_> {
             id: "dead_process",
             severity: Severity::Error,
             says: format!(
-                "rank {rank}{who} printed nothing after the job failed, and all other ranks did ({}): {is}",
+                "{who} printed nothing after the job failed, and all other ranks did ({}): {is}{elsewhere}",
                 ranks_named(&spoke)
             ),
             about: About {
@@ -472,6 +500,20 @@ impl Failed<'_> {
                 .to_owned(),
             evidence,
         })
+    }
+
+    /// True for ranks that are all those of one host.
+    fn is_host(&self, ranks: &BTreeSet<u32>, at: First) -> bool {
+        let host = |rank: u32| {
+            let process = self.process_of(rank, at)?;
+            Some(&self.found.processes[process as usize].host)
+        };
+        let Some(own) = ranks.first().and_then(|&rank| host(rank)) else {
+            return false;
+        };
+        let there = self.sides().filter(|(rank, _)| host(*rank) == Some(own));
+        let there: BTreeSet<u32> = there.map(|(rank, _)| rank).collect();
+        *ranks == there
     }
 }
 
