@@ -223,6 +223,57 @@ fn the_only_rank_without_a_line_after_the_failure_is_dead() {
 }
 
 #[test]
+fn who_outlived_a_lost_peer_is_not_the_one_that_died() {
+    let lost = |rank: u32| {
+        format!("[rank{rank}]: ncclRemoteError: A call failed possibly due to a network error\n")
+    };
+    // Rank 2 died; who lost it was killed by the launcher.
+    let end = format!(
+        "{}{}{}srun: error: n1: task 2: Aborted (core dumped)\nsrun: error: n1: task 0: Killed\n",
+        lost(0),
+        lost(1),
+        lost(3),
+    );
+    let log = format!("{}{end}", log(60, 1));
+    assert_eq!(wrong(&log), [format!("error dead_process 2 {}", pid(2))]);
+}
+
+#[test]
+fn all_ranks_of_a_host_that_fall_silent_are_dead() {
+    let eight = procs(8);
+    let mut log = String::new();
+    let mut put =
+        |line: String| writeln!(log, "{}", line.replace("opCount 2c", "opCount 0")).unwrap();
+    (0..)
+        .zip(&eight)
+        .for_each(|(rank, p)| put(p.init(rank, 0xa1)));
+    for _ in 0..60 {
+        eight.iter().for_each(|p| put(p.call("AllReduce", 64, 7)));
+    }
+    // All but the first, which was late.
+    eight[1..]
+        .iter()
+        .for_each(|p| put(p.call("AllReduce", 64, 7)));
+    let lost = |ranks: std::ops::Range<u32>| -> String {
+        let each = ranks.map(|rank| format!("[rank{rank}]: ncclRemoteError: A call failed\n"));
+        each.collect()
+    };
+    let told = |ranks| wrong(&format!("{log}{}", lost(ranks)));
+    assert_eq!(
+        told(0..4),
+        [format!("error dead_process 4 {}", eight[4].pid)]
+    );
+    // Not all of them, or of two hosts.
+    for ranks in [0..6, 2..4] {
+        let told = told(ranks);
+        assert!(
+            !told.iter().any(|row| row.contains("dead_process")),
+            "{told:?}"
+        );
+    }
+}
+
+#[test]
 fn jobs_that_were_killed_cut_or_started_again_are_left_in_peace() {
     let Some(jobs) = data("jobs") else { return };
     for folder in ["killed", "truncate", "restart", "sigkill", "none", "rotate"] {

@@ -79,3 +79,32 @@ fn the_side_of_a_message_is_wrong_whose_size_is_new() {
     assert_eq!(then((100, 102)), format!("count_mismatch high {to}"));
     assert_eq!(then((101, 102)), "count_mismatch medium ");
 }
+
+#[test]
+fn who_alone_has_another_number_of_messages_made_one_too_many_or_too_few() {
+    // Ranks 1 and 2 send to rank 0 in each of six steps, which all end with a collective.
+    let three = procs(3);
+    let log = |sent: u32, received: u32| {
+        let mut log = String::new();
+        for (rank, p) in (0..).zip(&three) {
+            writeln!(log, "{}", p.init(rank, 0xa1)).unwrap();
+        }
+        for step in 0..6 {
+            let (sent, received) = if step == 4 { (sent, received) } else { (1, 1) };
+            let mut put = |rank: usize, op: &str, peer: u32, times: u32| {
+                for _ in 0..times {
+                    writeln!(log, "{}", three[rank].call_at(op, 64, 9, peer)).unwrap();
+                }
+            };
+            put(1, "Send", 0, 1);
+            put(0, "Recv", 1, 1);
+            put(2, "Send", 0, sent);
+            put(0, "Recv", 2, received);
+            (0..3).for_each(|rank| put(rank, "AllReduce", 0, 1));
+        }
+        first(&log)
+    };
+    let told = |rank: usize| format!("p2p_missing_counterpart high {}", three[rank].pid);
+    assert_eq!(log(2, 1), told(2));
+    assert_eq!(log(1, 0), told(0));
+}
