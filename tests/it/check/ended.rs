@@ -1,7 +1,7 @@
 //! nccl-check on jobs that ended: who failed first by the lines around NCCL's, and jobs that nothing is
 //! wrong with.
 
-use crate::check::job;
+use crate::check::{findings, job};
 use crate::support::{Csv, Proc, data, feed, nemo, procs, run_in};
 use std::fmt::Write as _;
 
@@ -375,5 +375,48 @@ fn a_made_job_that_is_cut_is_left_in_peace() {
     for end in (lines.len() / 4..lines.len()).step_by(lines.len() / 16) {
         let cut: String = lines[..end].iter().flat_map(|line| [line, "\n"]).collect();
         assert_eq!(wrong(&cut), [""; 0], "{end} of {}", lines.len());
+    }
+}
+
+#[test]
+fn who_is_in_the_middle_of_a_step_is_named_not_who_waits_steps_behind_or_in_a_circle() {
+    let cases = [
+        // The rank that prints reads its loss, three steps behind.
+        (
+            "--ranks 16 --nodes 4 --strategy zero3 --trainer deepspeed --nccl 2.28 --seed 17 --lead 3",
+            "--prefix srun --steps 8 --fault die,watchdog=off",
+            "rank_behind",
+        ),
+        // Two pairs and two copies of the model wait for each other.
+        (
+            "--ranks 8 --tp 2 --trainer nemo2 --nccl 2.27 --seed 14 --lead 2",
+            "--steps 8 --fault rest,watchdog=off",
+            "deadlock",
+        ),
+    ];
+    for (shape, fault, finding) in cases {
+        let job = job(shape, fault).unwrap();
+        let csv = findings(&job.log);
+        let first = |name: &str| csv.get(&csv.rows[0], name);
+        let says = first("says");
+        assert_eq!(first("finding"), finding, "{says}");
+        assert_eq!(
+            first("pid"),
+            job.truth["fault"]["pid"].to_string(),
+            "{says}"
+        );
+    }
+}
+
+#[test]
+fn files_that_end_anywhere_are_no_rank_that_stopped() {
+    // One of them is cut far back; the others are at several calls.
+    let shape = "--ranks 8 --tp 4 --layout per-rank --trainer none --nccl 2.28";
+    for more in [
+        "--seed 15 --lead 1 --steps 8 --end cut",
+        "--seed 17 --lead 2 --steps 11 --end cut",
+    ] {
+        let csv = findings(&job(shape, more).unwrap().log);
+        assert_eq!(csv.column("says"), Vec::<String>::new(), "{more}");
     }
 }

@@ -4,7 +4,9 @@ use super::deadlock::Met;
 use super::last_calls::LastCalls;
 use super::mismatch::Details;
 use super::names::Names;
+use super::stopped::lone_stop::Tail;
 use crate::stages::check::streams::compare::Whose;
+use crate::stages::check::streams::step_ends::{Own, StepEnds};
 use crate::stages::check::streams::{Caller, Streams, Way};
 use crate::stages::communicators::Found;
 use rustc_hash::FxHashMap;
@@ -27,6 +29,34 @@ impl Case<'_> {
     /// The caller of a number.
     pub(super) fn caller(&self, number: u32) -> Caller {
         *self.streams.callers.get(number)
+    }
+
+    /// The last calls, and whose they are; `steps` are the processes' own, `job_of` gives a process's job.
+    pub(super) fn tail<'t>(
+        &'t self,
+        steps: &'t StepEnds,
+        job_of: impl Fn(u32) -> u32,
+    ) -> Tail<impl Fn(u32, u32) -> Option<&'t Own>, impl Fn(u32) -> Option<u32>, impl Fn(u32) -> u32>
+    {
+        let mut process_of: FxHashMap<u32, u32> = FxHashMap::default();
+        let mut made: FxHashMap<u32, u64> = FxHashMap::default();
+        for ((number, _), &stream) in &self.streams.at {
+            let caller = self.caller(*number);
+            *made.entry(caller.process).or_default() += self.streams.calls(stream);
+            let own = self.whose.get(&caller);
+            process_of.extend(own.map(|own| (stream, own.process)));
+        }
+        // Calls that no stream has would move the others.
+        let steps = move |input: u32, process: u32| {
+            let own = steps.of(input, process)?;
+            (made.get(&process) == Some(&own.made)).then_some(own)
+        };
+        Tail {
+            calls: self.streams.tail(),
+            steps,
+            process_of: move |stream: u32| process_of.get(&stream).copied(),
+            job_of,
+        }
     }
 
     /// How many collectives each caller made.

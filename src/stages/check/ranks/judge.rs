@@ -9,8 +9,8 @@ use super::fewer_calls::{self, End};
 use super::messages::{Messages, wrong_peer};
 use super::mismatch::same_kind::Kin;
 use super::mismatch::{self, Details, Parting};
-use super::stopped::lone_stop::Lone;
-use super::stopped::{Now, Stops, lone_stop};
+use super::stopped::lone_stop::{self, Lone};
+use super::stopped::{Now, Stops};
 use crate::grammar::values::has_root;
 use crate::report::account::Account;
 use crate::stages::check::finding::{Finding, Sure};
@@ -19,7 +19,6 @@ use crate::stages::check::streams::why::Why;
 use crate::stages::check::streams::{BLOCK, Caller, Way};
 use crate::stages::check::watchdog::{Watched, nccl_call};
 use crate::stages::check::wording::counted;
-use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 
 /// How the job ended, as far as lines other than the calls report it.
@@ -94,14 +93,20 @@ impl Case<'_> {
         let told = !findings.is_empty();
         findings.extend(messages.lacking(behind, told));
         let mut uncut = skipped;
-        if findings.is_empty() && now != Now::Running {
+        if findings.is_empty() && now == Now::Unknown {
             let lone = self.lone_stops(stops, &going_on);
             uncut = lone.iter().all(|lone| lone.is_long);
             let each = lone.iter().map(|lone| lone.process);
             findings = each
-                .filter_map(|process| {
-                    lone_stop::finding(process, self.last, names, now == Now::Stalled)
-                })
+                .filter_map(|process| lone_stop::finding(process, self.last, names, now))
+                .collect();
+        }
+        // Of a job that stalled the one in the middle of a step is it, however long it was silent.
+        if findings.is_empty() && now == Now::Stalled {
+            let middle = stops.middle.iter();
+            let middle = middle.filter(|(job, _)| going_on.contains(job));
+            findings = middle
+                .filter_map(|(_, &process)| lone_stop::finding(process, self.last, names, now))
                 .collect();
         }
         // Nothing tells whom the others wait for but that it is behind.
@@ -163,28 +168,7 @@ impl Case<'_> {
 
     /// Processes that alone stopped, of the jobs that otherwise seem to go on.
     fn lone_stops(&self, stops: Stops<'_>, going_on: &BTreeSet<u32>) -> Vec<Lone> {
-        let mut process_of: FxHashMap<u32, u32> = FxHashMap::default();
-        let mut made: FxHashMap<u32, u64> = FxHashMap::default();
-        for ((number, _), &stream) in &self.streams.at {
-            let caller = self.caller(*number);
-            *made.entry(caller.process).or_default() += self.streams.calls(stream);
-            let own = self.whose.get(&caller);
-            process_of.extend(own.map(|own| (stream, own.process)));
-        }
-        // Calls that no stream has would move the others.
-        let steps = |input: u32, process: u32| {
-            let own = stops.steps.of(input, process)?;
-            (made.get(&process) == Some(&own.made)).then_some(own)
-        };
-        let process = |stream: u32| process_of.get(&stream).copied();
-        let job = |process: u32| stops.job(process);
-        let alone = lone_stop::alone(
-            &self.streams.tail(),
-            steps,
-            process,
-            job,
-            stops.failures.now == Now::Stalled,
-        );
+        let alone = self.tail(stops.steps, |process| stops.job(process)).alone();
         let alone = alone.into_iter().filter(|(job, _)| going_on.contains(job));
         alone.map(|(_, lone)| lone).collect()
     }

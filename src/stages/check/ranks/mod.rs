@@ -132,6 +132,9 @@ fn judge<F: Fn(u32) -> Result<Input>>(
         whose: &whose,
         last: &last_calls(&details, streams, &whose),
     };
+    let middle = case
+        .tail(&ends, |process| silence.job(process))
+        .in_the_middle();
     let stops = Stops {
         found,
         silence: &silence,
@@ -139,6 +142,7 @@ fn judge<F: Fn(u32) -> Result<Input>>(
         lags: met,
         steps: &ends,
         given: false,
+        middle: &middle,
     };
     let mut unjudged = unjudged::drop_ended(&mut compared.unpaired, found);
     let doubts = doubt::doubts(&compared, found);

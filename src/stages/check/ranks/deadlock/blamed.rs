@@ -40,7 +40,7 @@ pub(super) struct Blamed {
 impl Blamed {
     /// Who is to blame, as far as that can be known.
     pub(super) fn of(met: &Met, circle: &Circle) -> Option<Blamed> {
-        met.blamed(circle).or_else(|| any_of(circle))
+        met.blamed(circle).or_else(|| met.any_of(circle))
     }
 }
 
@@ -62,6 +62,34 @@ impl Met {
         };
         let before = (0..at).filter(|&end| kind(&program[end]) == head);
         before.map(alike).max()
+    }
+
+    /// The least of these ranks.
+    fn least_habit(&self, ranks: &[Waiter]) -> Option<Habit> {
+        let all = ranks.iter().map(|&(rank, at)| self.habit(rank, at));
+        all.min().flatten()
+    }
+
+    /// Of a longer circle: those whose call came at an unusual place, else those in the collective that the
+    /// fewest wait in, and others.
+    fn any_of(&self, circle: &Circle) -> Option<Blamed> {
+        let mut waits: Vec<(&Event, &Vec<Waiter>)> = circle.waits.iter().collect();
+        waits.sort_by_key(|(event, ranks)| (ranks.len(), **event));
+        let habit = |(_, ranks): &(&Event, &Vec<Waiter>)| self.least_habit(ranks);
+        let habits: Vec<Option<Habit>> = waits.iter().map(habit).collect();
+        let least = habits.iter().min().filter(|least| least.is_some());
+        let is_least = |at: &usize| Some(&habits[*at]) == least;
+        let mut those = (0..waits.len()).filter(is_least);
+        let odd = those.next().filter(|_| those.next().is_none());
+        let (own, least) = waits.remove(odd.unwrap_or(0).min(waits.len().checked_sub(1)?));
+        let (others, waiting) = waits.last()?;
+        Some(Blamed {
+            ranks: ranks(least),
+            own: *own,
+            others: **others,
+            waiting: ranks(waiting),
+            is_sure: false,
+        })
     }
 
     /// Of all pairs of collectives the one for whose few the most wait.
@@ -95,10 +123,7 @@ impl Met {
         if in_a.is_empty() || in_b.is_empty() {
             return None;
         }
-        let habit = |ranks: &[Waiter]| {
-            let all = ranks.iter().map(|&(rank, at)| self.habit(rank, at));
-            all.min().flatten()
-        };
+        let habit = |ranks: &[Waiter]| self.least_habit(ranks);
         let fewer = match in_a.len().cmp(&in_b.len()) {
             Ordering::Equal => None,
             order => Some(order.is_lt()),
@@ -140,21 +165,6 @@ impl Met {
             is_sure: fewer.is_some() || is_astray.is_some() || is_clear,
         })
     }
-}
-
-/// Of a longer circle: those in the collective that the fewest wait in, and others.
-fn any_of(circle: &Circle) -> Option<Blamed> {
-    let mut waits: Vec<_> = circle.waits.iter().collect();
-    waits.sort_by_key(|(event, ranks)| (ranks.len(), **event));
-    let (own, least) = waits.first()?;
-    let (others, waiting) = waits.last()?;
-    Some(Blamed {
-        ranks: ranks(least),
-        own: **own,
-        others: **others,
-        waiting: ranks(waiting),
-        is_sure: false,
-    })
 }
 
 fn ranks(waiters: &[Waiter]) -> Vec<u32> {

@@ -11,6 +11,7 @@
 //! It is the one with which most of its steps end. Where no line tells of steps, many others must have
 //! come to one and the same call.
 
+use super::Now;
 use crate::stages::check::finding::{About, Finding, Severity, Sure};
 use crate::stages::check::ranks::last_calls::LastCalls;
 use crate::stages::check::ranks::mismatch::spot;
@@ -56,35 +57,63 @@ struct Made {
     which: Which,
 }
 
-/// The process of each job that alone stopped; `steps` gives of an input and a process its steps,
-/// `process_of` the process of a stream, `job_of` the job of a process. Only the lines of one input have an
-/// order. Where the log is known to have `stalled`, how long each was silent before says nothing more.
-pub(crate) fn alone<'s>(
-    calls: &[Last],
-    steps: impl Fn(u32, u32) -> Option<&'s Own>,
-    process_of: impl Fn(u32) -> Option<u32>,
-    job_of: impl Fn(u32) -> u32,
-    stalled: bool,
-) -> BTreeMap<u32, Lone> {
-    let mut jobs: BTreeMap<u32, Vec<(Made, Last)>> = BTreeMap::new();
-    for call in calls {
-        if let Some(process) = process_of(call.stream) {
-            let made = Made {
-                process,
-                which: (call.stream, call.mark),
-            };
-            jobs.entry(job_of(process)).or_default().push((made, *call));
-        }
+/// What is looked through: the last calls, and whose they are.
+pub(crate) struct Tail<S, P, J> {
+    pub(crate) calls: Vec<Last>,
+    /// Of an input and a process its steps.
+    pub(crate) steps: S,
+    /// The process of a stream.
+    pub(crate) process_of: P,
+    /// The job of a process.
+    pub(crate) job_of: J,
+}
+
+impl<'s, S, P, J> Tail<S, P, J>
+where
+    S: Fn(u32, u32) -> Option<&'s Own>,
+    P: Fn(u32) -> Option<u32>,
+    J: Fn(u32) -> u32,
+{
+    /// The process of each job that alone stopped.
+    pub(crate) fn alone(&self) -> BTreeMap<u32, Lone> {
+        self.each(|calls, input| Job::of(calls).alone(|process| (self.steps)(input, process)))
     }
-    let one = jobs.into_iter().filter_map(|(job, calls)| {
-        let input = calls.first()?.1.input;
-        let is_ordered = one_input(calls.iter().map(|(_, call)| call));
-        let made: Vec<Made> = calls.into_iter().map(|(made, _)| made).collect();
-        let own = |process: u32| steps(input, process);
-        let one = Job::of(&made, stalled).alone(own).filter(|_| is_ordered);
-        Some((job, one?))
-    });
-    one.collect()
+
+    /// The process of each job that alone is in the middle of a step: all others wait for it, however far
+    /// they came.
+    pub(crate) fn in_the_middle(&self) -> BTreeMap<u32, u32> {
+        self.each(|calls, input| {
+            let ends = step_ends(calls, |process| (self.steps)(input, process));
+            let job = Job::of(calls);
+            let by_steps = job
+                .in_the_middle(&ends)
+                .filter(|_| ends.len() == job.last.len());
+            by_steps.or_else(|| job.in_the_middle(&job.common_end()?))
+        })
+    }
+
+    /// What is found of each job whose calls have an order: only the lines of one input do.
+    fn each<T>(&self, find: impl Fn(&[Made], u32) -> Option<T>) -> BTreeMap<u32, T> {
+        let mut jobs: BTreeMap<u32, Vec<(Made, Last)>> = BTreeMap::new();
+        for call in &self.calls {
+            if let Some(process) = (self.process_of)(call.stream) {
+                let made = Made {
+                    process,
+                    which: (call.stream, call.mark),
+                };
+                let job = (self.job_of)(process);
+                jobs.entry(job).or_default().push((made, *call));
+            }
+        }
+        let one = jobs.into_iter().filter_map(|(job, calls)| {
+            let input = calls.first()?.1.input;
+            let is_ordered = one_input(calls.iter().map(|(_, call)| call));
+            let made: Vec<Made> = calls.into_iter().map(|(made, _)| made).collect();
+            let found = is_ordered.then(|| find(&made, input)).flatten();
+            Some((job, found?))
+        });
+        one.collect()
+    }
 }
 
 /// One job's calls.
@@ -92,19 +121,13 @@ struct Job<'c> {
     calls: &'c [Made],
     /// Each process's last.
     last: BTreeMap<u32, Made>,
-    /// No line came any more while the log was watched.
-    stalled: bool,
 }
 
 impl Job<'_> {
-    fn of(calls: &[Made], stalled: bool) -> Job<'_> {
+    fn of(calls: &[Made]) -> Job<'_> {
         let last = calls.iter().map(|call| (call.process, *call));
         let last = last.collect();
-        Job {
-            calls,
-            last,
-            stalled,
-        }
+        Job { calls, last }
     }
 
     /// The process that alone stopped.
@@ -113,11 +136,17 @@ impl Job<'_> {
         by_steps.or_else(|| self.lone(&self.common_end()?, By::Call))
     }
 
-    /// The same, where these are the calls at which the processes wait.
-    fn lone(&self, ends: &BTreeMap<u32, Which>, by: By) -> Option<Lone> {
+    /// The process that alone is not at the call at which it waits.
+    fn in_the_middle(&self, ends: &BTreeMap<u32, Which>) -> Option<u32> {
         let is_at_end = |call: &Made| ends.get(&call.process) == Some(&call.which);
-        let mut stopped = self.last.values().filter(|call| !is_at_end(call));
-        let process = stopped.next().filter(|_| stopped.next().is_none())?.process;
+        let mut others = self.last.values().filter(|call| !is_at_end(call));
+        let process = others.next().filter(|_| others.next().is_none())?.process;
+        Some(process)
+    }
+
+    /// The process that alone stopped, where these are the calls at which the processes wait.
+    fn lone(&self, ends: &BTreeMap<u32, Which>, by: By) -> Option<Lone> {
+        let process = self.in_the_middle(ends)?;
         let paces = paces(self.calls, ends);
         let own = paces.get(&process)?;
         let silence = self.calls.len() - own.last - 1;
@@ -128,8 +157,7 @@ impl Job<'_> {
         let is_long = by == By::Steps && silence > 2 * own.longest;
         // The others did not only end the call that it is late for.
         let is_it = own.made >= ENOUGH && silence + 1 >= self.last.len();
-        let is_known = self.stalled && by == By::Steps && own.made >= ENOUGH;
-        (is_known || is_it && (is_long || is_longest)).then_some(Lone { process, is_long })
+        (is_it && (is_long || is_longest)).then_some(Lone { process, is_long })
     }
 
     /// The call that all processes but one came to, where these are many: for each process its own.
@@ -198,7 +226,7 @@ pub(crate) fn finding(
     process: u32,
     last: &LastCalls<'_>,
     names: Names<'_>,
-    stalled: bool,
+    now: Now,
 ) -> Option<Finding> {
     let &(communicator, rank, call) = last.get(&process)?;
     let named = &names.found.processes[process as usize];
@@ -231,12 +259,12 @@ pub(crate) fn finding(
             step: None,
         },
         sure: Sure::Medium,
-        why: match stalled {
-            true => {
+        why: match now {
+            Now::Stalled => {
                 "no rank wrote anything more while the log was watched, and no other rank is in the middle of a \
                  step"
             }
-            false => {
+            Now::Unknown | Now::Running => {
                 "no line reports a failure, but the others went on without it, and no rank was silent for as \
                  long in the middle of a step before"
             }
@@ -253,12 +281,12 @@ pub(crate) fn finding(
 mod tests {
     use super::*;
 
-    /// Calls as (process, mark); a process's step ends with every call of its mark in `ends`.
-    fn told(calls: impl IntoIterator<Item = (u32, u64)>, ends: &[u64]) -> Option<u32> {
-        of(calls, ends, false)
-    }
-
-    fn of(calls: impl IntoIterator<Item = (u32, u64)>, ends: &[u64], stalled: bool) -> Option<u32> {
+    /// Calls as (process, mark); a process's step ends with every call of its mark in `ends`. The process that
+    /// stopped, and the one in the middle of a step.
+    fn both(
+        calls: impl IntoIterator<Item = (u32, u64)>,
+        ends: &[u64],
+    ) -> (Option<u32>, Option<u32>) {
         let last = |(stream, mark)| Last {
             input: 0,
             stream,
@@ -277,8 +305,18 @@ mod tests {
         };
         let steps: Vec<Own> = (0..8).map(own).collect();
         let steps = |_, process: u32| steps.get(process as usize);
-        let lone = alone(&calls, steps, Some, |_| 0, stalled);
-        lone.get(&0).map(|lone| lone.process)
+        let tail = Tail {
+            calls: calls.clone(),
+            steps,
+            process_of: Some,
+            job_of: |_| 0,
+        };
+        let alone = tail.alone().get(&0).map(|lone| lone.process);
+        (alone, tail.in_the_middle().get(&0).copied())
+    }
+
+    fn told(calls: impl IntoIterator<Item = (u32, u64)>, ends: &[u64]) -> Option<u32> {
+        both(calls, ends).0
     }
 
     #[test]
@@ -290,7 +328,11 @@ mod tests {
         let is_third = |&(rank, mark): &(u32, u64)| rank == 3 && mark > 1;
         let hung = steps(8).chain(step().filter(|call| !is_third(call)));
         let on = step().filter(|(rank, _)| *rank != 3);
-        assert_eq!(told(hung.clone().chain(on), &[]), Some(3));
+        assert_eq!(told(hung.clone().chain(on.clone()), &[]), Some(3));
+        // Who is steps behind, at the end of one, waits too.
+        let late = hung.clone().chain(on.clone());
+        let late = late.chain(step().filter(|(rank, _)| *rank != 3 && *rank != 0));
+        assert_eq!(both(late, &[]), (Some(3), Some(3)));
         // Others that are anywhere.
         let cut = hung.chain(step().take(9));
         assert_eq!(told(cut, &[]), None);
@@ -312,20 +354,5 @@ mod tests {
         let at_end = steps(8).chain([(0, 0), (0, 1), (0, 2), (0, 3)]);
         assert_eq!(told(at_end, &[3, 1]), None);
         assert_eq!(told(hung().take(68), &[3, 1]), None);
-    }
-
-    #[test]
-    fn where_nothing_moves_any_more_a_silence_need_not_be_the_longest() {
-        let step = || (0..4).flat_map(|at| [(0, at), (1, 4 - at)]);
-        let begun = || [(1, 4), (0, 0), (0, 1), (0, 2), (0, 3)];
-        // It was as late before, and went on.
-        let late = begun().into_iter().chain([(1, 3), (1, 2), (1, 1)]);
-        let steps = || (0..8).flat_map(|_| step()).chain(late.clone());
-        let hung = || steps().chain(step()).chain(begun());
-        assert_eq!(of(hung(), &[3, 1], false), None);
-        assert_eq!(of(hung(), &[3, 1], true), Some(1));
-        // All are at the end of a step, or two are not.
-        assert_eq!(of(steps(), &[3, 1], true), None);
-        assert_eq!(of(steps().chain([(1, 4), (0, 0)]), &[3, 1], true), None);
     }
 }

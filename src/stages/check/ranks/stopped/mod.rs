@@ -85,6 +85,8 @@ pub(crate) struct Stops<'a> {
     pub(crate) steps: &'a StepEnds,
     /// Take it as given that all jobs stopped.
     pub(crate) given: bool,
+    /// By job, the process that alone is in the middle of a step.
+    pub(crate) middle: &'a BTreeMap<u32, u32>,
 }
 
 impl Stops<'_> {
@@ -151,6 +153,11 @@ impl Stops<'_> {
     /// One is behind all others, and on its communicators further and for longer than any was before.
     fn silent<'a>(&self, laggards: &[u32], apart: impl Iterator<Item = &'a Apart>) -> Option<Stop> {
         let [laggard] = laggards else { return None };
+        // Who is at the end of a step waits, for the one that is not.
+        let middle = self.middle.get(&self.job(*laggard));
+        if middle.is_some_and(|process| process != laggard) {
+            return None;
+        }
         let is_it = |member: &Ranked| self.found.sides[member.side].process == *laggard;
         let mut own = apart
             .filter(|apart| apart.members.iter().any(is_it))
@@ -158,19 +165,21 @@ impl Stops<'_> {
         (own.next() == Some(true) && own.all(|stopped| stopped)).then_some(Stop::Silent)
     }
 
-    /// One alone is behind, and far, where all others are at the same call.
+    /// One alone is behind, and far, where all others are at the same call, on each of their communicators.
     fn alone<'a>(&self, laggards: &[u32], apart: impl Iterator<Item = &'a Apart>) -> Option<Stop> {
         let [laggard] = laggards else { return None };
-        let is_alone = |apart: &Apart| {
-            let is_it = |side: usize| self.found.sides[side].process == *laggard;
+        let is_it = |member: &Ranked| self.found.sides[member.side].process == *laggard;
+        let mut is_far = false;
+        for apart in apart {
             let (it, others): (Vec<Ranked>, Vec<Ranked>) =
-                apart.members.iter().partition(|m| is_it(m.side));
+                apart.members.iter().partition(|m| is_it(m));
             let (it, first) = (it.first()?, others.first()?);
-            let even = others.iter().all(|other| other.before == first.before);
-            Some(even && others.len() >= MOST && first.before >= it.before + FAR)
-        };
-        let mut apart = apart.filter_map(is_alone);
-        apart.any(|alone| alone).then_some(Stop::Alone)
+            if others.iter().any(|other| other.before != first.before) {
+                return None;
+            }
+            is_far |= others.len() >= MOST && first.before >= it.before + FAR;
+        }
+        is_far.then_some(Stop::Alone)
     }
 
     /// A line reports a failure of this job, and of no attempt before or after it.
