@@ -20,7 +20,7 @@ use crate::formats::log::walk::{Call, MarkAt, Said, Torn, Visit};
 use crate::formats::log::{Log, Part};
 use crate::grammar::message::Message;
 use crate::grammar::message::c10d::C10d;
-use crate::grammar::trainer::Mark;
+use crate::grammar::trainer::{Mark, StepLine};
 use crate::members::Merged;
 use crate::report::Report;
 use crate::report::account::Account;
@@ -213,6 +213,15 @@ impl Walked {
             sums,
             remains,
         }
+    }
+
+    /// True where the last step's line says that the run has so many steps. Where numbers begin again in
+    /// each epoch it is not the run's last.
+    pub(crate) fn ends_with_last_step(&self) -> bool {
+        let last = self.timeline.steps.last();
+        let mark = last.and_then(|step| self.marks.get(step.mark));
+        let is_last = |line: &StepLine| line.total == Some(line.step) && line.epoch.is_none();
+        mark.is_some_and(|mark| matches!(&mark.mark, Mark::Step(line) if is_last(line)))
     }
 
     /// The line of a step, by its place among the steps of this input, the `number`th.

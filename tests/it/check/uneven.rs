@@ -78,3 +78,21 @@ fn who_skipped_a_step_is_named() {
         assert!(says.contains(who), "{says}");
     }
 }
+
+#[test]
+fn of_two_halves_the_announced_number_of_steps_tells_which_is_wrong() {
+    let shape = "--ranks 8 --tp 2 --pp 2 --trainer megatron --nccl 2.21 --seed 17 --lead 2";
+    for (fault, finding) in [("more-steps", "rank_ahead"), ("fewer-steps", "rank_behind")] {
+        let job = job(shape, &format!("--steps 8 --fault {fault},watchdog=on")).unwrap();
+        let csv = findings(&job.log);
+        let first = |name: &str| csv.get(&csv.rows[0], name);
+        assert_eq!(first("finding"), finding, "{}", first("says"));
+        let guilty = [2, 3, 6, 7].map(|rank| rank.to_string());
+        assert_eq!(job.truth["fault"]["ranks"], serde_json::json!([2, 3, 6, 7]));
+        assert!(
+            guilty.contains(&first("rank").to_owned()),
+            "{}",
+            first("says")
+        );
+    }
+}

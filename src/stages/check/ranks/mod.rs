@@ -143,6 +143,7 @@ fn judge<F: Fn(u32) -> Result<Input>>(
         steps: &ends,
         given: false,
         middle: &middle,
+        is_last_step: inputs.walked.iter().any(Walked::ends_with_last_step),
     };
     let mut unjudged = unjudged::drop_ended(&mut compared.unpaired, found);
     let doubts = doubt::doubts(&compared, found);

@@ -21,14 +21,17 @@ impl Told<'_> {
             .rev()
             .filter(has_ahead)
             .max_by_key(|group| group.members.len())?;
-        if !(self.end.failed || self.uneven.is_some()) || self.laggards <= ahead.len() {
+        // Of two halves those ran too many steps that went on after the last.
+        let is_after = self.uneven.is_some() && self.stops.is_last_step;
+        let is_less = |few: usize, many: usize| few < many || few == many && is_after;
+        if !(self.end.failed || self.uneven.is_some()) || !is_less(ahead.len(), self.laggards) {
             return None;
         }
         let least = group.members.iter().map(|m| m.before).min()?;
         let (few, many): (Vec<Ranked>, Vec<Ranked>) =
             group.members.iter().partition(|m| m.before > least);
         let first = few.iter().max_by_key(|m| m.before)?;
-        if few.len() >= many.len() {
+        if !is_less(few.len(), many.len()) {
             return None;
         }
         let steps = match self.uneven.is_some() {
@@ -56,6 +59,9 @@ impl Told<'_> {
             about: self.names.about(first, communicator, least),
             sure: Sure::Medium,
             why: match self.end.failed {
+                _ if few.len() == many.len() => {
+                    "the step lines end with the last step that they announce, and these ranks went on"
+                }
                 true => "few ranks are ahead of many, and the log reports that the job failed",
                 false => "few ranks are ahead of many, and these are all at the same call",
             }

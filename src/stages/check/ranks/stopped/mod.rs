@@ -87,6 +87,8 @@ pub(crate) struct Stops<'a> {
     pub(crate) given: bool,
     /// By job, the process that alone is in the middle of a step.
     pub(crate) middle: &'a BTreeMap<u32, u32>,
+    /// The step lines end with the last step that they announce.
+    pub(crate) is_last_step: bool,
 }
 
 impl Stops<'_> {
