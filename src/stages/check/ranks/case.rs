@@ -6,7 +6,7 @@ use super::mismatch::Details;
 use super::names::Names;
 use super::stopped::lone_stop::Tail;
 use crate::stages::check::streams::compare::Whose;
-use crate::stages::check::streams::step_ends::{Own, StepEnds};
+use crate::stages::check::streams::step_ends::StepEnds;
 use crate::stages::check::streams::{Caller, Streams, Way};
 use crate::stages::communicators::Found;
 use rustc_hash::FxHashMap;
@@ -35,9 +35,8 @@ impl Case<'_> {
     pub(super) fn tail<'t>(
         &'t self,
         steps: &'t StepEnds,
-        job_of: impl Fn(u32) -> u32,
-    ) -> Tail<impl Fn(u32, u32) -> Option<&'t Own>, impl Fn(u32) -> Option<u32>, impl Fn(u32) -> u32>
-    {
+        job_of: impl Fn(u32) -> u32 + 't,
+    ) -> Tail<'t> {
         let mut process_of: FxHashMap<u32, u32> = FxHashMap::default();
         let mut made: FxHashMap<u32, u64> = FxHashMap::default();
         for ((number, _), &stream) in &self.streams.at {
@@ -47,15 +46,15 @@ impl Case<'_> {
             process_of.extend(own.map(|own| (stream, own.process)));
         }
         // Calls that no stream has would move the others.
-        let steps = move |input: u32, process: u32| {
+        let own = move |input: u32, process: u32| {
             let own = steps.of(input, process)?;
             (made.get(&process) == Some(&own.made)).then_some(own)
         };
         Tail {
             calls: self.streams.tail(),
-            steps,
-            process_of: move |stream: u32| process_of.get(&stream).copied(),
-            job_of,
+            steps: Box::new(own),
+            process_of: Box::new(move |stream| process_of.get(&stream).copied()),
+            job_of: Box::new(job_of),
         }
     }
 

@@ -57,23 +57,23 @@ struct Made {
     which: Which,
 }
 
+/// Of an input and a process its steps.
+type StepsOf<'s> = Box<dyn Fn(u32, u32) -> Option<&'s Own> + 's>;
+
+/// What a number stands for.
+type Of<'s, T> = Box<dyn Fn(u32) -> T + 's>;
+
 /// What is looked through: the last calls, and whose they are.
-pub(crate) struct Tail<S, P, J> {
+pub(crate) struct Tail<'s> {
     pub(crate) calls: Vec<Last>,
-    /// Of an input and a process its steps.
-    pub(crate) steps: S,
+    pub(crate) steps: StepsOf<'s>,
     /// The process of a stream.
-    pub(crate) process_of: P,
+    pub(crate) process_of: Of<'s, Option<u32>>,
     /// The job of a process.
-    pub(crate) job_of: J,
+    pub(crate) job_of: Of<'s, u32>,
 }
 
-impl<'s, S, P, J> Tail<S, P, J>
-where
-    S: Fn(u32, u32) -> Option<&'s Own>,
-    P: Fn(u32) -> Option<u32>,
-    J: Fn(u32) -> u32,
-{
+impl Tail<'_> {
     /// The process of each job that alone stopped.
     pub(crate) fn alone(&self) -> BTreeMap<u32, Lone> {
         self.each(|calls, input| Job::of(calls).alone(|process| (self.steps)(input, process)))
@@ -307,9 +307,9 @@ mod tests {
         let steps = |_, process: u32| steps.get(process as usize);
         let tail = Tail {
             calls: calls.clone(),
-            steps,
-            process_of: Some,
-            job_of: |_| 0,
+            steps: Box::new(steps),
+            process_of: Box::new(Some),
+            job_of: Box::new(|_| 0),
         };
         let alone = tail.alone().get(&0).map(|lone| lone.process);
         (alone, tail.in_the_middle().get(&0).copied())
