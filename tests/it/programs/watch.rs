@@ -259,3 +259,18 @@ fn a_signal_ends_a_watched_pipe() {
     );
     assert_eq!(code, Some(130));
 }
+
+#[test]
+fn a_log_that_stalls_after_a_step_line_was_not_cut() {
+    let work = Work::new();
+    let log = made(&JOB);
+    let mut hung = hung(&log, 4);
+    let line = split(&log, 4).0;
+    let line = line.split_inclusive(|&b| b == b'\n').next_back().unwrap();
+    hung.extend_from_slice(line);
+    std::fs::write(work.dir().join("nccl.log"), &hung).unwrap();
+    let args = ["nccl.log", "--stall", "1s", "--exit-on-stall"];
+    let text = run_in(work.dir(), "nccl-watch", &args).ends(1).text();
+    assert!(text.contains(" since step 4, after "), "{text}");
+    assert!(text.contains("[rank_behind]"), "{text}");
+}

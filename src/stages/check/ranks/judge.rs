@@ -92,7 +92,8 @@ impl Case<'_> {
         };
         let told = !findings.is_empty();
         findings.extend(messages.lacking(behind, told));
-        let mut uncut = skipped;
+        // A log that is watched is not cut off.
+        let mut uncut = skipped || now == Now::Stalled;
         if findings.is_empty() && now == Now::Unknown {
             let lone = self.lone_stops(stops, &going_on);
             uncut = lone.iter().all(|lone| lone.is_long);
