@@ -274,3 +274,31 @@ fn a_log_that_stalls_after_a_step_line_was_not_cut() {
     assert!(text.contains(" since step 4, after "), "{text}");
     assert!(text.contains("[rank_behind]"), "{text}");
 }
+
+/// Of real jobs the rank that prints is behind all others: it waits at the end of a step.
+#[test]
+fn the_rank_that_was_stopped_is_named_in_real_jobs() {
+    let work = Work::new();
+    for (name, who) in [("ring", "(node01:803)"), ("3d", "(node03:960)")] {
+        let packed = format!(
+            "{}/testdata/stopped/{name}.log.gz",
+            env!("CARGO_MANIFEST_DIR")
+        );
+        let log = Command::new("gzip")
+            .args(["-dc", &packed])
+            .output()
+            .unwrap();
+        std::fs::write(work.dir().join("nccl.log"), log.stdout).unwrap();
+        let args = ["nccl.log", "--stall", "1s", "--exit-on-stall"];
+        let text = run_in(work.dir(), "nccl-watch", &args).ends(1).text();
+        let found: Vec<&str> = text
+            .lines()
+            .filter(|line| line.starts_with("error: "))
+            .collect();
+        let [found] = found[..] else { panic!("{text}") };
+        assert!(
+            found.contains(who) && found.contains(" stopped in the middle of a step"),
+            "{found}"
+        );
+    }
+}
