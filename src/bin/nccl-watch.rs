@@ -164,12 +164,12 @@ impl Teller<'_> {
         self.out.flush().map_err(Error::Output)
     }
 
-    fn found(&mut self, found: &Checked) -> Result<()> {
-        if found.inputs.is_empty() || found.is_empty() {
-            return self.line("no line of NCCL has come: nothing was checked");
-        }
+    fn found(&mut self, watch: &Watch<'_>, found: &Checked) -> Result<()> {
         if !found.is_wrong() {
-            return self.line("nccl-check finds nothing wrong in the log up to here");
+            return match watch.calls().all().calls {
+                0 => self.line("no call of NCCL has come, so no ranks were compared"),
+                _ => self.line("nccl-check finds nothing wrong in the log up to here"),
+            };
         }
         table::text(found, &[], &mut self.out).map_err(Error::Output)?;
         self.out.flush().map_err(Error::Output)
@@ -199,7 +199,7 @@ impl Listener for Teller<'_> {
     fn stalled(&mut self, watch: &Watch<'_>, found: &Checked) -> Result<()> {
         let rested = watch.pace().rests(Instant::now());
         self.line(&words::stalled(rested, watch.step(), watch.calls()))?;
-        self.found(found)?;
+        self.found(watch, found)?;
         if let Some(command) = self.on_stall {
             match on_stall::start(command, found) {
                 Ok(child) => self.children.push(child),
@@ -213,7 +213,7 @@ impl Listener for Teller<'_> {
 
     fn ended(&mut self, watch: &Watch<'_>, found: &Checked) -> Result<()> {
         self.line(&words::ended(watch.step(), watch.calls()))?;
-        self.found(found)
+        self.found(watch, found)
     }
 
     fn rests(&mut self, watch: &Watch<'_>, found: Option<&Checked>) -> Result<()> {

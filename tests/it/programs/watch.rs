@@ -231,7 +231,14 @@ fn what_cannot_be_watched_is_refused() {
             .ends(2)
             .says(&["invalid time"]);
     }
-    feed("nccl-watch", &["-"], "").ends(0);
+    let out = feed("nccl-watch", &["-"], "").ends(0);
+    assert_eq!(
+        out.lines(),
+        [
+            "the input ended after 0 calls",
+            "no call of NCCL has come, so no ranks were compared"
+        ]
+    );
     // One that is not there yet may still appear.
     let args = ["none.log", "--stall=0.2", "--exit-on-stall"];
     run_in(work.dir(), "nccl-watch", &args).says(&["none.log does not exist yet"]);
