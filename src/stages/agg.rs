@@ -1,8 +1,7 @@
 //! nccl-agg: the distinct calls (operation, count, datatype) and how often each was made.
 
-use super::group_columns;
 use crate::count::calls::Calls;
-use crate::count::groups::{By, Entry, Groups, Part};
+use crate::count::groups::{By, Entry, Groups, MadeOf, Part};
 use crate::count::tally;
 use crate::count::tally::Sizing;
 use crate::grammar::values::{Basis, Datatype, kind};
@@ -87,38 +86,24 @@ fn rows<'g>(
 }
 
 /// The rows of the table.
-pub fn sheet<'c>(calls: &'c Calls, options: &'c Options) -> Sheet<'c> {
-    let mut columns = group_columns(&options.by);
+pub fn sheet<'c>(calls: &'c Calls, options: &Options) -> Sheet<'c> {
     let own = ["op", "count", "datatype", "bytes", "calls", "total_bytes"];
-    columns.extend(own.map(str::to_owned));
+    let basis = options.basis;
     let groups = groups(calls, options);
-    Sheet {
-        columns,
-        parts: groups.parts(),
-        rows: Box::new(move |part, sink| {
-            let part = groups.part(part);
-            let (mut columns, mut made_of) = (Vec::new(), Vec::new());
-            for group in part.groups() {
-                columns.clear();
-                part.row(&group[0], &mut columns);
-                part.made_of(group, &mut made_of);
-                sink.group(&columns, &made_of, &mut |out| {
-                    for equal in rows(&part, group, options.basis) {
-                        let total = |b: u128| b.saturating_mul(u128::from(equal.calls));
-                        let datatype = Datatype::from_code(equal.datatype);
-                        out(&[
-                            equal.op.into(),
-                            equal.count.into(),
-                            datatype.map(cell).into(),
-                            equal.bytes.into(),
-                            equal.calls.into(),
-                            equal.bytes.map(total).into(),
-                        ]);
-                    }
-                });
-            }
-        }),
-    }
+    groups.sheet(&options.by, &own, MadeOf::Calls, move |part, group, out| {
+        for equal in rows(part, group, basis) {
+            let total = |b: u128| b.saturating_mul(u128::from(equal.calls));
+            let datatype = Datatype::from_code(equal.datatype);
+            out(&[
+                equal.op.into(),
+                equal.count.into(),
+                datatype.map(cell).into(),
+                equal.bytes.into(),
+                equal.calls.into(),
+                equal.bytes.map(total).into(),
+            ]);
+        }
+    })
 }
 
 /// A datatype's name as a cell.

@@ -1,8 +1,7 @@
 //! nccl-hist: per operation and size bucket the calls, their bytes, and the calls of a GPU.
 
-use super::group_columns;
 use crate::count::calls::Calls;
-use crate::count::groups::{By, Entry, Groups, Part};
+use crate::count::groups::{By, Entry, Groups, MadeOf, Part};
 use crate::count::tally;
 use crate::count::tally::{Sizing, UNKNOWN, Value};
 use crate::count::who::Who;
@@ -66,28 +65,26 @@ struct Bucket<'c> {
 }
 
 /// Calls by group, and in it by operation and bucket.
-struct Buckets<'c> {
-    groups: Groups<'c>,
-    /// The number of each member's GPU; of none where its host is not known.
-    gpus: Vec<Option<u32>>,
+fn groups<'c>(calls: &'c Calls, options: &Options) -> Groups<'c> {
+    Groups::new(calls, &options.by, |key| (key.size, 0, 0))
 }
 
-impl<'c> Buckets<'c> {
-    fn new(calls: &'c Calls, options: &Options) -> Buckets<'c> {
+/// The number of each member's GPU; of none where its host is not known.
+struct Gpus(Vec<Option<u32>>);
+
+impl Gpus {
+    fn new<'c>(calls: &'c Calls) -> Gpus {
         let mut numbers = BTreeMap::new();
         let gpu = |who: &'c Who| {
             let next = numbers.len() as u32;
             let number = || *numbers.entry((&who.host, who.pid, who.dev)).or_insert(next);
             (!who.host.is_empty()).then(number)
         };
-        Buckets {
-            gpus: calls.who.iter().map(gpu).collect(),
-            groups: Groups::new(calls, &options.by, |key| (key.size, 0, 0)),
-        }
+        Gpus(calls.who.iter().map(gpu).collect())
     }
 
     /// The buckets of a group; `gpus` is memory to use again.
-    fn of<'b>(
+    fn buckets<'b>(
         &self,
         part: &'b Part<'_>,
         group: &[Entry],
@@ -104,7 +101,7 @@ impl<'c> Buckets<'c> {
             for entry in entries {
                 value.merge(&entry.value);
                 let member = part.key(entry).member;
-                match self.gpus.get(member as usize).copied().flatten() {
+                match self.0.get(member as usize).copied().flatten() {
                     Some(gpu) => gpus.push(gpu),
                     None => nobody = true,
                 }
@@ -123,7 +120,6 @@ impl<'c> Buckets<'c> {
 
 /// The rows of the table; with `bars` a column of bars that shows each row's share of the calls.
 pub fn sheet<'c>(calls: &'c Calls, options: &'c Options, bars: bool) -> Sheet<'c> {
-    let mut columns = group_columns(&options.by);
     let own = [
         "op",
         "bucket",
@@ -135,32 +131,18 @@ pub fn sheet<'c>(calls: &'c Calls, options: &'c Options, bars: bool) -> Sheet<'c
         "share_bytes",
         "gpus",
         "calls_per_gpu",
+        "share of calls",
     ];
-    columns.extend(own.map(str::to_owned));
-    if bars {
-        columns.push("share of calls".to_owned());
-    }
-    let buckets = Buckets::new(calls, options);
+    let own = &own[..own.len() - usize::from(!bars)];
+    let gpus = Gpus::new(calls);
     let labels: Vec<String> = (0..=options.edges.len() as u64)
         .map(|bucket| label(&options.edges, bucket))
         .collect();
-    Sheet {
-        columns,
-        parts: buckets.groups.parts(),
-        rows: Box::new(move |part, sink| {
-            let part = buckets.groups.part(part);
-            let (mut columns, mut made_of) = (Vec::new(), Vec::new());
-            for group in part.groups() {
-                columns.clear();
-                part.row(&group[0], &mut columns);
-                part.made_of(group, &mut made_of);
-                sink.group(&columns, &made_of, &mut |out| {
-                    let list: Vec<_> = buckets.of(&part, group, &mut Vec::new()).collect();
-                    rows(&list, &options.edges, &labels, bars, out);
-                });
-            }
-        }),
-    }
+    let groups = groups(calls, options);
+    groups.sheet(&options.by, own, MadeOf::Calls, move |part, group, out| {
+        let list: Vec<_> = gpus.buckets(part, group, &mut Vec::new()).collect();
+        rows(&list, &options.edges, &labels, bars, out);
+    })
 }
 
 /// The rows of a group's buckets.
@@ -213,13 +195,13 @@ fn rows(
 
 /// The rows as the AWK chain's fourth script prints them, in its order.
 pub fn chain(calls: &Calls, options: &Options) -> Vec<u8> {
-    let buckets = Buckets::new(calls, options);
+    let (groups, gpus) = (groups(calls, options), Gpus::new(calls));
     let mut lines: Vec<Vec<u8>> = Vec::new();
-    let mut gpus = Vec::new();
-    for part in buckets.groups.parts() {
-        let part = buckets.groups.part(part);
+    let mut own = Vec::new();
+    for part in groups.parts() {
+        let part = groups.part(part);
         for group in part.groups() {
-            lines.extend(buckets.of(&part, group, &mut gpus).map(|bucket| {
+            lines.extend(gpus.buckets(&part, group, &mut own).map(|bucket| {
                 let label = label(&options.edges, bucket.size).replace(">=", ">");
                 [
                     bucket.op,

@@ -33,7 +33,6 @@ pub mod tuning;
 pub mod watch;
 
 use crate::count::calls::{Options, Progress};
-use crate::count::groups::By;
 use crate::error::Result;
 use crate::formats::Tells;
 use crate::formats::door::{self, Known};
@@ -42,14 +41,6 @@ use crate::formats::log::{Log, Part};
 use crate::members::Merged;
 use crate::report::Report;
 use crate::source::Origin;
-
-/// The names of the group columns of `by`, in order.
-fn group_columns(by: &[By]) -> Vec<String> {
-    by.iter()
-        .flat_map(|b| b.columns())
-        .map(|c| (*c).to_owned())
-        .collect()
-}
 
 /// A stage, while its inputs are read.
 pub(crate) trait Stage {

@@ -1,9 +1,8 @@
 //! nccl-ops: per operation the number of calls and their sizes.
 
-use super::group_columns;
 use crate::count::calls::Calls;
 use crate::count::durations::Durations;
-use crate::count::groups::{By, Entry, Groups, Part, words_of};
+use crate::count::groups::{By, Entry, Groups, MadeOf, Part};
 use crate::count::spread::nearest;
 use crate::count::tally;
 use crate::count::tally::{Key, Sizing, UNKNOWN, Value};
@@ -43,7 +42,7 @@ impl Options {
     }
 }
 
-/// One operation of a group.
+/// The sizes of one operation of a group.
 #[derive(Debug, Default)]
 struct Op {
     value: Value,
@@ -89,9 +88,13 @@ impl Op {
     }
 }
 
+/// Calls by group, and in it by operation and size.
+fn groups<'c>(calls: &'c Calls, options: &Options) -> Groups<'c> {
+    Groups::new(calls, &options.by, |key| (key.size, 0, 0))
+}
+
 /// The rows of the table.
 pub fn sheet<'c>(calls: &'c Calls, options: &Options) -> Sheet<'c> {
-    let mut columns = group_columns(&options.by);
     let own = [
         "op",
         "calls",
@@ -103,42 +106,25 @@ pub fn sheet<'c>(calls: &'c Calls, options: &Options) -> Sheet<'c> {
         "max_bytes",
         "total_bytes",
     ];
-    columns.extend(own.map(str::to_owned));
-    let groups = Groups::new(calls, &options.by, |key| (key.size, 0, 0));
-    Sheet {
-        columns,
-        parts: groups.parts(),
-        rows: Box::new(move |part, sink| {
-            let part = groups.part(part);
-            let (mut op, mut columns, mut made_of) = (Op::default(), Vec::new(), Vec::new());
-            for group in part.groups() {
-                columns.clear();
-                part.row(&group[0], &mut columns);
-                part.made_of(group, &mut made_of);
-                for Entry { value, .. } in group {
-                    made_of.extend(words_of(value.min));
-                    made_of.extend(words_of(value.max));
-                }
-                sink.group(&columns, &made_of, &mut |out| {
-                    for entries in by_op(&part, group) {
-                        op.take(entries.iter().map(|e| (part.key(e), &e.value)));
-                        let known = |value: u128| (op.known > 0).then_some(value).into();
-                        out(&[
-                            part.op(&entries[0]).into(),
-                            op.value.calls.into(),
-                            known(op.value.min),
-                            op.mean().into(),
-                            known(op.percentile(SHARES[0])),
-                            known(op.percentile(SHARES[1])),
-                            known(op.percentile(SHARES[2])),
-                            known(op.value.max),
-                            known(op.value.bytes),
-                        ]);
-                    }
-                });
-            }
-        }),
-    }
+    let groups = groups(calls, options);
+    groups.sheet(&options.by, &own, MadeOf::Sizes, |part, group, out| {
+        let mut op = Op::default();
+        for entries in by_op(part, group) {
+            op.take(entries.iter().map(|e| (part.key(e), &e.value)));
+            let known = |value: u128| (op.known > 0).then_some(value).into();
+            out(&[
+                part.op(&entries[0]).into(),
+                op.value.calls.into(),
+                known(op.value.min),
+                op.mean().into(),
+                known(op.percentile(SHARES[0])),
+                known(op.percentile(SHARES[1])),
+                known(op.percentile(SHARES[2])),
+                known(op.value.max),
+                known(op.value.bytes),
+            ]);
+        }
+    })
 }
 
 /// The shares of the percentiles.
@@ -188,63 +174,32 @@ pub fn note_untimed(calls: &Calls, report: &Report) -> Result<()> {
 
 /// The rows of `--time`: how long the calls took that have a duration of their own.
 pub fn times<'c>(calls: &'c Calls, options: &Options) -> Sheet<'c> {
-    let mut columns = group_columns(&options.by);
     let own = [
         "op", "calls", "total_us", "mean_us", "p50_us", "p95_us", "p99_us", "max_us",
     ];
-    columns.extend(own.map(str::to_owned));
-    let by_step = options.by.contains(&By::Step);
-    let durations = calls.durations_of(by_step);
-    let groups = Groups::new(calls, &options.by, |key| (key.size, 0, 0));
-    Sheet {
-        columns,
-        parts: groups.parts(),
-        rows: Box::new(move |part, sink| {
-            let part = groups.part(part);
-            let (mut columns, mut made_of) = (Vec::new(), Vec::new());
-            for group in part.groups() {
-                columns.clear();
-                part.row(&group[0], &mut columns);
-                let ops: Vec<(&[u8], Durations)> = by_op(&part, group)
-                    .map(|entries| {
-                        let mut all = Durations::default();
-                        let own = entries.iter();
-                        let own = own.filter_map(|e| durations.get(&(e.step(), *part.key(e))));
-                        own.for_each(|one| all.merge(one));
-                        (part.op(&entries[0]), all)
-                    })
-                    .collect();
-                part.made_of(group, &mut made_of);
-                for (_, all) in &ops {
-                    made_of.extend(words_of(all.sum()));
-                    let cells = [Some(all.calls()), all.most()];
-                    let shares = SHARES.map(|share| all.percentile(share));
-                    made_of.extend(
-                        cells
-                            .into_iter()
-                            .chain(shares)
-                            .map(Option::unwrap_or_default),
-                    );
-                }
-                sink.group(&columns, &made_of, &mut |out| {
-                    for (op, all) in &ops {
-                        let known = |ns: Option<u64>| ns.map(|ns| us(ns.into())).into();
-                        let some = (all.calls() > 0).then(|| us(all.sum()));
-                        out(&[
-                            (*op).into(),
-                            all.calls().into(),
-                            some.into(),
-                            some.map(|sum| sum / all.calls() as f64).into(),
-                            known(all.percentile(SHARES[0])),
-                            known(all.percentile(SHARES[1])),
-                            known(all.percentile(SHARES[2])),
-                            known(all.most()),
-                        ]);
-                    }
-                });
-            }
-        }),
-    }
+    let durations = calls.durations_of(options.by.contains(&By::Step));
+    let groups = groups(calls, options);
+    groups.sheet(&options.by, &own, MadeOf::More, move |part, group, out| {
+        for entries in by_op(part, group) {
+            let mut all = Durations::default();
+            let own = entries.iter();
+            let own = own.filter_map(|e| durations.get(&(e.step(), *part.key(e))));
+            own.for_each(|one| all.merge(one));
+            let known = |ns: Option<u64>| ns.map(|ns| us(ns.into())).into();
+            let sum = (all.calls() > 0).then(|| us(all.sum()));
+            let [p50, p95, p99] = SHARES.map(|share| known(all.percentile(share)));
+            out(&[
+                part.op(&entries[0]).into(),
+                all.calls().into(),
+                sum.into(),
+                sum.map(|sum| sum / all.calls() as f64).into(),
+                p50,
+                p95,
+                p99,
+                known(all.most()),
+            ]);
+        }
+    })
 }
 
 /// The calls of a group, operation by operation.
@@ -255,7 +210,7 @@ fn by_op<'g>(part: &'g Part<'_>, group: &'g [Entry]) -> impl Iterator<Item = &'g
 /// The rows as the AWK chain's third script prints them.
 pub fn chain(calls: &Calls, options: &Options) -> Vec<u8> {
     let mut out = Vec::new();
-    let groups = Groups::new(calls, &options.by, |key| (key.size, 0, 0));
+    let groups = groups(calls, options);
     let mut op = Op::default();
     for part in groups.parts() {
         let part = groups.part(part);

@@ -3,6 +3,7 @@
 //! There may be a row for every few calls, so no row is built. Only what tells calls apart is put
 //! in the order of the rows; the calls of a few steps follow it when their rows are made.
 
+mod rows;
 pub(crate) mod unknown;
 
 use crate::count::calls::Calls;
@@ -17,6 +18,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
+pub use rows::MadeOf;
 pub use unknown::note as note_unknown;
 
 /// What groups rows further.
@@ -302,18 +304,6 @@ impl Part<'_> {
         self.groups.calls.ops.name(self.key(entry).op)
     }
 
-    /// Makes `words` say what rows of a group are made of: the group and its entries with how many
-    /// calls each has and how many bytes ([`crate::output::render::Sink::group`]).
-    pub fn made_of(&self, group: &[Entry], words: &mut Vec<u64>) {
-        words.clear();
-        let number = group.first().map(|e| self.groups.groups[e.key as usize]);
-        words.extend(number.map(u64::from));
-        for Entry { key, value, .. } in group {
-            let [bytes, more] = words_of(value.bytes);
-            words.extend([u64::from(*key), value.calls, bytes, more]);
-        }
-    }
-
     /// Appends the group columns of an entry.
     pub fn row<'p>(&'p self, entry: &Entry, row: &mut Vec<Cell<'p>>) {
         let key = self.key(entry);
@@ -329,11 +319,6 @@ impl Part<'_> {
             row.extend(values[rank as usize].iter().map(Field::cell));
         }
     }
-}
-
-/// A number in two words.
-pub fn words_of(n: u128) -> [u64; 2] {
-    [n as u64, (n >> 64) as u64]
 }
 
 /// All calls of each key, whatever their step, in the keys' order.

@@ -1,0 +1,65 @@
+//! The rows of grouped calls: the group's columns, then what a stage makes of its calls.
+
+use super::{By, Entry, Groups, Part};
+use crate::output::render::{Cell, Sheet};
+
+/// What the rows of a group depend on: groups that are equal in that have equal rows, which need not
+/// be made again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MadeOf {
+    /// The calls of each key and their bytes.
+    Calls,
+    /// That, and the least and the most bytes of a call.
+    Sizes,
+    /// More than the counts: every group's rows are made.
+    More,
+}
+
+impl MadeOf {
+    /// Makes `words` what rows of a group are made of ([`crate::output::render::Sink::group`]).
+    fn words(self, part: &Part<'_>, group: &[Entry], words: &mut Vec<u64>) {
+        words.clear();
+        if self == MadeOf::More {
+            return;
+        }
+        let number = group.first().map(|e| part.groups.groups[e.key as usize]);
+        words.extend(number.map(u64::from));
+        let two = |n: u128| [n as u64, (n >> 64) as u64];
+        for Entry { key, value, .. } in group {
+            words.extend([u64::from(*key), value.calls]);
+            words.extend(two(value.bytes));
+            if self == MadeOf::Sizes {
+                words.extend(two(value.min));
+                words.extend(two(value.max));
+            }
+        }
+    }
+}
+
+impl<'c> Groups<'c> {
+    /// A table of these calls: the columns of `by`, then the columns `own`, of which `rows` gives a
+    /// group's rows.
+    pub fn sheet(
+        self,
+        by: &[By],
+        own: &[&str],
+        made_of: MadeOf,
+        rows: impl Fn(&Part<'_>, &[Entry], &mut dyn FnMut(&[Cell<'_>])) + Sync + 'c,
+    ) -> Sheet<'c> {
+        let columns = by.iter().flat_map(|by| by.columns()).chain(own);
+        Sheet {
+            columns: columns.map(|&column| column.to_owned()).collect(),
+            parts: self.parts(),
+            rows: Box::new(move |part, sink| {
+                let part = self.part(part);
+                let (mut columns, mut words) = (Vec::new(), Vec::new());
+                for group in part.groups() {
+                    columns.clear();
+                    part.row(&group[0], &mut columns);
+                    made_of.words(&part, group, &mut words);
+                    sink.group(&columns, &words, &mut |out| rows(&part, group, out));
+                }
+            }),
+        }
+    }
+}
