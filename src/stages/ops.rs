@@ -187,7 +187,7 @@ pub fn times<'c>(calls: &'c Calls, options: &Options) -> Sheet<'c> {
             own.for_each(|one| all.merge(one));
             let known = |ns: Option<u64>| ns.map(|ns| us(ns.into())).into();
             let sum = (all.calls() > 0).then(|| us(all.sum()));
-            let [p50, p95, p99] = SHARES.map(|share| known(all.percentile(share)));
+            let [p50, p95, p99] = all.percentiles(SHARES).map(known);
             out(&[
                 part.op(&entries[0]).into(),
                 all.calls().into(),
