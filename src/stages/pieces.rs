@@ -18,7 +18,7 @@ use crate::output::table::{Row, Timing};
 use crate::report::Report;
 use crate::source::{Origin, Place};
 use crate::stages::communicators::{self, Gathered};
-use crate::stages::{agg, hist, net, ops, tuning};
+use crate::stages::{Stage, agg, hist, net, ops, tuning};
 use crate::synth::{self, StreamSink};
 use proptest::prelude::*;
 use serde::Serialize;
@@ -28,7 +28,11 @@ use std::sync::LazyLock;
 
 /// The log of a job with all kinds of lines.
 pub(super) fn made(nccl: &str) -> Vec<u8> {
-    let options = synth::Options {
+    log(options(nccl))
+}
+
+fn options(nccl: &str) -> synth::Options {
+    synth::Options {
         ranks: 8,
         nodes: 2,
         tp: 2,
@@ -40,7 +44,10 @@ pub(super) fn made(nccl: &str) -> Vec<u8> {
         nvls: true,
         tuning: true,
         ..synth::Options::default()
-    };
+    }
+}
+
+fn log(options: synth::Options) -> Vec<u8> {
     let mut bytes = Vec::new();
     synth::generate(&options, &mut StreamSink::new(&mut bytes)).unwrap();
     bytes
@@ -107,6 +114,38 @@ pub(crate) fn read_after<V: Visit + Serialize + DeserializeOwned>(
     whole.end();
     whole
 }
+
+/// Reads `files` into a stage, each cut into so many pieces whose parts are sent, as if other machines
+/// had walked them; `end` is told of each that is read to its end.
+pub(crate) fn read_apart<S: Stage<Visit: Serialize + DeserializeOwned>>(
+    stage: &mut S,
+    files: &[Vec<u8>],
+    pieces: usize,
+    new: impl Fn() -> S::Visit,
+    mut end: impl FnMut(&mut S, usize, Log, &Merged),
+) -> Merged {
+    let mut merged = Merged::default();
+    for (at, file) in files.iter().enumerate() {
+        merged.next_input();
+        stage.begin(at.to_string());
+        let size = file.len().div_ceil(pieces).max(1);
+        let log = read_after(&mut merged, file, size, &new, |part| stage.add(part));
+        end(stage, at, log, &merged);
+    }
+    merged
+}
+
+/// The files of jobs: one without a fault, and some with one.
+pub(crate) static JOBS: LazyLock<Vec<Vec<Vec<u8>>>> = LazyLock::new(|| {
+    let of = |fault: Option<&str>| {
+        files(&log(synth::Options {
+            fault: fault.map(|fault| fault.parse().unwrap()),
+            ..options("2.30")
+        }))
+    };
+    let faults = [Some("count"), Some("stall,watchdog=on"), Some("recv")];
+    std::iter::once(None).chain(faults).map(of).collect()
+});
 
 /// The log as each process writes its own file; the first one's has all lines without a header.
 fn files(log: &[u8]) -> Vec<Vec<u8>> {

@@ -85,7 +85,12 @@ pub fn check(
     report: &mut Report,
     progress: &dyn Progress,
 ) -> Result<Checked> {
-    let mut seen = walk::walk(origins, options, report, progress)?;
+    let seen = walk::walk(origins, options, report, progress)?;
+    judge(seen, (options, now), report)
+}
+
+/// What follows from everything that was gathered.
+fn judge(mut seen: Seen, (options, now): (&Options, Now), report: &mut Report) -> Result<Checked> {
     let untold = unnamed_communicators::take(&mut seen.found);
     seen.net.note_hidden(report);
     let open = |number| seen.open(number);

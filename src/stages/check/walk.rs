@@ -1,9 +1,8 @@
 //! One walk over all inputs that gathers what every check needs.
 //!
-//! Parts of chunks travel between machines, and so do the sums over inputs that have no order among
-//! them: communicators, facts, and [`Warnings`]. Streams do not: a stream's hash runs over its calls
-//! in all inputs in their order, and cannot be continued by a hash from elsewhere. Nor does what is
-//! known of one input (its sums, steps and remains): it lies where its lines are read again.
+//! Parts of chunks travel between machines: other machines may walk the chunks of the inputs and send
+//! what they keep of them. One coordinator adds the parts in their order and judges the whole, since a
+//! stream's hash runs over its calls in all inputs in their order.
 
 use super::finding::Evidence;
 use super::log::missing_steps::Cuts;
@@ -158,15 +157,15 @@ impl Visit for Partial {
         self.net.slot();
         self.streams.slot();
         self.sums.slot();
+        self.warnings.slot();
     }
 
-    // Where a torn line is among others is not known closely enough for the order of calls and
-    // WARN lines.
     fn torn(&mut self, calls: &[Torn<'_>]) {
         self.communicators.torn(calls);
         self.net.torn(calls);
         self.streams.torn(calls);
         self.sums.torn(calls);
+        self.warnings.torn(calls);
     }
 }
 
@@ -291,19 +290,7 @@ pub(crate) fn walk(
     progress: &dyn Progress,
 ) -> Result<Seen> {
     let tally = communicators::tally_options(false);
-    let mut stage = Reading {
-        options,
-        gathered: Gathered::new(&tally, 1, options.log.jobs),
-        net: net::all::All::default(),
-        streams: Streams::default(),
-        warnings: Warnings::default(),
-        lines: Lines::default(),
-        now: Now::default(),
-        inputs: Vec::new(),
-        accounts: Vec::new(),
-        processes: Vec::new(),
-        kept: Vec::new(),
-    };
+    let mut stage = Reading::new(options);
     let new = || Partial::new(&tally);
     let merged = stages::read(&mut stage, origins, options, report, progress, new)?;
     progress.finish();
@@ -368,7 +355,31 @@ impl Stage for Reading<'_> {
         self.net.add(part.with(visit.net));
     }
 
-    fn end(&mut self, input: Known<Partial>, mut log: Log, merged: &Merged, _: &mut Report) {
+    fn end(&mut self, input: Known<Partial>, log: Log, merged: &Merged, _: &mut Report) {
+        self.log(input.into_input(), log, merged);
+    }
+}
+
+impl<'o> Reading<'o> {
+    fn new(options: &'o Options) -> Reading<'o> {
+        let tally = communicators::tally_options(false);
+        Reading {
+            options,
+            gathered: Gathered::new(&tally, 1, options.log.jobs),
+            net: net::all::All::default(),
+            streams: Streams::default(),
+            warnings: Warnings::default(),
+            lines: Lines::default(),
+            now: Now::default(),
+            inputs: Vec::new(),
+            accounts: Vec::new(),
+            processes: Vec::new(),
+            kept: Vec::new(),
+        }
+    }
+
+    /// A log is read to its end.
+    fn log(&mut self, input: Input, mut log: Log, merged: &Merged) {
         let Now {
             number,
             sums,
@@ -387,11 +398,9 @@ impl Stage for Reading<'_> {
         self.inputs.push(walked);
         self.accounts.push(log.account);
         self.processes.push(speakers);
-        self.kept.push(input.into_input().at_rest());
+        self.kept.push(input.at_rest());
     }
-}
 
-impl Reading<'_> {
     /// All inputs are read.
     fn seen(mut self, merged: &Merged) -> Seen {
         self.warnings.settle(&merged.aliases());
@@ -405,6 +414,55 @@ impl Reading<'_> {
             kept: self.kept,
             warnings: self.warnings,
             lines: self.lines,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::count::calls::tests::options;
+    use crate::formats::log::blocks::REJOIN;
+    use crate::stages::check::{self, judge};
+    use crate::stages::pieces::{JOBS, read_apart};
+    use proptest::prelude::*;
+
+    /// What is found in `files`, each walked in so many pieces. They lie in a folder, to be read again.
+    fn found(folder: &std::path::Path, files: &[Vec<u8>], pieces: usize) -> String {
+        let read = options(1, false);
+        let tally = communicators::tally_options(false);
+        let mut stage = Reading::new(&read);
+        let end = |stage: &mut Reading<'_>, at: usize, log: Log, merged: &Merged| {
+            let origin = Origin::Path(folder.join(at.to_string()));
+            let input = Input::open(&origin, read.source, REJOIN).unwrap();
+            stage.log(input.rewindable().unwrap(), log, merged);
+        };
+        let merged = read_apart(&mut stage, files, pieces, || Partial::new(&tally), end);
+        let mut report = Report::new("a", false, true);
+        let checked = judge(
+            stage.seen(&merged),
+            (&read, check::Now::Unknown),
+            &mut report,
+        );
+        format!("{:#?}", checked.unwrap())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(16))]
+
+        /// Streams, warnings, facts and communicators of all files, walked elsewhere.
+        #[test]
+        fn chunks_walked_elsewhere_give_the_findings_of_one_run(
+            job in 0..JOBS.len(),
+            pieces in 2..8_usize,
+        ) {
+            let (folder, files) = (tempfile::tempdir().unwrap(), &JOBS[job]);
+            for (at, text) in files.iter().enumerate() {
+                std::fs::write(folder.path().join(at.to_string()), text).unwrap();
+            }
+            let whole = found(folder.path(), files, 1);
+            prop_assert!(job == 0 || whole.contains("severity: Error"), "{job}");
+            prop_assert_eq!(found(folder.path(), files, pieces), whole);
         }
     }
 }

@@ -3,11 +3,10 @@
 use super::measure::Measure;
 use crate::count::tally::{Bag, Value};
 use rustc_hash::FxHashMap;
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// What tells a run's calls apart; numbers are the run's own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Call {
     /// Who made them.
     pub(super) member: u32,
@@ -31,7 +30,7 @@ pub(super) struct Step {
 }
 
 /// Calls and bytes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Numbers {
     /// Calls.
     pub(super) calls: Measure,
@@ -88,7 +87,7 @@ impl Series {
 }
 
 /// Calls of a run.
-#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Default, PartialEq)]
 pub(super) struct Counts {
     /// Of the steps that count.
     stepped: FxHashMap<Call, Numbers>,
@@ -132,24 +131,6 @@ impl Counts {
         for step in steps {
             let known = self.steps.entry((step.segment, step.step)).or_default();
             *known = step.steps.max(*known);
-        }
-    }
-
-    /// Adds the calls of other inputs that were counted elsewhere; `known` numbers a call's member
-    /// and operation as they are here.
-    #[cfg_attr(not(test), expect(dead_code, reason = "nothing sends it yet"))]
-    pub(super) fn merge(&mut self, other: Counts, known: impl Fn(Call) -> Call) {
-        for (mine, others) in [
-            (&mut self.stepped, other.stepped),
-            (&mut self.whole, other.whole),
-        ] {
-            for (call, numbers) in others {
-                mine.entry(known(call)).or_default().add(&numbers);
-            }
-        }
-        for (at, steps) in other.steps {
-            let here = self.steps.entry(at).or_default();
-            *here = steps.max(*here);
         }
     }
 
@@ -200,79 +181,5 @@ impl Counts {
             numbers.bytes.over = over;
         }
         named
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::stages::pieces::sent;
-    use proptest::prelude::*;
-
-    /// An input: how many steps each of its step lines represents, and its calls: the step (none is
-    /// outside of steps), the member and operation, how many.
-    type Input = (Vec<u64>, Vec<(usize, u32, u64)>);
-
-    /// Counts inputs whose members are numbered from `first` on.
-    fn count(counts: &mut Counts, (steps, calls): &Input, first: u32) {
-        let steps: Vec<Step> = (0..)
-            .zip(steps)
-            .map(|(step, &steps)| Step {
-                segment: 0,
-                step,
-                steps,
-            })
-            .collect();
-        let mut stepped = Bag::default();
-        for &(at, who, n) in calls {
-            let mut value = Value::default();
-            value.add(n, Some(8));
-            let call = Call {
-                member: who + first,
-                op: who % 3 + first,
-                datatype: 7,
-                bucket: 1,
-            };
-            counts.whole(call, &value);
-            if at < steps.len() {
-                stepped.push(at, call, value);
-            }
-        }
-        counts.stepped(&steps, stepped);
-    }
-
-    proptest! {
-        /// Each machine reads some of the files, and its state is sent after each.
-        #[test]
-        fn inputs_counted_on_several_machines_are_one_run(
-            inputs in proptest::collection::vec(
-                (
-                    proptest::collection::vec(prop_oneof![Just(1_u64), Just(2), Just(8)], 0..5),
-                    proptest::collection::vec((0..6_usize, 0..5_u32, 1..9_u64), 0..30),
-                ),
-                1..8,
-            ),
-            machines in proptest::collection::vec(0..3_u32, 8),
-        ) {
-            let mut whole = Counts::default();
-            inputs.iter().for_each(|input| count(&mut whole, input, 0));
-            let mut all = Counts::default();
-            for machine in 0..3 {
-                // Every machine numbers what it meets for itself.
-                let first = 10 * machine;
-                let mut own = Counts::default();
-                for (input, _) in inputs.iter().zip(&machines).filter(|(_, on)| **on == machine) {
-                    count(&mut own, input, first);
-                    own = sent(&own);
-                }
-                let known = |call: Call| Call {
-                    member: call.member - first,
-                    op: call.op - first,
-                    ..call
-                };
-                all.merge(own, known);
-            }
-            prop_assert_eq!(all, whole);
-        }
     }
 }

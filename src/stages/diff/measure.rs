@@ -2,7 +2,6 @@
 
 use crate::count::spread::Sorted;
 use crate::output::render::Cell;
-use serde::{Deserialize, Serialize};
 
 /// A number that was counted: a sum over some steps, and how far it may be off.
 ///
@@ -10,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// on the wrong side. What one step has too many its neighbour lacks, so that over a stretch of
 /// steps only its two ends count: the sum is off by no more than steps differ among each other. Nor
 /// do a few steps show what is done every tenth one. Where all steps are alike the number is exact.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Measure {
     /// The sum.
     pub(super) sum: u128,

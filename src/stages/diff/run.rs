@@ -59,29 +59,8 @@ pub fn run(
     progress: &dyn Progress,
 ) -> Result<Run> {
     let tally = communicators::tally_options(true);
-    let mut gather = Gather {
-        read,
-        window,
-        tally: Tally::new(tally.clone(), origins.len(), read.log.jobs),
-        edges: hist::Options::default().edges,
-        sides: Sides::default(),
-        calls: Bag::default(),
-        net: net::all::All::default(),
-        tuning: Tuning::default(),
-        counts: Counts::default(),
-        present: Present::default(),
-        steps: 0,
-        trainers: BTreeSet::new(),
-        times: Vec::new(),
-        tflops: Vec::new(),
-        start_counts: false,
-        without_steps: 0,
-        methods: Methods::default(),
-    };
-    let new = || {
-        let calls = communicators::Partial::new(&tally);
-        (calls, Default::default())
-    };
+    let mut gather = Gather::new(read, window, origins.len());
+    let new = || partial(&tally);
     let merged = stages::read(&mut gather, origins, read, report, progress, new)?;
     if let Some(window) = &window {
         let missing = |text| propose::anew(text, &gather.present, origins, read.source);
@@ -100,6 +79,11 @@ type Partial = (
     communicators::Partial,
     (net::fold::Partial, tuning::fold::Partial),
 );
+
+/// Nothing of a chunk yet.
+fn partial(tally: &tally::Options) -> Partial {
+    (communicators::Partial::new(tally), Default::default())
+}
 
 struct Gather<'o> {
     read: &'o Read,
@@ -146,19 +130,8 @@ impl Stage for Gather<'_> {
     }
 
     fn end(&mut self, input: Known<Partial>, log: Log, merged: &Merged, report: &mut Report) {
-        let timeline = log.timeline(&self.read.timeline);
-        let methods = self.tally.place(&timeline, merged, |_| true);
-        self.methods.add(methods);
-        self.without_steps = self.without_steps.saturating_add(methods.without);
-        self.trainers
-            .extend(timeline.trainer.map(|trainer| trainer.name()));
-        self.present.add(&timeline);
-        let steps = timeline.steps.iter().map(|s| s.steps);
-        self.steps = self.steps.max(steps.fold(0, u64::saturating_add));
-        self.values(&log, &input.name(), report);
-        self.stepped(&timeline);
+        self.log(&log, &input.name(), merged, report);
     }
-
     /// Counts the calls of a call table.
     fn other(
         &mut self,
@@ -208,7 +181,46 @@ impl Stage for Gather<'_> {
     }
 }
 
-impl Gather<'_> {
+impl<'o> Gather<'o> {
+    /// Nothing of a run of so many inputs yet.
+    fn new(read: &'o Read, window: Option<Window>, inputs: usize) -> Gather<'o> {
+        let tally = communicators::tally_options(true);
+        Gather {
+            read,
+            window,
+            tally: Tally::new(tally, inputs, read.log.jobs),
+            edges: hist::Options::default().edges,
+            sides: Sides::default(),
+            calls: Bag::default(),
+            net: net::all::All::default(),
+            tuning: Tuning::default(),
+            counts: Counts::default(),
+            present: Present::default(),
+            steps: 0,
+            trainers: BTreeSet::new(),
+            times: Vec::new(),
+            tflops: Vec::new(),
+            start_counts: false,
+            without_steps: 0,
+            methods: Methods::default(),
+        }
+    }
+
+    /// A log is read to its end.
+    fn log(&mut self, log: &Log, name: &str, merged: &Merged, report: &Report) {
+        let timeline = log.timeline(&self.read.timeline);
+        let methods = self.tally.place(&timeline, merged, |_| true);
+        self.methods.add(methods);
+        self.without_steps = self.without_steps.saturating_add(methods.without);
+        self.trainers
+            .extend(timeline.trainer.map(|trainer| trainer.name()));
+        self.present.add(&timeline);
+        let steps = timeline.steps.iter().map(|s| s.steps);
+        self.steps = self.steps.max(steps.fold(0, u64::saturating_add));
+        self.values(log, name, report);
+        self.stepped(&timeline);
+    }
+
     /// All inputs are read: counts the calls that were held until now.
     fn rest(&mut self, merged: &Merged) {
         if let Some((timeline, methods)) = self.tally.rest(merged, |_, _| true) {
@@ -348,5 +360,40 @@ impl Run {
         let all = self.net.real.iter();
         all.filter_map(|&at| self.net.processes.get(at as usize))
             .filter(|process| process.pid.is_some())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::count::calls::tests::options;
+    use crate::stages::pieces::{JOBS, read_apart};
+    use proptest::prelude::*;
+
+    /// A run over `files`, each read in so many pieces.
+    fn of(files: &[Vec<u8>], pieces: usize) -> Run {
+        let (read, tally) = (options(1, false), communicators::tally_options(true));
+        let mut gather = Gather::new(&read, None, files.len());
+        let report = Report::new("a", false, true);
+        let end = |gather: &mut Gather<'_>, at: usize, log: Log, merged: &Merged| {
+            gather.log(&log, &at.to_string(), merged, &report);
+        };
+        let merged = read_apart(&mut gather, files, pieces, || partial(&tally), end);
+        gather.rest(&merged);
+        gather.finish(&merged)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(12))]
+
+        #[test]
+        fn chunks_read_elsewhere_are_one_run(job in 0..JOBS.len(), pieces in 2..8_usize) {
+            let files = &JOBS[job];
+            let (apart, whole) = (of(files, pieces), of(files, 1));
+            prop_assert!(whole.counts.has_steps());
+            prop_assert_eq!(apart.counts, whole.counts);
+            prop_assert_eq!(apart.times, whole.times);
+            prop_assert_eq!(apart.trainers, whole.trainers);
+        }
     }
 }

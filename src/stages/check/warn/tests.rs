@@ -6,7 +6,7 @@ use crate::formats::log::walk::{Call, Said, Torn, Visit};
 use crate::members::Merged;
 use crate::shared::data;
 use crate::stages::check::finding::{Finding, Severity, Sure};
-use crate::stages::pieces::{read_after, sent, walk};
+use crate::stages::pieces::{read_after, walk};
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
@@ -29,9 +29,13 @@ impl Visit for Part {
         self.0.call(call.process);
     }
 
-    fn slot(&mut self) {}
+    fn slot(&mut self) {
+        self.0.slot();
+    }
 
-    fn torn(&mut self, _: &[Torn<'_>]) {}
+    fn torn(&mut self, calls: &[Torn<'_>]) {
+        self.0.torn(calls);
+    }
 
     fn foreign(&mut self, line: &[u8], number: u64) {
         self.0.foreign(line, number);
@@ -582,41 +586,29 @@ proptest! {
     }
 }
 
-/// A machine's state, and how many inputs it has read.
-#[derive(Default, Serialize, Deserialize)]
+/// What is gathered of all inputs.
+#[derive(Default)]
 struct State {
     merged: Merged,
     warnings: Warnings,
-    inputs: u32,
 }
 
 impl State {
-    /// Reads `files`; the state is sent on after each.
-    fn of<'f>(files: impl Iterator<Item = &'f String>) -> State {
+    /// Reads `files`, each in so many pieces, whose parts are sent.
+    fn of(files: &[String], pieces: usize) -> State {
         let mut state = State::default();
-        for file in files {
-            let input = state.inputs;
-            state.inputs += 1;
+        for (input, file) in (0..).zip(files) {
             state.merged.next_input();
             let (merged, warnings) = (&mut state.merged, &mut state.warnings);
-            let log = read_after(merged, file.as_bytes(), 1 << 30, Part::default, |part| {
+            let size = file.len().div_ceil(pieces);
+            let log = read_after(merged, file.as_bytes(), size, Part::default, |part| {
                 warnings.add(part.visit.0, &part.to.processes, input, part.line);
             });
             let steps = (0..).zip(&log.marks).map(|(step, mark)| (mark.line, step));
             warnings.steps(input, steps.collect());
             warnings.again(input, log.begins.iter().map(|begin| begin.at));
-            state = sent(&state);
         }
         state
-    }
-
-    /// Adds what another machine read after this one.
-    fn merge(mut self, other: State) -> State {
-        let to = self.merged.merge(&other.merged);
-        self.warnings
-            .merge(other.warnings, &to.processes, self.inputs);
-        self.inputs += other.inputs;
-        self
     }
 
     /// All that is asked of it.
@@ -675,26 +667,20 @@ fn written((kind, n): (u32, u64), pid: u32, out: &mut String) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// A process may write several files, and other machines may read them.
+    /// A process may write several files, and other machines may walk their chunks.
     #[test]
-    fn warnings_read_on_several_machines_are_one_run(
+    fn warnings_of_chunks_read_elsewhere_are_one_run(
         files in proptest::collection::vec((
             0..4_u32,
             proptest::collection::vec((0..10_u32, 0..9_u64), 1..25),
         ), 1..7),
-        machines in proptest::collection::vec(1..4_usize, 0..4),
+        pieces in 2..8_usize,
     ) {
         let files: Vec<String> = files.into_iter().map(|(process, lines)| {
             let mut text = String::new();
             lines.into_iter().for_each(|of| written(of, 100 + process, &mut text));
             text
         }).collect();
-        let whole = State::of(files.iter()).told();
-        let mut rest = files.iter();
-        let mut all = State::default();
-        for many in machines {
-            all = all.merge(State::of(rest.by_ref().take(many)));
-        }
-        prop_assert_eq!(all.merge(State::of(rest)).told(), whole);
+        prop_assert_eq!(State::of(&files, pieces).told(), State::of(&files, 1).told());
     }
 }

@@ -5,7 +5,7 @@
 //! follows the number of processes and kinds, not that of lines.
 
 use super::normalise::normalise;
-use crate::formats::log::walk::Said;
+use crate::formats::log::walk::{Said, Torn};
 use crate::grammar::message::Message;
 use crate::grammar::message::c10d::{self, C10d};
 use crate::grammar::message::network::net::Net;
@@ -93,10 +93,13 @@ pub(crate) struct Partial {
     addresses: FxHashMap<(u32, Box<[u8]>), u64>,
     /// Threads whose last message is a WARN.
     open: FxHashMap<Thread, (u32, u32)>,
-    /// What each thread says first in the chunk, if that is a result.
-    begins: FxHashMap<Thread, Option<i32>>,
+    /// What each thread says first in the chunk, if that is a result, and its line.
+    begins: FxHashMap<Thread, (Option<i32>, u64)>,
     /// Calls by process.
     calls: Vec<u64>,
+    /// The line after the last WARN, and where that was at each slot.
+    from: u64,
+    slots: Vec<u64>,
     watchdog: Watchdog,
     ends: Ends,
     scratch: Vec<u8>,
@@ -111,7 +114,7 @@ impl Partial {
             Message::Return(Return { code, .. }) => Some(*code),
             _ => None,
         };
-        self.begins.entry(thread).or_insert(result);
+        self.begins.entry(thread).or_insert((result, said.line));
         if !self.open.is_empty()
             && let Some(pair) = self.open.remove(&thread)
             && let (Some(result), Some(seen)) = (result, self.seen.get_mut(&pair))
@@ -134,6 +137,26 @@ impl Partial {
             self.calls.resize(at + 1, 0);
         }
         self.calls[at] += 1;
+    }
+
+    /// Here may be a call whose line was torn.
+    pub(crate) fn slot(&mut self) {
+        self.slots.push(self.from);
+    }
+
+    /// Counts calls whose lines were torn, where they were made.
+    pub(crate) fn torn(&mut self, torn: &[Torn<'_>]) {
+        let mut calls: Vec<(u32, u64)> = Vec::new();
+        for Torn { slot, call } in torn {
+            let from = self.slots.get(*slot as usize).copied();
+            calls.push((call.process, from.unwrap_or(u64::MAX)));
+            self.call(call.process);
+        }
+        calls.sort_unstable();
+        for (&(process, _), seen) in &mut self.seen {
+            let until = |line| calls.partition_point(|&call| call < (process, line));
+            seen.calls += (until(seen.last.line + 1) - until(0)) as u64;
+        }
     }
 
     /// Takes a line that is not NCCL's; `number` is its line in the chunk, from 0. Gives what it
@@ -165,6 +188,7 @@ impl Partial {
             input: 0,
             line: said.line,
         };
+        self.from = said.line + 1;
         let calls = self.calls.get(said.process as usize).copied().unwrap_or(0);
         if let Some(seen) = self.seen.get_mut(&pair) {
             seen.count += 1;
@@ -220,7 +244,7 @@ fn parted<'a>(line: &'a [u8], says: &'a [u8]) -> (&'a [u8], &'a [u8]) {
 }
 
 /// All of them.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Default)]
 pub(crate) struct Warnings {
     bodies: Interner<Box<[u8]>>,
     seen: FxHashMap<(u32, u32), Seen>,
@@ -228,37 +252,9 @@ pub(crate) struct Warnings {
     /// Which processes say that an address is theirs.
     addresses: BTreeSet<(Box<[u8]>, u32)>,
     open: FxHashMap<Thread, (u32, u32)>,
-    /// What each thread says first, if that is a result.
-    begins: FxHashMap<Thread, Option<i32>>,
     calls: BTreeMap<u32, u64>,
     watchdog: Watchdog,
     ends: Ends,
-}
-
-/// As one chunk's, with the lines where they are.
-impl From<Warnings> for Partial {
-    fn from(all: Warnings) -> Partial {
-        let last = all.calls.keys().next_back().map_or(0, |last| last + 1);
-        let calls = (0..last).map(|process| all.calls.get(&process).copied().unwrap_or(0));
-        let addresses = all.addresses.into_iter();
-        Partial {
-            calls: calls.collect(),
-            bodies: (0..)
-                .zip(all.bodies.items())
-                .map(|(at, name)| (name.clone(), at))
-                .collect(),
-            seen: all.seen,
-            uncounted: all.uncounted,
-            addresses: addresses
-                .map(|(address, process)| ((process, address), 0))
-                .collect(),
-            open: all.open,
-            begins: all.begins,
-            watchdog: all.watchdog,
-            ends: all.ends,
-            scratch: Vec::new(),
-        }
-    }
 }
 
 impl Warnings {
@@ -269,26 +265,12 @@ impl Warnings {
             input,
             line: at.line + line,
         };
-        self.take(part, processes, placed);
-    }
-
-    /// Adds those of later inputs that were read elsewhere, before either is settled. `processes[p]`
-    /// is the merged number of the process p there, `inputs` the number of inputs read here.
-    #[cfg_attr(not(test), expect(dead_code, reason = "nothing sends it yet"))]
-    pub(crate) fn merge(&mut self, other: Warnings, processes: &[u32], inputs: u32) {
-        let placed = |at: First| First {
-            input: at.input + inputs,
-            line: at.line,
-        };
-        self.take(other.into(), processes, placed);
-    }
-
-    /// Adds what follows; `placed` says where its lines are.
-    fn take(&mut self, part: Partial, processes: &[u32], placed: impl Fn(First) -> First) {
         let merged = |process: u32| processes.get(process as usize).copied().unwrap_or(process);
-        for (thread, result) in part.begins {
+        // Threads that print the same line share its result: it is the first one's.
+        let mut begins: Vec<_> = part.begins.into_iter().collect();
+        begins.sort_unstable_by_key(|&(_, (_, line))| line);
+        for (thread, (result, _)) in begins {
             let thread = (merged(thread.0), thread.1);
-            self.begins.entry(thread).or_insert(result);
             if let Some(pair) = self.open.remove(&thread)
                 && let (Some(result), Some(seen)) = (result, self.seen.get_mut(&pair))
             {
