@@ -59,13 +59,12 @@ impl Case<'_> {
         } = ending;
         let names = self.names;
         let now = stops.failures.now;
-        let unpaired = (now == Now::Stalled).then(|| compared.unpaired.clone());
         let parts = self.parts(&compared.apart, kin);
         let mut unjudged = parts.unjudged;
         let mut findings = first_of(self.met, parts.different);
         let caller = |number: u32| self.caller(number);
         findings.extend(self.met.finding(self.details, caller, names));
-        let behind = fewer_calls::behind(
+        let mut behind = fewer_calls::behind(
             &parts.late,
             &compared.unpaired,
             self.last,
@@ -74,6 +73,7 @@ impl Case<'_> {
             &nccl_call::waiting(watched, names),
         );
         let (going_on, skipped) = (behind.going_on.clone(), behind.skipped);
+        let last_resort = std::mem::take(&mut behind.last_resort);
         let goes_on = |communicator: usize| {
             let job = stops.job_of(communicator);
             job.is_some_and(|job| going_on.contains(&job))
@@ -111,16 +111,8 @@ impl Case<'_> {
                 .collect();
         }
         // Nothing tells whom the others wait for but that it is behind.
-        if let Some(unpaired) = unpaired.filter(|_| findings.is_empty()) {
-            let stops = Stops {
-                given: true,
-                ..stops
-            };
-            let waiting = nccl_call::waiting(watched, names);
-            let about = (end, stops);
-            let late = &parts.late;
-            let behind = fewer_calls::behind(late, &unpaired, self.last, names, about, &waiting);
-            findings = behind.findings;
+        if findings.is_empty() {
+            findings = last_resort;
         }
         Judged {
             findings,

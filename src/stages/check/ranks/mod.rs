@@ -141,7 +141,6 @@ fn judge<F: Fn(u32) -> Result<Input>>(
         failures,
         lags: met,
         steps: &ends,
-        given: false,
         middle: &middle,
         is_last_step: inputs.walked.iter().any(Walked::ends_with_last_step),
     };

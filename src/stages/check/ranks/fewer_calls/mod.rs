@@ -12,7 +12,7 @@ mod standing;
 use super::last_calls::LastCalls;
 use super::names::Names;
 use super::stopped::whole_steps::Uneven;
-use super::stopped::{Stop, Stops};
+use super::stopped::{Now, Stop, Stops};
 use crate::stages::check::finding::Finding;
 use crate::stages::check::streams::compare::{Apart, Unpaired};
 use standing::{Standing, standings};
@@ -37,6 +37,8 @@ pub(crate) struct Behind {
     pub(crate) laggards: BTreeMap<u32, usize>,
     /// The jobs that nothing shows to have stopped: that ranks are behind there is no finding.
     pub(crate) going_on: BTreeSet<u32>,
+    /// The findings if those jobs stopped, too, where the log was watched and stalled.
+    pub(crate) last_resort: Vec<Finding>,
     /// One of the laggards made no call in a step of its own: no cut's doing.
     pub(crate) skipped: bool,
 }
@@ -68,32 +70,33 @@ pub(crate) fn behind(
         .into_iter()
         .filter(|job| !stopped.contains_key(job))
         .collect();
+    let findings = |stopped: &BTreeMap<u32, Stop>, laggards: &BTreeMap<u32, usize>| {
+        let told = Told {
+            standings: &standings,
+            last,
+            names,
+            end,
+            stopped,
+            stops,
+            waiting: standings.values().filter(|s| s.ahead).count(),
+            laggards: laggards.len(),
+            uneven: stops.uneven(apart.iter().copied()),
+        };
+        told.findings(apart, laggards.keys().copied())
+    };
+    let mut last_resort = Vec::new();
+    if stops.failures.now == Now::Stalled && !going_on.is_empty() {
+        let stalled = going_on.iter().map(|&job| (job, Stop::Stalled));
+        let all = stalled.chain(stopped.iter().map(|(&job, &stop)| (job, stop)));
+        last_resort = findings(&all.collect(), &laggards);
+    }
     laggards.retain(|&process, _| !going_on.contains(&stops.job(process)));
-    let told = Told {
-        standings: &standings,
-        last,
-        names,
-        end,
-        stopped: &stopped,
-        stops,
-        waiting: standings.values().filter(|s| s.ahead).count(),
-        laggards: laggards.len(),
-        uneven: stops.uneven(apart.iter().copied()),
-    };
-    // Where few are ahead of many, those called too much.
-    let findings = match told.ahead(apart) {
-        Some(finding) => vec![finding],
-        None => {
-            let hosts = told.hosts(laggards.keys().copied());
-            let findings = hosts.iter().filter_map(|those| told.behind(those));
-            findings.collect()
-        }
-    };
     Behind {
-        findings,
+        findings: findings(&stopped, &laggards),
         skipped: laggards.keys().any(|&process| stops.has_skipped(process)),
         laggards,
         going_on,
+        last_resort,
     }
 }
 
@@ -110,4 +113,18 @@ struct Told<'a> {
     laggards: usize,
     /// Two sides that are whole steps apart.
     uneven: Option<&'a Uneven>,
+}
+
+impl Told<'_> {
+    /// Where few are ahead of many, those called too much; else who is behind, host by host.
+    fn findings(&self, apart: &[&Apart], laggards: impl Iterator<Item = u32>) -> Vec<Finding> {
+        if let Some(finding) = self.ahead(apart) {
+            return vec![finding];
+        }
+        let hosts = self.hosts(laggards);
+        hosts
+            .iter()
+            .filter_map(|those| self.behind(those))
+            .collect()
+    }
 }

@@ -83,8 +83,6 @@ pub(crate) struct Stops<'a> {
     pub(crate) lags: &'a Met,
     /// Where each process's own steps end.
     pub(crate) steps: &'a StepEnds,
-    /// Take it as given that all jobs stopped.
-    pub(crate) given: bool,
     /// By job, the process that alone is in the middle of a step.
     pub(crate) middle: &'a BTreeMap<u32, u32>,
     /// The step lines end with the last step that they announce.
@@ -108,9 +106,6 @@ impl Stops<'_> {
     pub(crate) fn stop(&self, job: u32, laggards: &[u32], apart: &[&Apart]) -> Option<Stop> {
         if self.is_failed(job) {
             return Some(Stop::Failed);
-        }
-        if self.given {
-            return Some(Stop::Stalled);
         }
         if self.failures.now == Now::Running {
             return None;
