@@ -30,9 +30,10 @@ use std::process::ExitCode;
 /// The process that failed first is found in Python's exceptions and in the reports of torchrun,
 /// srun, slurmstepd, mpirun, bash and the kernel (rank_exception, rank_killed, rank_crashed,
 /// rank_exited, host_out_of_memory), or because it is the only one that prints nothing after the
-/// failure (dead_process). Ranks that are at different calls where a log ends are a finding only
-/// if a line reports a failure, or if they are further behind and silent for longer than any rank
-/// before.
+/// failure (dead_process). Processes that waited for a rank while they set up a process group are
+/// setup_failed, with that rank. Ranks that are at different calls where a log ends are a finding
+/// only if a line reports a failure, or if they are further behind and silent for longer than any
+/// rank before.
 ///
 /// Rows (--format csv, jsonl, table) have severity (error, warning, note), finding (a stable
 /// word), says (the finding as a sentence), host, pid, rank, comm_id, seq and step as in the call

@@ -35,11 +35,13 @@
 mod done;
 mod exception;
 mod launcher;
+mod setup;
 
 use crate::grammar::token::dec_u32;
 use aho_corasick::AhoCorasick;
 use memchr::memmem;
 use serde::{Deserialize, Serialize};
+pub(crate) use setup::{Setup, setup};
 use std::sync::LazyLock;
 
 /// How a job, or one of its processes, ended.

@@ -262,7 +262,7 @@ fn fold(findings: &mut Vec<Finding>) {
     let is_end = |f: &Finding| f.id == "watchdog_exception" && f.says.contains("Broken promise");
     for finding in findings.iter_mut() {
         let follows = match finding.id {
-            "watchdog_timeout" => true,
+            "watchdog_timeout" | "setup_failed" => true,
             id => known::follows(id) || is_end(finding),
         };
         // A rank that calls something else falls silent; one that fails leaves its calls out.

@@ -169,6 +169,36 @@ fn who_failed_first_is_named_and_the_others_only_follow() {
 }
 
 #[test]
+fn a_rank_that_others_waited_for_at_setup_is_named() {
+    let waited = |rank: usize, number: usize, why: &str| {
+        format!(
+            "[rank{rank}]: Traceback (most recent call last):\n\
+             [rank{rank}]: torch.distributed.DistBackendError: [{number}] is setting up NCCL communicator \
+             and retrieving ncclUniqueId from [0] via c10d key-value store by key '0', but \
+             store->get('0') got error: {why}\n"
+        )
+    };
+    let late = "wait timeout after 14000ms, keys: /default_pg/0//cuda//0";
+    let named = format!("error setup_failed 0 {}", pid(0));
+    let unnamed = "error setup_failed".to_owned();
+    let exception = "[rank2]: Traceback (most recent call last):\n[rank2]: KeyError: 'x'\n";
+    let raised = format!("error rank_exception 2 {}", pid(2));
+    let cases = [
+        (waited(1, 1, late) + &waited(3, 3, late), named),
+        // The first of a group of ranks that the log does not list.
+        (waited(3, 1, late), unnamed),
+        (exception.to_owned() + &waited(3, 1, late), raised),
+    ];
+    for (end, expected) in cases {
+        let log = format!("{}{end}", log(60, 0));
+        assert_eq!(wrong(&log), [expected], "{end}");
+    }
+    // A job that was ended from outside loses its store.
+    let lost = waited(1, 1, "Connection was likely closed");
+    assert_eq!(wrong(&format!("{}{lost}", log(60, 0))), [""; 0]);
+}
+
+#[test]
 fn ranks_that_are_ahead_print_steps_after_a_failure() {
     let uncaught = "[rank2]: Traceback (most recent call last):\n[rank2]: ValueError: x\n";
     let raised = format!("error rank_exception 2 {}", pid(2));

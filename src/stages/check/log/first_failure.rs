@@ -60,6 +60,26 @@ struct Attempt {
     outlived: bool,
 }
 
+impl Attempt {
+    /// What the attempt's failure came to: it is less than an error where the job went on.
+    fn outcome(&self, mut finding: Finding, uncaught: bool) -> Finding {
+        if self.outlived && is_answer(&finding) {
+            finding.severity = Severity::Note;
+            finding.says += "; the job was started again and went on";
+        } else if self.again {
+            finding.severity = Severity::Warning;
+            finding.says += match self.went_on {
+                true => "; the job went on",
+                false => "; the job was started again",
+            };
+        } else if self.went_on && !uncaught {
+            finding.severity = Severity::Warning;
+            finding.says += "; the job went on";
+        }
+        finding
+    }
+}
+
 impl Failed<'_> {
     /// The findings: one for each attempt that failed, and for the rank that fell silent.
     pub(crate) fn findings(&self) -> Vec<Finding> {
@@ -263,7 +283,9 @@ impl Failed<'_> {
             return Some(self.ended(first));
         }
         let own: Vec<&Failure> = failures.iter().filter(is_own).collect();
-        let cause = *own.first()?;
+        let Some(&cause) = own.first() else {
+            return Some(attempt.outcome(self.setup(failures)?, false));
+        };
         // Who an exception without a rank is of, and which process a rank is, the launcher says.
         let same = |f: &&Failure| {
             f.pid.is_some() && (cause.rank.is_none() || f.rank.is_none() || cause.rank == f.rank)
@@ -281,19 +303,7 @@ impl Failed<'_> {
                 verb(n, "rank", "ranks")
             );
         }
-        if attempt.outlived && is_answer(&finding) {
-            finding.severity = Severity::Note;
-            finding.says += "; the job was started again and went on";
-        } else if attempt.again {
-            finding.severity = Severity::Warning;
-            finding.says += match attempt.went_on {
-                true => "; the job went on",
-                false => "; the job was started again",
-            };
-        } else if attempt.went_on && !is_uncaught(cause) {
-            finding.severity = Severity::Warning;
-            finding.says += "; the job went on";
-        }
+        finding = attempt.outcome(finding, is_uncaught(cause));
         if let Some(report) = report.filter(|f| f.line.at != cause.line.at) {
             finding.evidence.push(report.line.shown());
         }
@@ -401,7 +411,7 @@ impl Failed<'_> {
     }
 
     /// The process of a rank of the job, of the attempt that was at work at a line.
-    fn process_of(&self, rank: u32, at: First) -> Option<u32> {
+    pub(super) fn process_of(&self, rank: u32, at: First) -> Option<u32> {
         let begins = self.ends.begins();
         let begin = |process: &u32| {
             begins

@@ -8,4 +8,5 @@ pub(super) mod missing_steps;
 pub(super) mod nothing_to_check;
 pub(crate) mod odd_steps;
 pub(super) mod overwritten;
+mod setup;
 mod taken_up;

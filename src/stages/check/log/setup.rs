@@ -1,0 +1,143 @@
+//! Processes that could not set up a process group: they waited for a rank that did not come.
+
+use super::first_failure::Failed;
+use super::job_ends::Failure;
+use crate::grammar::ending::{Setup, What, setup};
+use crate::stages::check::finding::{About, Finding, Severity, Sure};
+use crate::stages::check::wording::{ranks as ranks_named, text};
+use std::collections::BTreeSet;
+
+/// So many of the lines are shown.
+const SHOWN: usize = 3;
+
+/// Who waited for the id of a communicator, as far as their lines name them.
+struct Waiting<'f> {
+    /// Each with its rank there and the rank that makes the id.
+    all: Vec<(&'f Failure, u32, u32)>,
+    /// The job's ranks that waited.
+    ranks: BTreeSet<u32>,
+}
+
+impl Waiting<'_> {
+    /// The ranks of the job that did not make an id. A group's ranks rise with those of the job: where
+    /// a rank has one number in both, so has each below it.
+    fn missing(&self) -> BTreeSet<u32> {
+        let same = self.all.iter().filter(|(f, rank, _)| f.rank == Some(*rank));
+        let missing = same.map(|&(_, _, from)| from);
+        missing.filter(|from| !self.ranks.contains(from)).collect()
+    }
+
+    /// `ranks 1 and 2`, `a process`.
+    fn who(&self) -> String {
+        match (self.ranks.first(), self.ranks.len()) {
+            (None, _) => "a process".to_owned(),
+            (Some(rank), 1) => format!("rank {rank}"),
+            _ => format!("ranks {}", ranks_named(&self.ranks)),
+        }
+    }
+}
+
+impl Failed<'_> {
+    /// The finding on the processes among `failures` that could not set up a process group.
+    pub(super) fn setup(&self, failures: &[Failure]) -> Option<Finding> {
+        let all = failures.iter().filter(|f| f.what == What::Nccl);
+        let all: Vec<_> = all.filter_map(|f| Some((f, setup(&f.line.text)?))).collect();
+        let &(first, what) = all.first()?;
+        let shown = all.iter().take(SHOWN).map(|(f, _)| f.line.shown());
+        let process = |rank: u32| {
+            let process = self.process_of(rank, first.line.at)?;
+            self.found.processes.get(process as usize)
+        };
+        let finding = |says, rank: Option<u32>, advice| Finding {
+            id: "setup_failed",
+            severity: Severity::Error,
+            says,
+            about: About {
+                host: rank.and_then(process).map(|p| p.host.clone()),
+                pid: rank.and_then(process).and_then(|p| p.pid),
+                rank,
+                ..About::default()
+            },
+            sure: Sure::Medium,
+            why: "PyTorch reports it, and no failure comes before it".to_owned(),
+            advice,
+            evidence: shown.collect(),
+        };
+        let look =
+            "its own output, whether it waits for a download or an input, a stack (py-spy dump)";
+        match what {
+            Setup::Id { waited, .. } => {
+                // Where a whole job ends at once, its processes also lose the store.
+                if !waited && self.ended_together() {
+                    return None;
+                }
+                let all = all.iter().filter_map(|&(f, what)| match what {
+                    Setup::Id { rank, from, .. } => Some((f, rank, from)),
+                    _ => None,
+                });
+                let all: Vec<_> = all.collect();
+                let ranks = all.iter().filter_map(|(f, ..)| f.rank).collect();
+                Some(self.no_id(&Waiting { all, ranks }, waited, look, finding))
+            }
+            Setup::Clients { came, all } => Some(finding(
+                format!("only {came} of {all} processes joined the job before the time was up"),
+                None,
+                format!("look at the processes that did not join: {look}"),
+            )),
+            Setup::Store(address) => {
+                let who = first
+                    .rank
+                    .map_or("a process".to_owned(), |rank| format!("rank {rank}"));
+                Some(finding(
+                    format!("{who} could not connect to the job's store at {}", text(address)),
+                    None,
+                    "look at whether rank 0 runs there (MASTER_ADDR, MASTER_PORT), and whether a firewall is \
+                     between the hosts"
+                        .to_owned(),
+                ))
+            }
+        }
+    }
+
+    fn no_id(
+        &self,
+        waiting: &Waiting<'_>,
+        waited: bool,
+        look: &str,
+        finding: impl FnOnce(String, Option<u32>, String) -> Finding,
+    ) -> Finding {
+        let (who, missing) = (waiting.who(), waiting.missing());
+        let end = match waited {
+            true => "",
+            false => ": the connection to the job's store was lost",
+        };
+        match (missing.first(), waiting.all.first()) {
+            (Some(&rank), _) if missing.len() == 1 => finding(
+                format!(
+                    "rank {rank} did not make the id of a communicator that {who} waited for{end}"
+                ),
+                Some(rank),
+                format!("look at rank {rank} first: {look}"),
+            ),
+            (_, Some(&(failure, rank, from))) => {
+                let job = failure.rank.and_then(|of| (of + from).checked_sub(rank));
+                let job = job.map_or(String::new(), |job| {
+                    format!(" (rank {job} of the job, if the communicator's ranks are consecutive)")
+                });
+                finding(
+                    format!(
+                        "{who} waited for the id of a communicator, which its rank {from} did not \
+                         make{end}; no line reports which rank of the job that is"
+                    ),
+                    None,
+                    format!("look at rank {from} of that communicator first{job}: {look}"),
+                )
+            }
+            (_, None) => finding(
+                format!("{who} waited for the id of a communicator"),
+                None,
+                look.to_owned(),
+            ),
+        }
+    }
+}
