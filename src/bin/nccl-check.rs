@@ -12,7 +12,7 @@ use nccl_pipe::stages::check::{self, Checked, Now};
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
-/// What is wrong with a job, where, and how certain that is; and what its log cannot show
+/// Find faults of a job by its log, with evidence and a confidence, and the limits of the log
 ///
 /// Reads NCCL debug logs (NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL,NET,...), one file or one
 /// for each process. Writes findings, worst first. Each has the lines that show it, a confidence
@@ -30,8 +30,8 @@ use std::process::ExitCode;
 /// The process that failed first is found in Python's exceptions and in the reports of torchrun,
 /// srun, slurmstepd, mpirun, bash and the kernel (rank_exception, rank_killed, rank_crashed,
 /// rank_exited, host_out_of_memory), or because it is the only one that prints nothing after the
-/// failure (dead_process). Processes that waited for a rank while they set up a process group are
-/// setup_failed, with that rank. Ranks that are at different calls where a log ends are a finding
+/// failure (dead_process). setup_failed reports processes that waited for a rank while they set up a process
+/// group, and names that rank. Ranks that are at different calls where a log ends are a finding
 /// only if a line reports a failure, or if they are further behind and silent for longer than any
 /// rank before.
 ///
@@ -46,7 +46,7 @@ struct Cli {
     input: InputArgs,
     #[command(flatten)]
     lines: StepLineArgs,
-    /// Check what must hold, for scripts: net=ib,gdr=on,nvls=used,versions=1,nodes=16,mismatch=0,
+    /// Check conditions, for scripts: net=ib,gdr=on,nvls=used,versions=1,nodes=16,mismatch=0,
     /// warn=0,step_time_p95<6.5; may be given several times. The rows are then the answers: expectation, found, verdict, why
     #[arg(long, value_name = "LIST")]
     expect: Vec<Expectations>,

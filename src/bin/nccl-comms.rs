@@ -67,7 +67,7 @@ Writes these columns. An empty field means that the value is unknown.";
 const BEHIND: &str = "\
 A log has no durations: NCCL prints a call when it is enqueued. With --tuning, algo, proto and \
 nchannels come from the log's TUNING lines (NCCL_DEBUG_SUBSYS=INIT,COLL,TUNING), which only rank 0 \
-of a communicator prints; where it is unknown which call a line belongs to, they are empty. \
+of a communicator prints; they are empty if the call of a line is unknown. \
 nccl-tuning --help describes how lines find their calls.
 
 With --unique equal calls are one row: calls is their number, dur_ns is the sum of their durations \
@@ -75,7 +75,7 @@ With --unique equal calls are one row: calls is their number, dur_ns is the sum 
 empty unless --steps is given. Calls that differ in src, clock, quality, algo, proto or nchannels \
 are never one row.
 
-If no call passes a filter, a warning reports what the input has instead. The table is then empty \
+If no call passes a filter, a warning lists the values in the input. The table is then empty \
 and the exit code is 0.
 
 A log from a pipe is first copied to a temporary file (see TMPDIR), since a call's step is known \
@@ -103,7 +103,7 @@ fn main() -> ExitCode {
                 bail!("the AWK chain's lines have no field for a number of calls: use nccl-agg")
             }
             Format::Awk if cli.tuning => {
-                bail!("the AWK chain's lines have no field for what --tuning fills")
+                bail!("the AWK chain's lines have no fields for algo, proto and nchannels")
             }
             Format::Awk => Form::Chain,
         };

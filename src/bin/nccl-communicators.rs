@@ -8,7 +8,7 @@ use nccl_pipe::program::exit::Exit;
 use nccl_pipe::stages::communicators;
 use std::process::ExitCode;
 
-/// Communicators: their members, where their ranks are, and what they are for
+/// Communicators: their members, the places of their ranks, and their purpose
 ///
 /// Reads NCCL debug logs (NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL), one file or one for each
 /// process. Writes one row per communicator, in the order of their first appearance. An empty

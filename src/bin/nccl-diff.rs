@@ -11,13 +11,13 @@ use nccl_pipe::report::Report;
 use nccl_pipe::stages::diff::{self, Options, row, run};
 use std::process::ExitCode;
 
-/// What changed between two runs: times, versions, network, settings, algorithms, calls per step
+/// Differences between two runs: times, versions, network, settings, algorithms, calls per step
 ///
-/// A and B are logs (NCCL_DEBUG=INFO; what can be compared depends on NCCL_DEBUG_SUBSYS), folders
+/// A and B are logs (NCCL_DEBUG=INFO; the comparison depends on NCCL_DEBUG_SUBSYS), folders
 /// of logs of one job, or call tables. One of them may be - for standard input. Each is read once.
 ///
-/// Writes only what changed: aspect, subject, a, b, ratio (b / a), change (only-a, only-b,
-/// differs, more, less), basis (what a and b measure). step_time_s and tflops_per_gpu come first;
+/// Writes only differences: aspect, subject, a, b, ratio (b / a), change (only-a, only-b,
+/// differs, more, less), basis (the measure of a and b). step_time_s and tflops_per_gpu come first;
 /// then job, version, network, transport, gpudirect, pxn, rails, nvls, mnnvl, nic, nic_used,
 /// provider, interface, plugin, setting, config; then communicators, algorithm, channels, with the
 /// most ranks and bytes first; then bytes and calls per step, by operation, size bucket, datatype

@@ -33,7 +33,7 @@ struct Cli {
     steps: StepArgs,
     #[command(flatten)]
     group: GroupArgs,
-    /// How long the calls took instead of how large they are, in microseconds; needs call tables
+    /// Report durations in microseconds instead of sizes; needs call tables
     /// with durations
     #[arg(long, conflicts_with = "basis")]
     time: bool,

@@ -93,7 +93,7 @@ struct Cli {
     /// torchtitan, maxtext: every rank prints its step line
     #[arg(long)]
     every_rank: bool,
-    /// What the launcher puts in front of every line
+    /// The prefix that the launcher puts on every line
     #[arg(long, value_name = "KIND", default_value = "none", value_parser = named!(Prefix))]
     prefix: Prefix,
     /// Time stamps as NCCL_DEBUG_TIMESTAMP_FORMAT would set them

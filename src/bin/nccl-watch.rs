@@ -20,16 +20,16 @@ use std::process::{Child, ExitCode};
 use std::time::{Duration, Instant};
 use tempfile::NamedTempFile;
 
-/// Watches a job while it runs: a line for each step, and what is wrong once nothing moves
+/// Watches a job while it runs: a line for each step, and a check once nothing moves
 ///
 /// Follows NCCL debug logs that are being written, as tail -F does: files, the files of a folder,
 /// or a pipe. Writes a line as each step line comes: the step, its time and TFLOP/s as the trainer
-/// prints them, and the calls and bytes since the step line before, whichever rank made them; a
+/// prints them, and the calls and bytes of all ranks since the step line before; a
 /// line for each new kind of WARN, with its meaning.
 ///
-/// When no call and no step line have come for --stall, it writes what nccl-check finds in the log
-/// up to there: which ranks are behind, on which call, and who waits. While the job moves, it
-/// is normal that ranks are behind. A pipe that ends is checked, too.
+/// When no call and no step line have come for --stall, it checks the log up to there and
+/// writes the findings of nccl-check: the ranks that the others wait for, and their last calls. While the
+/// job moves, it is normal that some ranks are behind others. A pipe that ends is checked, too.
 ///
 /// A pipe is kept in a temporary file, to be checked. For a long job name the log's file instead.
 #[derive(Debug, Parser)]

@@ -92,8 +92,7 @@ pub struct StepArgs {
     /// detected)
     #[arg(long, value_name = "RANK", conflicts_with = "by_position")]
     printer: Option<u32>,
-    /// Count all calls between two step lines in the step of the second line, whichever rank made
-    /// them
+    /// Count all calls between two step lines in the step of the second line, for all ranks
     #[arg(long)]
     by_position: bool,
     /// Use the AWK chain's window (steps 45..50, lines after the marker)
@@ -213,7 +212,7 @@ pub struct GroupArgs {
     /// Group by these columns as well
     #[arg(long, value_enum, value_delimiter = ',', value_name = "COLUMN")]
     by: Vec<ByArg>,
-    /// The meaning of bytes: what the caller passed, nccl-tests' message size, or what a rank must move
+    /// The meaning of bytes: the caller's elements, nccl-tests' message size, or the bytes that a rank must move
     #[arg(long, value_enum, default_value_t = BasisArg::Api)]
     basis: BasisArg,
 }

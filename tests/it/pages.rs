@@ -205,7 +205,7 @@ fn sections(page: &str) -> Vec<String> {
 /// Phrases that readers stumbled over. What replaces them: report (not say, tell of), after (not
 /// behind, of time), be or appear (not stand), NIC (not card), compare (not hold against), rejoin
 /// (not put together), median (not the middle one), must not (not may not).
-const HARD: [&str; 81] = [
+const HARD: [&str; 97] = [
     "a row a ",
     "anew",
     "are no ",
@@ -218,6 +218,9 @@ const HARD: [&str; 81] = [
     "call of nccl's",
     "cannot tell",
     "cards",
+    "cost once what",
+    "did instead:",
+    "do instead what",
     "facts behind",
     "far behind each",
     "found out",
@@ -225,7 +228,6 @@ const HARD: [&str; 81] = [
     "given up without",
     "goes without",
     "held against",
-    "many by which.",
     "how sure",
     "in step with",
     "in vain",
@@ -240,6 +242,9 @@ const HARD: [&str; 81] = [
     "loaded anew",
     "log says",
     "longer the end of",
+    "many by which.",
+    "may not be",
+    "may not have",
     "may not reach",
     "middle one",
     "nccl says",
@@ -282,10 +287,21 @@ const HARD: [&str; 81] = [
     "turns off",
     "unlike others",
     "warned of",
+    "what bytes mean",
     "what could not be",
+    "what is true of",
+    "what it contains",
     "what it is for (",
+    "what it writes",
+    "what must hold",
+    "what the input has",
+    "what the log lacks",
     "where ranks part",
+    "whichever rank",
+    "who is behind",
+    "who is in them",
     "who reaches",
+    "whose line came",
     "without a word",
 ];
 

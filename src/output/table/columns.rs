@@ -251,7 +251,7 @@ columns! {
         dur_ns: Option<u64> as Number =
             "the duration in ns; of several calls the sum, empty if one has none",
         clock: &'a [u8] as Text = "the clock that measured start_ns and dur_ns",
-        quality: &'a [u8] as Text = "what limits the accuracy of start_ns and dur_ns",
+        quality: &'a [u8] as Text = "the limit of the accuracy of start_ns and dur_ns",
         start_ns: Option<u64> as Number = "the start in ns, on that clock",
         algo: &'a [u8] as Text = "NCCL's algorithm: RING, TREE, NVLS ...",
         proto: &'a [u8] as Text = "NCCL's protocol: LL, LL128, SIMPLE",

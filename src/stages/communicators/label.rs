@@ -218,7 +218,7 @@ impl<'c> Job<'c> {
             if again {
                 label
                     .evidence
-                    .push("it sums what a crossing communicator scattered".to_owned());
+                    .push("it sums the parts that a crossing communicator scattered".to_owned());
             }
             if busier {
                 label

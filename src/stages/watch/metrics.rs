@@ -13,16 +13,11 @@ pub fn metrics(watch: &Watch<'_>, found: Option<&Checked>, now: Instant) -> Stri
         all.one(
             "step",
             "gauge",
-            "Number of the last step whose line came.",
+            "Number of the last step that was printed.",
             step,
         );
     }
-    all.one(
-        "steps_total",
-        "counter",
-        "Step lines that came.",
-        watch.steps(),
-    );
+    all.one("steps_total", "counter", "Step lines.", watch.steps());
     if let Some((median, p95)) = watch.pace().usual() {
         let help = "Time of the last steps, up to 64.";
         all.begin("step_seconds", "gauge", help);

@@ -105,7 +105,7 @@ pub(crate) fn questions(known: &Known) -> Vec<Question> {
                     (
                         reach,
                         Partly,
-                        "what NICs support; for connections: NCCL_DEBUG_SUBSYS=INIT,NET,P2P",
+                        "the abilities of the NICs; for connections: NCCL_DEBUG_SUBSYS=INIT,NET,P2P",
                     ),
                 ],
                 NET,

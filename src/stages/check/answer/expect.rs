@@ -362,7 +362,8 @@ fn nvls(value: &str, facts: &Facts) -> Judged {
         (false, true) => None,
         (false, false) => Some(false),
     };
-    let why = "only TUNING lines report what served a call: NCCL_DEBUG_SUBSYS=INIT,NVLS,TUNING";
+    let why =
+        "only TUNING lines report the algorithm of a call: NCCL_DEBUG_SUBSYS=INIT,NVLS,TUNING";
     (Some(found.clone()), is, why)
 }
 

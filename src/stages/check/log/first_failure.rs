@@ -552,7 +552,7 @@ fn signal(number: i32) -> String {
 
 /// The kind of a failure of `who`, the sentence and the advice.
 fn described(failure: &Failure, who: &str) -> (&'static str, String, &'static str) {
-    let memory = "look at what else used the memory of the host, and at the size of the job's own \
+    let memory = "look for other users of the memory of the host, and at the size of the job's own \
                   buffers and workers there";
     match failure.what {
         What::Exception => (

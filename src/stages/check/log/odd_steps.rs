@@ -189,7 +189,7 @@ impl Of<'_> {
                     odd.of
                 ),
                 advice: format!(
-                    "compare nccl-agg --steps {step} with another step to find out which calls; \
+                    "compare nccl-agg --steps {step} with another step to see which calls; \
                      this is expected next to a checkpoint or an evaluation"
                 ),
                 ..finding

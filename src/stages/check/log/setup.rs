@@ -41,7 +41,9 @@ impl Failed<'_> {
     /// The finding on the processes among `failures` that could not set up a process group.
     pub(super) fn setup(&self, failures: &[Failure]) -> Option<Finding> {
         let all = failures.iter().filter(|f| f.what == What::Nccl);
-        let all: Vec<_> = all.filter_map(|f| Some((f, setup(&f.line.text)?))).collect();
+        let all: Vec<_> = all
+            .filter_map(|f| Some((f, setup(&f.line.text)?)))
+            .collect();
         let &(first, what) = all.first()?;
         let shown = all.iter().take(SHOWN).map(|(f, _)| f.line.shown());
         let process = |rank: u32| {

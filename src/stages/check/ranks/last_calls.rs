@@ -81,7 +81,7 @@ pub(super) fn finding(last: &LastCalls<'_>, found: &Found) -> Option<Finding> {
         sure: Sure::High,
         why:
             "they are the last calls in the lines of their processes; a call is logged when it is \
-              enqueued, and it may not have begun"
+              enqueued, and it might not have begun"
                 .to_owned(),
         advice: "look first at the calls of the fewest ranks".to_owned(),
         evidence,

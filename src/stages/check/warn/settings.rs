@@ -302,7 +302,7 @@ fn setting(job: &Job<'_>, fact: &Fact, said: &Said, all: &mut Vec<Finding>) {
         return;
     }
     if let Some((says, advice)) = contradicts(job, &name, value, &here) {
-        let why = "the setting contradicts what the same processes found";
+        let why = "the setting contradicts the facts that the same processes report";
         all.push(finding("setting_bad", Severity::Warning, says, why, advice));
         return;
     }

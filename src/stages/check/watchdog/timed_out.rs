@@ -150,7 +150,7 @@ fn finding(waited: &Waited<'_>, records: &[Watched]) -> Option<Finding> {
         },
         sure: Sure::High,
         why: format!("the watchdog's lines report it; {why}"),
-        advice: "find out what the ranks that are behind or silent did instead: compare their \
+        advice: "look at the ranks that are behind the others or silent: compare their \
                  calls (NCCL_DEBUG_SUBSYS=COLL), look for a crash, an exception or a wait outside \
                  NCCL (torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp of pytorch/pytorch)"
             .to_owned(),

@@ -260,7 +260,7 @@ pub(crate) const CUDA_OTHER: Known = row(
     Cause,
     (ERROR, MEDIUM),
     "a CUDA call failed",
-    "look up CUDA's error; the source file in the line shows what NCCL was about to do (nvls.cc: \
+    "look up CUDA's error; the source file in the line shows the action that failed (nvls.cc: \
      NVLS, which NCCL_NVLS_ENABLE=0 disables); look at the kernel log of that host",
     "https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html",
 );
@@ -779,7 +779,7 @@ pub(crate) const BY_WORDS: &[(Texts, Known)] = &[
             Harmless,
             (NOTE, MEDIUM),
             "aws-ofi-nccl continues without an optional part",
-            "no action is needed; installing what the line names avoids it",
+            "no action is needed; installing the part that the line names avoids it",
             "https://github.com/aws/aws-ofi-nccl",
         ),
     ),
