@@ -274,18 +274,6 @@ impl Ends {
         placed: impl Fn(First) -> First,
         merged: impl Fn(u32) -> u32,
     ) {
-        // Only what was read elsewhere has them: here they come when an input is read to its end.
-        let of = |input| placed(First { input, line: 0 }).input;
-        let steps = part
-            .steps
-            .into_iter()
-            .map(|(input, lines)| (of(input), lines));
-        self.steps.extend(steps);
-        let again = part
-            .again
-            .into_iter()
-            .map(|(input, lines)| (of(input), lines));
-        self.again.extend(again);
         for mut told in part.told {
             told.line.at = placed(told.line.at);
             if self.told.len() < KEPT {

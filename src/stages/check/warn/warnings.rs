@@ -318,8 +318,8 @@ impl Warnings {
                 self.addresses.insert((address, merged(process)));
             }
         }
-        self.watchdog.add(part.watchdog, &placed);
-        self.ends.add(part.ends, &placed, merged);
+        self.watchdog.add(part.watchdog, placed);
+        self.ends.add(part.ends, placed, merged);
     }
 
     /// Adds where the training steps of the input `input` end: its lines, in order, with the step's
