@@ -411,7 +411,7 @@ impl Failed<'_> {
     }
 
     /// The process of a rank of the job, of the attempt that was at work at a line.
-    pub(super) fn process_of(&self, rank: u32, at: First) -> Option<u32> {
+    fn process_of(&self, rank: u32, at: First) -> Option<u32> {
         let begins = self.ends.begins();
         let begin = |process: &u32| {
             begins

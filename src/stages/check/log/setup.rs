@@ -23,8 +23,12 @@ impl Waiting<'_> {
     /// a rank has one number in both, so has each below it.
     fn missing(&self) -> BTreeSet<u32> {
         let same = self.all.iter().filter(|(f, rank, _)| f.rank == Some(*rank));
-        let missing = same.map(|&(_, _, from)| from);
-        missing.filter(|from| !self.ranks.contains(from)).collect()
+        let missing: BTreeSet<u32> = same.map(|&(_, _, from)| from).collect();
+        // Who also waited may do so for one that did not.
+        match missing.is_subset(&self.ranks) {
+            true => missing,
+            false => missing.difference(&self.ranks).copied().collect(),
+        }
     }
 
     /// `ranks 1 and 2`, `a process`.
@@ -46,17 +50,13 @@ impl Failed<'_> {
             .collect();
         let &(first, what) = all.first()?;
         let shown = all.iter().take(SHOWN).map(|(f, _)| f.line.shown());
-        let process = |rank: u32| {
-            let process = self.process_of(rank, first.line.at)?;
-            self.found.processes.get(process as usize)
-        };
+        // Who it is among the processes is not known: it may have no line of NCCL's, and a smaller
+        // communicator may then be taken for that of all ranks.
         let finding = |says, rank: Option<u32>, advice| Finding {
             id: "setup_failed",
             severity: Severity::Error,
             says,
             about: About {
-                host: rank.and_then(process).map(|p| p.host.clone()),
-                pid: rank.and_then(process).and_then(|p| p.pid),
                 rank,
                 ..About::default()
             },
@@ -122,7 +122,9 @@ impl Failed<'_> {
                 format!("look at rank {rank} first: {look}"),
             ),
             (_, Some(&(failure, rank, from))) => {
-                let job = failure.rank.and_then(|of| (of + from).checked_sub(rank));
+                let job = failure
+                    .rank
+                    .and_then(|of| of.checked_add(from)?.checked_sub(rank));
                 let job = job.map_or(String::new(), |job| {
                     format!(" (rank {job} of the job, if the communicator's ranks are consecutive)")
                 });
