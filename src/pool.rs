@@ -24,7 +24,7 @@ pub fn ordered<T: Send, R: Send>(
     jobs: usize,
     mut tasks: impl Iterator<Item = T> + Send,
     map: impl Fn(T) -> R + Sync,
-    mut sink: impl FnMut(R) -> Result<()>,
+    sink: impl FnMut(R) -> Result<()>,
 ) -> Result<()> {
     // More threads than tasks would only be started.
     let jobs = tasks.size_hint().1.map_or(jobs, |tasks| jobs.min(tasks));
@@ -34,10 +34,22 @@ pub fn ordered<T: Send, R: Send>(
     } else {
         (None, None)
     };
-    let alone = second.is_none();
+    let jobs = if second.is_none() { 1 } else { jobs };
     let tasks = first.into_iter().chain(second).chain(tasks);
-    let pool = if alone { None } else { Pool::of(jobs) };
-    let Some(pool) = pool else {
+    as_they_come(jobs, tasks, map, sink)
+}
+
+/// The same, where each task is done as soon as it is there: the next one may come much later.
+///
+/// # Errors
+/// As [`ordered`].
+pub fn as_they_come<T: Send, R: Send>(
+    jobs: usize,
+    tasks: impl Iterator<Item = T> + Send,
+    map: impl Fn(T) -> R + Sync,
+    mut sink: impl FnMut(R) -> Result<()>,
+) -> Result<()> {
+    let Some(pool) = Pool::of(jobs) else {
         return tasks.map(map).try_for_each(sink);
     };
     let tasks = Mutex::new(tasks.enumerate());

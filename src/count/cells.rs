@@ -326,6 +326,7 @@ mod tests {
                         line: 0,
                         merged: &merged,
                         marks: &passed,
+                        so_far: None,
                     };
                     tally.add(part, &steps);
                 }

@@ -113,6 +113,15 @@ impl<V> Known<V> {
         Ok(Known { input, ..self })
     }
 
+    /// The same input after its first pass, where it is read twice.
+    ///
+    /// # Errors
+    /// The copy of a pipe cannot be read.
+    pub(crate) fn rewound(self) -> Result<Known<V>> {
+        let input = self.input.rewound()?;
+        Ok(Known { input, ..self })
+    }
+
     /// The error of an input that lacks a part.
     pub(crate) fn refused(&self, part: &str) -> Error {
         refused(&self.name(), self.format, part)
@@ -166,6 +175,7 @@ impl<V: Visit + Rows + Send> Known<V> {
                 line: 0,
                 merged: known,
                 marks: &[],
+                so_far: None,
             })
         });
         merged.twice = twice;

@@ -1,13 +1,15 @@
 //! An input in pieces that end at line ends, ready for the workers.
 
-use super::fill;
 use super::guard::Map;
 use super::witness::Witness;
+use super::{Filled, fill_some};
 use crate::error::{Error, Result};
 use memchr::{memchr, memrchr};
+use serde::{Deserialize, Serialize};
 use std::io::Read;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What a cut at a line end separates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +40,8 @@ const PATIENCE: usize = 1 << 20;
 const LOOK_BACK: usize = 48 << 10;
 /// How often.
 const TRIES: usize = 8;
+/// Of what is read, so much comes between two pauses at most.
+const LONG: usize = 64 << 20;
 /// The longest line that is kept whole; the rest of a longer one is dropped and said, since a
 /// stream without line ends must not fill the memory, and a file is to give the same.
 const LONGEST_LINE: usize = 16 << 20;
@@ -52,6 +56,17 @@ pub struct Chunk {
     pub dropped: u64,
     /// It begins the input, or at a place that [`PlaceAt`] found quiet.
     pub quiet: bool,
+    /// What is known so far may be written after it, for a reason.
+    pub pause: Option<Pause>,
+}
+
+/// Why what is known so far may be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Pause {
+    /// Nothing more had come.
+    Idle,
+    /// Much has come since the last pause: it must not all be held.
+    Long,
 }
 
 enum ChunkData {
@@ -120,6 +135,10 @@ enum ChunksData {
         rest: Vec<u8>,
         offset: u64,
         ended: bool,
+        /// It is handed over as it comes.
+        is_live: bool,
+        /// Bytes since the last pause.
+        since: usize,
     },
 }
 
@@ -171,6 +190,7 @@ impl Mapped {
             offset: from as u64,
             dropped: dropped as u64,
             quiet,
+            pause: None,
         };
         Some((chunk, is_quiet && over_long.is_none()))
     }
@@ -210,13 +230,21 @@ impl Chunks {
         })
     }
 
-    pub(super) fn read(reader: Box<dyn Read + Send>, name: String, place: PlaceAt) -> Chunks {
+    /// What `reader` gives; where it `is_live`, as it comes.
+    pub(super) fn read(
+        reader: Box<dyn Read + Send>,
+        name: String,
+        is_live: bool,
+        place: PlaceAt,
+    ) -> Chunks {
         let data = ChunksData::Read {
             reader,
             name,
             rest: Vec::new(),
             offset: 0,
             ended: false,
+            is_live,
+            since: 0,
         };
         Chunks {
             data,
@@ -227,6 +255,11 @@ impl Chunks {
 }
 
 impl Chunks {
+    /// True where the next chunk may come much later.
+    pub fn is_live(&self) -> bool {
+        matches!(self.data, ChunksData::Read { is_live: true, .. })
+    }
+
     /// About how many chunks are left, where that is known without reading.
     pub fn about(&self) -> Option<usize> {
         match &self.data {
@@ -298,9 +331,25 @@ impl Iterator for Chunks {
                 rest,
                 offset,
                 ended,
-            } => match next_read(&mut **reader, (rest, begins), ended, place) {
+                is_live,
+                since,
+            } => match next_read(&mut **reader, (rest, begins), (ended, *is_live), place) {
                 Ok(None) => None,
-                Ok(Some((bytes, dropped, is_quiet))) => {
+                Ok(Some(block)) => {
+                    let Block {
+                        bytes,
+                        dropped,
+                        is_quiet,
+                        is_idle,
+                    } = block;
+                    *since += bytes.len();
+                    let pause = match is_idle {
+                        true => Some(Pause::Idle),
+                        false => (*since >= LONG).then_some(Pause::Long),
+                    };
+                    if pause.is_some() {
+                        *since = 0;
+                    }
                     let start = *offset;
                     self.begins_quiet = is_quiet;
                     // The end of a line of which something was dropped is in neither.
@@ -311,6 +360,7 @@ impl Iterator for Chunks {
                         offset: start,
                         dropped,
                         quiet: begins,
+                        pause,
                     }))
                 }
                 Err(source) => {
@@ -326,27 +376,54 @@ impl Iterator for Chunks {
     }
 }
 
-/// The next block of whole lines, which begins with `rest` at a `quiet` place or not, or the beginning of a line that is too long; how much of it was
-/// dropped, and whether the block ends at a quiet place. What follows goes to `rest`.
+/// Whole lines that were read.
+struct Block {
+    bytes: Vec<u8>,
+    /// How many bytes after them were dropped.
+    dropped: u64,
+    /// They end at a quiet place.
+    is_quiet: bool,
+    /// Nothing more had come.
+    is_idle: bool,
+}
+
+/// How long a live input is read for before what has come is handed over.
+const PATIENT: Duration = Duration::from_millis(40);
+
+/// The next block of whole lines, which begins with `rest` at a `quiet` place or not, or the beginning
+/// of a line that is too long. What follows goes to `rest`.
 fn next_read(
     reader: &mut (dyn Read + Send),
     (rest, quiet): (&mut Vec<u8>, bool),
-    ended: &mut bool,
+    (ended, is_live): (&mut bool, bool),
     place: PlaceAt,
-) -> std::io::Result<Option<(Vec<u8>, u64, bool)>> {
+) -> std::io::Result<Option<Block>> {
+    let block = |bytes: Vec<u8>, dropped, is_quiet, is_idle| Block {
+        bytes,
+        dropped,
+        is_quiet,
+        is_idle,
+    };
     let mut bytes = std::mem::take(rest);
     loop {
+        let mut waits = false;
         if !*ended {
             let have = bytes.len();
             bytes.resize(have.max(READ / 2) + READ, 0);
-            let n = fill(reader, &mut bytes[have..])?;
-            *ended = have + n < bytes.len();
+            let most = is_live.then_some(PATIENT);
+            let (n, filled) = fill_some(reader, &mut bytes[have..], most)?;
+            *ended = filled == Filled::Ended;
+            waits = filled == Filled::Idle;
             bytes.truncate(have + n);
+            // What was here before could not be handed over either.
+            if waits && n == 0 {
+                continue;
+            }
         }
         if let Some((begin, end)) = over_long(&bytes) {
             if begin > 0 {
                 *rest = bytes.split_off(begin);
-                return Ok(Some((bytes, 0, false)));
+                return Ok(Some(block(bytes, 0, false, false)));
             }
             let mut dropped = (end - LONGEST_LINE) as u64;
             if end < bytes.len() {
@@ -355,15 +432,19 @@ fn next_read(
                 dropped += drop_line(reader, rest, ended)?;
             }
             bytes.truncate(LONGEST_LINE);
-            return Ok(Some((bytes, dropped, false)));
+            return Ok(Some(block(bytes, dropped, false, false)));
         }
         if *ended {
-            return Ok((!bytes.is_empty()).then_some((bytes, 0, true)));
+            return Ok((!bytes.is_empty()).then(|| block(bytes, 0, true, false)));
         }
         if let Some((at, is_quiet)) = cut(&bytes, quiet, place) {
+            // The other half of a torn line is waited for.
+            if waits && !is_quiet && bytes.len() < READ {
+                continue;
+            }
             rest.extend_from_slice(&bytes[at..]);
             bytes.truncate(at);
-            return Ok(Some((bytes, 0, is_quiet)));
+            return Ok(Some(block(bytes, 0, is_quiet, waits)));
         }
     }
 }
@@ -377,8 +458,8 @@ fn drop_line(
     let mut block = vec![0; READ];
     let mut dropped = 0;
     loop {
-        let n = fill(reader, &mut block)?;
-        *ended = n < block.len();
+        let (n, filled) = fill_some(reader, &mut block, None)?;
+        *ended = filled == Filled::Ended;
         if let Some(end) = memchr(b'\n', &block[..n]) {
             rest.extend_from_slice(&block[end + 1..n]);
             return Ok(dropped + end as u64);
@@ -398,6 +479,7 @@ mod tests {
         let chunks = Chunks::read(
             Box::new(std::io::Cursor::new(text.to_vec())),
             "x".into(),
+            false,
             |_, _| Place::Quiet,
         );
         let (mut all, mut dropped, mut offsets) = (Vec::new(), 0, Vec::new());

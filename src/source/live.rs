@@ -17,6 +17,34 @@ use std::time::Duration;
 /// 64 KiB, and one that asks for more gets 1 MiB.
 const LAST: usize = 1 << 20;
 
+/// How long a pipe without new bytes is waited for before what has come is looked at.
+const IDLE: Duration = Duration::from_millis(20);
+
+/// Whether a reader reports that its input is idle, as [`io::ErrorKind::WouldBlock`]: off at first, and
+/// once for each time that it is.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Idles(Arc<[AtomicBool; 2]>);
+
+impl Idles {
+    /// Switches the reports on or off.
+    pub(super) fn switch(&self, on: bool) {
+        let [is_on, is_reported] = &*self.0;
+        is_on.store(on, Ordering::Relaxed);
+        is_reported.store(false, Ordering::Relaxed);
+    }
+
+    /// True where it is to be reported that nothing comes.
+    pub(super) fn are_wanted(&self) -> bool {
+        let [is_on, is_reported] = &*self.0;
+        is_on.load(Ordering::Relaxed) && !is_reported.load(Ordering::Relaxed)
+    }
+
+    /// It is reported, or something came.
+    pub(super) fn reported(&self, is_reported: bool) {
+        self.0[1].store(is_reported, Ordering::Relaxed);
+    }
+}
+
 /// What a signal does.
 struct Stop {
     /// The signal that came, if one did.
@@ -49,6 +77,28 @@ impl Stop {
     }
 }
 
+/// From now on a first signal ends the input, and a second one the program.
+pub(super) fn listen() {
+    // Without handlers a signal ends the program as it always did.
+    if let Some(stop) = STOP.get_or_init(|| Stop::listen().ok())
+        && !stop.has_come()
+    {
+        stop.ends.store(false, Ordering::Release);
+    }
+}
+
+/// True once a signal has come.
+pub(super) fn has_come() -> bool {
+    matches!(STOP.get(), Some(Some(stop)) if stop.has_come())
+}
+
+/// The input has ended: a signal ends the program.
+pub(super) fn over() {
+    if let Some(Some(stop)) = STOP.get() {
+        stop.ends.store(true, Ordering::Release);
+    }
+}
+
 /// The signal that ended an input, if one did.
 pub(crate) fn signal() -> Option<i32> {
     let stop = STOP.get()?.as_ref()?;
@@ -72,18 +122,23 @@ pub(super) struct Live {
     file: File,
     /// What may still be read after a signal.
     last: usize,
+    idles: Idles,
 }
 
 impl Live {
     /// From now on a first signal ends this input, and a second one the program.
     pub(super) fn new(file: File) -> Live {
-        // Without handlers a signal ends the program as it always did.
-        if let Some(stop) = STOP.get_or_init(|| Stop::listen().ok())
-            && !stop.has_come()
-        {
-            stop.ends.store(false, Ordering::Release);
+        listen();
+        Live {
+            file,
+            last: LAST,
+            idles: Idles::default(),
         }
-        Live { file, last: LAST }
+    }
+
+    /// Switches the reports of an idle input on and off.
+    pub(super) fn idles(&self) -> Idles {
+        self.idles.clone()
     }
 
     /// Waits for so long until there is something to read, or the end.
@@ -134,7 +189,12 @@ impl Read for Live {
             return self.file.read(to);
         };
         let mut n = 0;
-        if self.wait(stop, None)? == Ready::Some {
+        let ready = self.wait(stop, self.idles.are_wanted().then_some(IDLE))?;
+        self.idles.reported(ready == Ready::Nothing);
+        if ready == Ready::Nothing {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        if ready == Ready::Some {
             let most = if stop.has_come() {
                 to.len().min(self.last)
             } else {

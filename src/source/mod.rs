@@ -10,7 +10,9 @@
 //! costs more.
 
 mod chunks;
+mod copy;
 mod follow;
+mod following;
 mod guard;
 mod list;
 mod live;
@@ -21,8 +23,10 @@ mod utf16;
 mod witness;
 
 use crate::error::escape::shown;
-pub use chunks::{Chunk, Chunks, Place, PlaceAt};
+pub use chunks::{Chunk, Chunks, Pause, Place, PlaceAt};
 pub use follow::{Follow, Grown};
+use following::Following;
+pub use following::Names;
 pub use guard::name_program;
 pub use list::{Listing, Pattern, expand};
 pub(crate) use live::signal;
@@ -32,14 +36,17 @@ pub(crate) use rejoin::{Found, Raw};
 pub use small::{Texts, texts};
 
 use crate::error::{Error, Result};
+use copy::Copying;
 use guard::Map;
-use live::Live;
+use live::{Idles, Live};
+use memchr::memchr;
 use packed::{Codec, Trouble, unpack};
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 use witness::{Pass, Witness};
 
 /// How inputs are opened.
@@ -64,6 +71,8 @@ pub enum Origin {
     Path(PathBuf),
     /// A plain file that was found in a folder.
     Listed(PathBuf),
+    /// Files that grow, as one (`--follow`).
+    Followed(Names),
 }
 
 impl Origin {
@@ -72,14 +81,32 @@ impl Origin {
         match self {
             Origin::Stdin => "stdin".to_owned(),
             Origin::Path(path) | Origin::Listed(path) => shown(path),
+            Origin::Followed(names) => match &names.paths[..] {
+                [] => Origin::Stdin.name(),
+                [path] => shown(path),
+                [path, more @ ..] => format!("{} and {} more", shown(path), more.len()),
+            },
         }
     }
 
     /// The file's path.
     pub fn path(&self) -> Option<&Path> {
         match self {
-            Origin::Stdin => None,
+            Origin::Stdin | Origin::Followed(_) => None,
             Origin::Path(path) | Origin::Listed(path) => Some(path),
+        }
+    }
+
+    /// True for a pipe, or another file that may still grow while it is read.
+    pub fn is_piped(&self) -> bool {
+        if matches!(self, Origin::Followed(_)) {
+            return true;
+        }
+        match self.path() {
+            Some(path) => path.metadata().is_ok_and(|m| !m.is_file() && !m.is_dir()),
+            None => {
+                guard::stdin_file().is_ok_and(|file| file.metadata().is_ok_and(|m| !m.is_file()))
+            }
         }
     }
 
@@ -114,8 +141,20 @@ enum Data {
     Blocks(Arc<Map>),
     // A file that is read anew for each pass, unpacked if it is packed.
     Again(PathBuf),
-    // A pipe: one pass only. The head was read to recognise it; whether it is UTF-16.
-    Once(Mutex<Option<Box<dyn Read + Send>>>, Vec<u8>, bool),
+    // A pipe: one pass only.
+    Once(Box<Once>),
+    // A pipe that is copied as it is read.
+    Copied(Box<Once>, File),
+}
+
+/// A pipe.
+struct Once {
+    reader: Mutex<Option<Box<dyn Read + Send>>>,
+    /// What was read to recognise it.
+    head: Vec<u8>,
+    is_utf16: bool,
+    /// Whether it reports that it is idle, where it can.
+    idles: Option<Idles>,
 }
 
 /// Bytes looked at to recognise a packed input and its format.
@@ -125,9 +164,14 @@ impl Input {
     /// Opens `origin`, whose lines `rejoin` puts together. Errors name it and say what was expected instead.
     pub fn open(origin: &Origin, options: Options, rejoin: Rejoin) -> Result<Input> {
         let trouble = Trouble::default();
-        let data = match origin.path() {
-            Some(path) => Input::open_file(origin, path, (options, rejoin), &trouble)?,
-            None => Input::open_stdin(origin, (options, rejoin), &trouble)?,
+        let data = match (origin, origin.path()) {
+            (Origin::Followed(names), _) => {
+                let following = Following::new(names)?;
+                let idles = following.idles();
+                piped(origin, (Box::new(following), Some(idles)), &trouble)?
+            }
+            (_, Some(path)) => Input::open_file(origin, path, (options, rejoin), &trouble)?,
+            (_, None) => Input::open_stdin(origin, (options, rejoin), &trouble)?,
         };
         let mut input = Input {
             origin: origin.clone(),
@@ -140,7 +184,7 @@ impl Input {
         };
         input.is_utf16 = match &input.data {
             Data::Again(path) => reopen(path, &input.trouble).map_err(|e| origin.error(e))?.1,
-            Data::Once(_, _, is_utf16) => *is_utf16,
+            Data::Once(once) | Data::Copied(once, _) => once.is_utf16,
             Data::Map(_) | Data::Blocks(_) => false,
         };
         Ok(input)
@@ -158,7 +202,7 @@ impl Input {
             return Err(origin.error(io::Error::from(io::ErrorKind::IsADirectory)));
         }
         if !meta.is_file() {
-            return piped(origin, Box::new(Live::new(file)), trouble);
+            return piped(origin, live(file), trouble);
         }
         let mut magic = [0; utf16::LOOK];
         let n = fill(&mut file, &mut magic).map_err(|e| origin.error(e))?;
@@ -188,10 +232,10 @@ impl Input {
         {
             return Ok(mapped(map, rejoin));
         }
-        let reader: Box<dyn Read + Send> = match guard::stdin_file() {
-            Ok(file) => Box::new(Live::new(file)),
+        let reader: (Box<dyn Read + Send>, Option<Idles>) = match guard::stdin_file() {
+            Ok(file) => live(file),
             // Closed: it reads as empty.
-            Err(_) => Box::new(io::stdin()),
+            Err(_) => (Box::new(io::stdin()), None),
         };
         piped(origin, reader, trouble)
     }
@@ -205,7 +249,7 @@ impl Input {
     pub fn head(&self) -> Result<Cow<'_, [u8]>> {
         match &self.data {
             Data::Map(map) | Data::Blocks(map) => Ok(Cow::Borrowed(first(map.bytes()))),
-            Data::Once(_, head, _) => Ok(Cow::Borrowed(head)),
+            Data::Once(once) | Data::Copied(once, _) => Ok(Cow::Borrowed(&once.head)),
             Data::Again(path) => {
                 let mut head = vec![0; HEAD];
                 let reader = reopen(path, &self.trouble);
@@ -219,7 +263,7 @@ impl Input {
 
     /// True where [`Input::chunks`] may be asked for more than once.
     pub fn is_rewindable(&self) -> bool {
-        !matches!(self.data, Data::Once(..))
+        !matches!(self.data, Data::Once(..) | Data::Copied(..))
     }
 
     /// Where the input can be mapped and its lines need no putting together: the bytes `from..to`,
@@ -259,7 +303,7 @@ impl Input {
     /// True where the input is known to have no bytes.
     pub fn is_empty(&self) -> bool {
         match &self.data {
-            Data::Once(_, head, _) => head.is_empty(),
+            Data::Once(once) | Data::Copied(once, _) => once.head.is_empty(),
             _ => self.len() == Some(0),
         }
     }
@@ -269,7 +313,17 @@ impl Input {
     pub fn chunks(&self, most: usize, place: PlaceAt) -> Result<Chunks> {
         match &self.data {
             Data::Map(map) => Chunks::mapped(Arc::clone(map), self.witness.clone(), most, place),
-            _ => Ok(Chunks::read(self.reader()?, self.name(), place)),
+            data => {
+                let idles = match data {
+                    Data::Once(once) | Data::Copied(once, _) => once.idles.as_ref(),
+                    _ => None,
+                };
+                if let Some(idles) = idles {
+                    idles.switch(true);
+                }
+                let is_live = idles.is_some();
+                Ok(Chunks::read(self.reader()?, self.name(), is_live, place))
+            }
         }
     }
 
@@ -285,12 +339,12 @@ impl Input {
                 let reader = reopen(path, &self.trouble);
                 reader.map_err(|e| self.origin.error(e))?.0
             }
-            Data::Once(reader, head, _) => {
-                let taken = reader.lock().map_or(None, |mut r| r.take());
+            Data::Once(once) | Data::Copied(once, _) => {
+                let taken = once.reader.lock().map_or(None, |mut r| r.take());
                 let reader = taken.ok_or_else(|| {
                     Error::Content(format!("{}: a pipe can be read only once", self.name()))
                 })?;
-                Box::new(io::Cursor::new(head.clone()).chain(reader))
+                Box::new(io::Cursor::new(once.head.clone()).chain(reader))
             }
         };
         let raw: Raw = match &self.witness {
@@ -301,6 +355,11 @@ impl Input {
             Data::Map(_) => raw,
             Data::Blocks(_) => (self.rejoin.reader)(raw, found, true),
             Data::Again(_) | Data::Once(..) => (self.rejoin.reader)(raw, found, false),
+            Data::Copied(_, file) => {
+                let joined = (self.rejoin.reader)(raw, found, false);
+                let file = file.try_clone().map_err(|e| self.origin.error(e))?;
+                Box::new(Copying::new(joined, file))
+            }
         })
     }
 
@@ -325,7 +384,7 @@ impl Input {
             Data::Map(map) => Data::Map(Arc::clone(map)),
             Data::Blocks(map) => Data::Blocks(Arc::clone(map)),
             Data::Again(path) => Data::Again(path.clone()),
-            Data::Once(..) => return None,
+            Data::Once(..) | Data::Copied(..) => return None,
         };
         Some(Input {
             origin: self.origin.clone(),
@@ -355,27 +414,81 @@ impl Input {
     }
 
     /// The same input in a form that can be read twice, and is the same both times or an error: a
-    /// pipe is copied to an unlinked temporary file (in `$TMPDIR`).
+    /// pipe is copied to an unlinked temporary file (in `$TMPDIR`) at its first pass, after which it
+    /// is to be [`Input::rewound`].
     pub fn rewindable(mut self) -> Result<Input> {
         if self.is_rewindable() {
             self.witness = Some(Arc::new(Witness::new(self.name())));
             return Ok(self);
         }
-        let spool = |e: io::Error| {
-            Error::Content(format!(
-                "{}: cannot copy the pipe to a temporary file: {e} (set TMPDIR to a folder with \
-                 more space, or read the log as a file)",
-                self.name()
-            ))
-        };
-        let mut file = tempfile::tempfile().map_err(spool)?;
-        let mut reader = self.reader()?;
-        io::copy(&mut reader, &mut file).map_err(spool)?;
         let name = self.name();
-        let map = Map::new(&file, name).ok_or_else(|| spool(io::Error::last_os_error()))?;
+        let data = match self.data {
+            Data::Once(once) => {
+                let file = tempfile::tempfile()
+                    .map_err(|e| Error::Content(format!("{name}: {}", copy::failed(&e))))?;
+                Data::Copied(once, file)
+            }
+            data => data,
+        };
+        Ok(Input { data, ..self })
+    }
+
+    /// What was copied of a pipe so far, where one is copied: see [`Copied`].
+    pub fn copied(&self) -> Option<Copied> {
+        match &self.data {
+            Data::Copied(_, file) => Some(Copied {
+                origin: self.origin.clone(),
+                file: file.try_clone().ok()?,
+                rejoin: self.rejoin,
+            }),
+            _ => None,
+        }
+    }
+
+    /// The same input after its first pass.
+    pub fn rewound(self) -> Result<Input> {
+        let name = self.name();
+        let data = match self.data {
+            Data::Copied(_, file) => {
+                let map = Map::new(&file, name.clone()).ok_or_else(|| {
+                    let cause = copy::failed(&io::Error::last_os_error());
+                    Error::Content(format!("{name}: {cause}"))
+                })?;
+                Data::Map(Arc::new(map))
+            }
+            data => data,
+        };
+        Ok(Input { data, ..self })
+    }
+}
+
+/// A pipe as far as it was copied.
+#[derive(Debug)]
+pub struct Copied {
+    origin: Origin,
+    file: File,
+    rejoin: Rejoin,
+}
+
+impl Copied {
+    /// What was copied so far, as an input.
+    ///
+    /// # Errors
+    /// The copy cannot be read.
+    pub fn so_far(&self) -> Result<Input> {
+        let name = self.origin.name();
+        let map = Map::new(&self.file, name).ok_or_else(|| {
+            self.origin
+                .error(io::Error::other(copy::failed(&io::Error::last_os_error())))
+        })?;
         Ok(Input {
+            origin: self.origin.clone(),
             data: Data::Map(Arc::new(map)),
-            ..self
+            rejoin: self.rejoin,
+            joined: Found::default(),
+            trouble: Trouble::default(),
+            witness: None,
+            is_utf16: false,
         })
     }
 }
@@ -403,8 +516,18 @@ impl AsRef<[u8]> for Shared {
     }
 }
 
-fn piped(origin: &Origin, reader: Box<dyn Read + Send>, trouble: &Trouble) -> Result<Data> {
-    let mut reader = reader;
+/// A reader of what may still grow, and the switch of its reports that it is idle.
+fn live(file: File) -> (Box<dyn Read + Send>, Option<Idles>) {
+    let live = Live::new(file);
+    let idles = live.idles();
+    (Box::new(live), Some(idles))
+}
+
+fn piped(
+    origin: &Origin,
+    (mut reader, idles): (Box<dyn Read + Send>, Option<Idles>),
+    trouble: &Trouble,
+) -> Result<Data> {
     let mut magic = vec![0; 4];
     let n = fill(&mut *reader, &mut magic).map_err(|e| origin.error(e))?;
     magic.truncate(n);
@@ -412,11 +535,33 @@ fn piped(origin: &Origin, reader: Box<dyn Read + Send>, trouble: &Trouble) -> Re
     let whole: Box<dyn Read + Send> = Box::new(io::Cursor::new(magic).chain(reader));
     let unpacked = unpack(codec, whole, trouble).and_then(utf16::decoded);
     let (mut reader, is_utf16) = unpacked.map_err(|e| origin.error(e))?;
-    // One read, not a full head: a live pipe must not wait for 64 KiB.
+    // Who unpacks does not go on after a report that there is nothing yet.
+    let idles = idles.filter(|_| codec.is_none() && !is_utf16);
+    let switch = |on: bool| {
+        if let Some(idles) = &idles {
+            idles.switch(on);
+        }
+    };
+    // A live pipe must not wait for a full head: a line is enough where nothing more comes.
     let mut head = vec![0; HEAD];
-    let n = fill(&mut *reader, &mut head).map_err(|e| origin.error(e))?;
+    let mut n = 0;
+    switch(true);
+    loop {
+        let (more, filled) =
+            fill_some(&mut *reader, &mut head[n..], None).map_err(|e| origin.error(e))?;
+        n += more;
+        if filled != Filled::Idle || memchr(b'\n', &head[..n]).is_some() {
+            break;
+        }
+    }
+    switch(false);
     head.truncate(n);
-    Ok(Data::Once(Mutex::new(Some(reader)), head, is_utf16))
+    Ok(Data::Once(Box::new(Once {
+        reader: Mutex::new(Some(reader)),
+        head,
+        is_utf16,
+        idles,
+    })))
 }
 
 /// The file's text, and whether it is UTF-16.
@@ -445,6 +590,43 @@ pub(crate) fn fill(reader: &mut (impl Read + ?Sized), buffer: &mut [u8]) -> io::
         }
     }
     Ok(n)
+}
+
+/// How a read into a buffer ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Filled {
+    /// The buffer is full.
+    Full,
+    /// The input ended.
+    Ended,
+    /// Nothing more has come for a while, or it was read for longer than it may take.
+    Idle,
+}
+
+/// Reads until `buffer` is full, the input ends, it is idle, or it has been read for `most`; the
+/// number of bytes read.
+pub(crate) fn fill_some(
+    reader: &mut (impl Read + ?Sized),
+    buffer: &mut [u8],
+    most: Option<Duration>,
+) -> io::Result<(usize, Filled)> {
+    let mut n = 0;
+    let mut began = None;
+    while n < buffer.len() {
+        match reader.read(&mut buffer[n..]) {
+            Ok(0) => return Ok((n, Filled::Ended)),
+            Ok(k) => n += k,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok((n, Filled::Idle)),
+            Err(e) => return Err(e),
+        }
+        if let Some(most) = most
+            && began.get_or_insert_with(Instant::now).elapsed() >= most
+        {
+            return Ok((n, Filled::Idle));
+        }
+    }
+    Ok((n, Filled::Full))
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use crate::members::twice::{Again, Count, End};
 use crate::members::{Merged, Renumbered};
 use crate::pool;
 use crate::report::account::Account;
-use crate::source::{Broken, Chunk, Chunks, Input, Texts};
+use crate::source::{Broken, Chunk, Chunks, Input, Pause, Texts};
 use rustc_hash::FxHashMap;
 use std::iter;
 
@@ -81,6 +81,8 @@ pub struct Part<'a, V> {
     pub merged: &'a Merged,
     /// The input's marks so far.
     pub marks: &'a [MarkAt],
+    /// The log so far, where what is known of it may be written, and why.
+    pub so_far: Option<(&'a Log, Pause)>,
 }
 
 impl<'a, V> Part<'a, V> {
@@ -100,6 +102,7 @@ impl<'a, V> Part<'a, V> {
             line: self.line,
             merged: self.merged,
             marks: self.marks,
+            so_far: self.so_far,
         }
     }
 }
@@ -144,6 +147,7 @@ impl Log {
             fragments,
             account,
             prints,
+            pause,
         } = scanned;
         let line = self.account.lines;
         let gap = self.marks.len();
@@ -183,6 +187,9 @@ impl Log {
             }
         };
         self.marks.extend(marks.into_iter().map(placed));
+        if pause.is_some() {
+            self.begin_attempts(merged);
+        }
         Part {
             visit,
             to,
@@ -190,6 +197,15 @@ impl Log {
             line,
             merged,
             marks: &self.marks,
+            so_far: pause.map(|pause| (&*self, pause)),
+        }
+    }
+
+    /// Finds where new processes took over.
+    fn begin_attempts(&mut self, merged: &Merged) {
+        let is_step = |mark: &MarkAt| matches!(mark.mark, Mark::Step(_));
+        if self.marks.iter().any(is_step) {
+            self.begins = self.attempts.begins(merged);
         }
     }
 
@@ -335,7 +351,10 @@ pub(super) fn read_on<V: Visit + Send>(
     let (name, strict) = (input.name(), options.strict);
     let mut log = one(&name, strict, merged, progress, sink, |take| {
         walked.into_iter().try_for_each(&mut *take)?;
-        pool::ordered(jobs, chunks, walk, take)
+        match chunks.is_live() {
+            true => pool::as_they_come(jobs, chunks, walk, take),
+            false => pool::ordered(jobs, chunks, walk, take),
+        }
     })?;
     if let Some(seen) = input.joined() {
         log.account.joined(seen);
@@ -464,10 +483,7 @@ fn gather<V: Visit>(
         }
     })?;
     log.end();
-    let is_step = |mark: &MarkAt| matches!(mark.mark, Mark::Step(_));
-    if log.marks.iter().any(is_step) {
-        log.begins = log.attempts.begins(merged);
-    }
+    log.begin_attempts(merged);
     if log.account.overwritten + log.account.headless > 0 {
         log.account.haunted(merged.ghosts());
         merged.overwritten |= log.account.overwritten > 1;
@@ -483,7 +499,7 @@ fn gather<V: Visit>(
 /// # Errors
 /// It is not what it was at the pass before.
 pub fn scan<V: Visit>(chunk: &Chunk, options: &Options, visit: V) -> Result<Scanned<V>> {
-    let scanned = walk::scan(
+    let mut scanned = walk::scan(
         chunk.bytes(),
         (chunk.offset, chunk.quiet),
         &options.recogniser,
@@ -491,6 +507,7 @@ pub fn scan<V: Visit>(chunk: &Chunk, options: &Options, visit: V) -> Result<Scan
         visit,
     );
     chunk.walked()?;
+    scanned.pause = chunk.pause;
     Ok(scanned)
 }
 

@@ -20,7 +20,7 @@ mod line;
 mod split;
 mod suspect;
 
-use crate::source::{Found, Rejoin, fill};
+use crate::source::{Filled, Found, Rejoin, fill_some};
 use joiner::Joiner;
 use std::io::{self, Read};
 use suspect::is_blocks;
@@ -48,6 +48,7 @@ struct Reader<R> {
     state: State,
     /// What was read and not yet taken.
     window: Vec<u8>,
+    /// How much of it was taken; as long as it is unknown what the log is: given out as it is.
     taken: usize,
     ended: bool,
     /// What was taken and not yet given out.
@@ -55,6 +56,8 @@ struct Reader<R> {
     given: usize,
     joiner: Joiner,
     seen: Found,
+    /// The input was idle when it was read last: it is to be reported when all is given out.
+    is_idle: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,6 +80,7 @@ impl<R: Read> Reader<R> {
             given: 0,
             joiner: Joiner::new(TRIES),
             seen,
+            is_idle: false,
         }
     }
 
@@ -88,17 +92,19 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Reads until the window is full.
+    /// Reads until the window is full, or the input is idle.
     fn fill(&mut self) -> io::Result<()> {
         self.window.drain(..self.taken);
         self.taken = 0;
         let have = self.window.len();
         self.window.resize(have.max(WINDOW), 0);
-        let read = fill(&mut self.inner, &mut self.window[have..]);
-        let n = *read.as_ref().unwrap_or(&0);
-        self.ended = read.is_ok() && have + n < self.window.len();
+        let read = fill_some(&mut self.inner, &mut self.window[have..], None);
+        let n = read.as_ref().map_or(0, |(n, _)| *n);
         self.window.truncate(have + n);
-        read.map(|_| ())
+        let filled = read?.1;
+        self.ended = filled == Filled::Ended;
+        self.is_idle = filled == Filled::Idle;
+        Ok(())
     }
 
     /// Takes writes until there is something to give out.
@@ -121,6 +127,30 @@ impl<R: Read> Reader<R> {
                 }
                 return Ok(());
             }
+            if self.is_idle {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds out what the log is from its first bytes. Of a pipe that has not given as many yet the
+    /// lines are given out as they are, until they tell.
+    fn look(&mut self) -> io::Result<()> {
+        let given = std::mem::take(&mut self.taken);
+        self.fill()?;
+        self.taken = given;
+        if is_blocks(&self.window) {
+            self.state = State::Blocks;
+            return Ok(());
+        }
+        self.given = 0;
+        self.out = self.window[given..].to_vec();
+        self.taken = self.window.len();
+        if !self.is_idle {
+            self.state = State::Plain;
+            self.window = Vec::new();
+            self.taken = 0;
         }
         Ok(())
     }
@@ -128,25 +158,25 @@ impl<R: Read> Reader<R> {
 
 impl<R: Read> Read for Reader<R> {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-        if self.state == State::Unknown {
-            self.fill()?;
-            self.state = if is_blocks(&self.window) {
-                State::Blocks
-            } else {
-                std::mem::swap(&mut self.out, &mut self.window);
-                State::Plain
-            };
-        }
-        if self.given == self.out.len() {
+        if self.given == self.out.len() && !self.is_idle {
+            if self.state == State::Unknown {
+                self.look()?;
+            }
+            let is_given = self.given == self.out.len();
             match self.state {
-                State::Blocks if !self.ended || self.taken < self.window.len() => self.advance()?,
-                State::Plain if !self.ended => {
+                State::Blocks if is_given && !(self.ended && self.taken == self.window.len()) => {
+                    self.advance()?;
+                }
+                State::Plain if is_given && !self.ended => {
                     self.out = Vec::new();
                     self.given = 0;
                     return self.inner.read(to);
                 }
                 _ => {}
             }
+        }
+        if self.given == self.out.len() && std::mem::take(&mut self.is_idle) {
+            return Err(io::ErrorKind::WouldBlock.into());
         }
         let n = to.len().min(self.out.len() - self.given);
         to[..n].copy_from_slice(&self.out[self.given..self.given + n]);

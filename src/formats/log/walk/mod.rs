@@ -14,6 +14,7 @@ mod visit;
 mod waiting;
 
 use crate::members::twice::Prints;
+use crate::source::Pause;
 pub use fragment::{Begun, Broken, Fragment, Looks, Piece, TEAR};
 pub use line::place;
 pub(crate) use line::{is_call, is_call_tail};
@@ -75,6 +76,8 @@ pub struct Scanned<V> {
     pub account: Account,
     /// By what it is known again.
     pub prints: Prints,
+    /// What is known so far may be written after it.
+    pub pause: Option<Pause>,
 }
 
 /// A header as the walk remembers it.
@@ -240,6 +243,7 @@ impl<'a, V: Visit> Scan<'a, V> {
                 fragments: Vec::new(),
                 account: Account::default(),
                 prints: Prints::default(),
+                pause: None,
             },
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::formats::log::walk::Scan;
 use crate::formats::log::walk::waiting::Waiting;
+use crate::grammar::header;
 use crate::grammar::trainer::Recogniser;
 use crate::source::Place;
 use memchr::memrchr;
@@ -12,7 +13,9 @@ use std::sync::LazyLock;
 pub fn place(before: &[u8], quiet: bool) -> Place {
     static ALL: LazyLock<Recogniser> = LazyLock::new(Recogniser::all);
     let text = before.strip_suffix(b"\n").unwrap_or(before);
-    if ALL.may_mark(&text[memrchr(b'\n', text).map_or(0, |i| i + 1)..]) {
+    // A step line printed into the middle of a call's line, whose end is the next line.
+    let last = &text[memrchr(b'\n', text).map_or(0, |i| i + 1)..];
+    if header::find(last, 0).is_some() && ALL.may_mark(last) {
         return Place::Within;
     }
     let mut scan = Scan::new(before, 0, &ALL, false, ());

@@ -1,0 +1,186 @@
+//! Files that grow, read as one stream: whole lines in the order in which they come.
+
+use super::follow::Follow;
+use super::list::Pattern;
+use super::live::{self, Idles};
+use crate::error::Result;
+use memchr::memrchr;
+use std::io::{self, Read};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// A line of more bytes is not held until it ends.
+const LONGEST_LINE: usize = 16 << 20;
+
+/// How long nothing comes before that is reported.
+const IDLE: Duration = Duration::from_millis(20);
+
+/// What is followed: files, folders, or standard input if nothing is named.
+#[derive(Debug, Clone)]
+pub struct Names {
+    pub(super) paths: Vec<PathBuf>,
+    pub(super) patterns: Vec<Pattern>,
+}
+
+impl PartialEq for Names {
+    fn eq(&self, other: &Names) -> bool {
+        self.paths == other.paths
+    }
+}
+
+impl Eq for Names {}
+
+impl Names {
+    /// Files of folders are those that one of `patterns` chooses, if there are any.
+    pub fn new(paths: &[PathBuf], patterns: &[Pattern]) -> Names {
+        Names {
+            paths: paths.to_vec(),
+            patterns: patterns.to_vec(),
+        }
+    }
+}
+
+/// Reads them until a signal comes.
+pub(super) struct Following {
+    follow: Follow,
+    /// By input: the beginning of a line.
+    rests: Vec<Vec<u8>>,
+    /// Whole lines, and how much of them was given.
+    lines: Vec<u8>,
+    given: usize,
+    idles: Idles,
+    ended: bool,
+}
+
+impl Following {
+    pub(super) fn new(names: &Names) -> Result<Following> {
+        live::listen();
+        Ok(Following {
+            follow: Follow::new(&names.paths, &names.patterns)?,
+            rests: Vec::new(),
+            lines: Vec::new(),
+            given: 0,
+            idles: Idles::default(),
+            ended: false,
+        })
+    }
+
+    /// Switches the reports of an idle input on and off.
+    pub(super) fn idles(&self) -> Idles {
+        self.idles.clone()
+    }
+
+    /// Takes what has come.
+    fn catch_up(&mut self) -> io::Result<()> {
+        self.lines.clear();
+        self.given = 0;
+        let (rests, lines) = (&mut self.rests, &mut self.lines);
+        let read = self.follow.read(|grown| {
+            if rests.len() <= grown.input {
+                rests.resize_with(grown.input + 1, Vec::new);
+            }
+            let rest = &mut rests[grown.input];
+            if grown.anew && !rest.is_empty() {
+                lines.append(rest);
+                lines.push(b'\n');
+            }
+            match memrchr(b'\n', grown.bytes) {
+                Some(end) => {
+                    lines.append(rest);
+                    lines.extend_from_slice(&grown.bytes[..=end]);
+                    rest.extend_from_slice(&grown.bytes[end + 1..]);
+                }
+                None => rest.extend_from_slice(grown.bytes),
+            }
+            if rest.len() > LONGEST_LINE {
+                lines.append(rest);
+            }
+            Ok(())
+        });
+        read.map(drop).map_err(io::Error::other)
+    }
+
+    /// The inputs ended: gives the last lines, each with an end but the last one.
+    fn end(&mut self) -> io::Result<()> {
+        self.catch_up()?;
+        self.ended = true;
+        for rest in self.rests.iter_mut().filter(|rest| !rest.is_empty()) {
+            if self.lines.last().is_some_and(|last| *last != b'\n') {
+                self.lines.push(b'\n');
+            }
+            self.lines.append(rest);
+        }
+        Ok(())
+    }
+}
+
+impl Read for Following {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let began = Instant::now();
+        while self.given == self.lines.len() && !self.ended {
+            if live::has_come() || self.follow.is_over() {
+                self.end()?;
+                live::over();
+                break;
+            }
+            self.catch_up()?;
+            if !self.lines.is_empty() {
+                self.idles.reported(false);
+                break;
+            }
+            if self.idles.are_wanted() && began.elapsed() >= IDLE {
+                self.idles.reported(true);
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            self.follow.wait().map_err(io::Error::other)?;
+        }
+        let n = to.len().min(self.lines.len() - self.given);
+        to[..n].copy_from_slice(&self.lines[self.given..self.given + n]);
+        self.given += n;
+        Ok(n)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{self, OpenOptions};
+    use std::io::Write;
+
+    #[test]
+    fn lines_of_several_files_are_not_mixed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        let add = |name: &str, text: &str| {
+            let mut options = OpenOptions::new();
+            let file = options.append(true).create(true).open(path(name));
+            let mut file = file.unwrap();
+            file.write_all(text.as_bytes()).unwrap();
+        };
+        add("a.log", "a1\na");
+        add("b.log", "b1");
+        let names = Names::new(&[path("a.log"), path("b.log")], &[]);
+        let mut following = Following::new(&names).unwrap();
+        let text = |following: &mut Following| {
+            let mut bytes = [0; 64];
+            let n = following.read(&mut bytes).unwrap();
+            String::from_utf8(bytes[..n].to_vec()).unwrap()
+        };
+        assert_eq!(text(&mut following), "a1\n");
+        add("b.log", "\nb2\n");
+        assert_eq!(text(&mut following), "b1\nb2\n");
+        add("a.log", "2\n");
+        assert_eq!(text(&mut following), "a2\n");
+        // Replaced in mid-line.
+        add("a.log", "a3");
+        fs::rename(path("a.log"), path("a.log.1")).unwrap();
+        following.catch_up().unwrap();
+        assert!(following.lines.is_empty());
+        add("a.log", "new\n");
+        assert_eq!(text(&mut following), "a3\nnew\n");
+        add("b.log", "last");
+        following.end().unwrap();
+        assert_eq!(text(&mut following), "last");
+        assert_eq!(text(&mut following), "");
+    }
+}
