@@ -223,7 +223,7 @@ fn back(c: &mut Criterion, bench: &Bench) {
 /// The first walk of every stage that must know a call's step before it can write the call.
 fn first_walk(c: &mut Criterion) {
     table(c, "nccl-steps --list", |origins, jobs| {
-        let list = steps::list(origins, &options(jobs), &mut report(), &Unwatched);
+        let list = steps::list(origins, &options(jobs), &mut report(), &Unwatched, None);
         list.expect("steps")
     });
 }

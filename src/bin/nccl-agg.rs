@@ -1,8 +1,6 @@
 //! nccl-agg: see `--help`.
 
 use clap::Parser;
-use nccl_pipe::count::calls;
-use nccl_pipe::count::groups;
 use nccl_pipe::count::groups::By;
 use nccl_pipe::program::cli;
 use nccl_pipe::program::cli::{ChainFormatArgs, GroupArgs, InputArgs, Run, StepArgs};
@@ -57,20 +55,14 @@ fn main() -> ExitCode {
             window,
         };
         let tally = options.tally();
-        let all = calls::count(
-            &run.origins,
-            &run.options,
-            &tally,
-            &mut run.report,
-            &run.bar,
-        )?;
-        groups::note_unknown(&all, &options.by, &run.report);
+        let format = cli.format.get();
+        let (all, early) = run.count(&options.by, &tally, format, (&options, agg::sheet))?;
         let chain = || agg::chain(&all, &options);
-        cli::print(
+        cli::print_rest(
             || agg::sheet(&all, &options),
             Some(chain),
-            cli.format.get(),
-            run.options.log.jobs,
+            (format, run.options.log.jobs),
+            Some((&early, &run.report)),
         )?;
         Ok(run.finish())
     })

@@ -43,6 +43,12 @@ struct Cli {
     /// Only calls of at most this many bytes
     #[arg(long, value_name = "SIZE")]
     max_bytes: Option<Size>,
+    /// Do not look for steps: the column stays empty, and the rows of a pipe are written at once
+    #[arg(long, conflicts_with_all = ["steps", "printer", "by_position", "compat"])]
+    no_steps: bool,
+    /// How much of a pipe's calls may wait for their step in memory; more goes to a temporary file
+    #[arg(long, value_name = "SIZE", default_value = "64MB")]
+    hold: Size,
     #[command(flatten)]
     format: ChainFormatArgs,
 }
@@ -126,8 +132,10 @@ fn main() -> ExitCode {
             filter,
             form,
             tuning,
+            hold: usize::try_from(cli.hold.0).unwrap_or(usize::MAX),
         };
         let mut run = Run::new("nccl-comms", &cli.input, &cli.steps, cli::AWK_WINDOW)?;
+        run.options.timeline.none = cli.no_steps;
         let Run {
             origins,
             options: read,

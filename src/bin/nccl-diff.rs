@@ -81,6 +81,7 @@ fn main() -> ExitCode {
         if cli::generated::<Cli>(cli.input.generate)? {
             return Ok(Exit::Clean);
         }
+        Run::refuse_follow("nccl-diff", &cli.input)?;
         let sides: Vec<_> = cli.input.files.chunks(1).collect();
         let (input, steps) = (&cli.input, &cli.steps);
         let (mut read, sides) = Run::of_sides("nccl-diff", input, steps, cli::AWK_WINDOW, &sides)?;

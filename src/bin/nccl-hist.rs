@@ -1,7 +1,6 @@
 //! nccl-hist: see `--help`.
 
 use clap::Parser;
-use nccl_pipe::count::{calls, groups};
 use nccl_pipe::program::cli;
 use nccl_pipe::program::cli::{ChainFormatArgs, Format, GroupArgs, InputArgs, Run, Size, StepArgs};
 use nccl_pipe::program::exit;
@@ -66,21 +65,19 @@ fn main() -> ExitCode {
             options.edges = Size::rising(&cli.edges)?;
         }
         let tally = options.tally();
-        let all = calls::count(
-            &run.origins,
-            &run.options,
-            &tally,
-            &mut run.report,
-            &run.bar,
-        )?;
-        groups::note_unknown(&all, &options.by, &run.report);
         let format = cli.format.get();
+        let (all, early) = run.count(
+            &options.by,
+            &tally,
+            format,
+            (&options, |all, options| hist::sheet(all, options, false)),
+        )?;
         let chain = || hist::chain(&all, &options);
-        cli::print(
+        cli::print_rest(
             || hist::sheet(&all, &options, format == Format::Table),
             Some(chain),
-            format,
-            run.options.log.jobs,
+            (format, run.options.log.jobs),
+            Some((&early, &run.report)),
         )?;
         Ok(run.finish())
     })

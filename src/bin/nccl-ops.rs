@@ -2,7 +2,6 @@
 
 use anyhow::bail;
 use clap::Parser;
-use nccl_pipe::count::{calls, groups};
 use nccl_pipe::program::cli;
 use nccl_pipe::program::cli::{ChainFormatArgs, Format, GroupArgs, InputArgs, Run, StepArgs};
 use nccl_pipe::program::exit;
@@ -68,27 +67,21 @@ fn main() -> ExitCode {
             bail!("the AWK chain has no table of durations: use --format csv");
         }
         let tally = options.tally();
-        let all = calls::count(
-            &run.origins,
-            &run.options,
-            &tally,
-            &mut run.report,
-            &run.bar,
-        )?;
-        groups::note_unknown(&all, &options.by, &run.report);
-        if cli.time {
-            ops::note_untimed(&all, &run.report)?;
-        }
-        let chain = || ops::chain(&all, &options);
+        let format = cli.format.get();
         let sheet = match cli.time {
             true => ops::times,
             false => ops::sheet,
         };
-        cli::print(
+        let (all, early) = run.count(&options.by, &tally, format, (&options, sheet))?;
+        if cli.time {
+            ops::note_untimed(&all, &run.report)?;
+        }
+        let chain = || ops::chain(&all, &options);
+        cli::print_rest(
             || sheet(&all, &options),
             Some(chain),
-            cli.format.get(),
-            run.options.log.jobs,
+            (format, run.options.log.jobs),
+            Some((&early, &run.report)),
         )?;
         Ok(run.finish())
     })

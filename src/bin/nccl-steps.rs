@@ -1,8 +1,10 @@
 //! nccl-steps: see `--help`.
 
 use clap::Parser;
+use nccl_pipe::output::render::Grid;
 use nccl_pipe::program::cli;
 use nccl_pipe::program::cli::{FormatArgs, InputArgs, Run, StepArgs};
+use nccl_pipe::program::early::Early;
 use nccl_pipe::program::exit;
 use nccl_pipe::program::exit::Exit;
 use nccl_pipe::stages::steps;
@@ -69,8 +71,22 @@ fn main() -> ExitCode {
             bar,
         } = &mut run;
         if cli.list {
-            let grid = steps::list(origins, options, report, bar)?;
-            cli::print(|| grid.into(), None::<fn() -> Vec<u8>>, cli.format.get(), 1)?;
+            let format = cli.format.get();
+            let mut early = Early::new(format);
+            let is_early = early.is_possible();
+            let mut rows = |grid: Grid| early.rows(&grid.into());
+            let rows: Option<steps::Early<'_>> = match is_early {
+                true => Some(&mut rows),
+                false => None,
+            };
+            let grid = steps::list(origins, options, report, bar, rows)?;
+            let written = Some((&early, &*report));
+            cli::print_rest(
+                || grid.into(),
+                None::<fn() -> Vec<u8>>,
+                (format, 1),
+                written,
+            )?;
         } else {
             cli::with_stdout(|out| Ok(steps::lines(origins, options, report, bar, out)?))?;
         }

@@ -2,9 +2,10 @@
 
 use anyhow::{Context, bail};
 use clap::Parser;
-use nccl_pipe::formats::log::timeline::Window;
+use nccl_pipe::formats::log::timeline::{Step, Window};
 use nccl_pipe::program::cli;
 use nccl_pipe::program::cli::{ChainFormatArgs, Format, InputArgs, Run, StepArgs};
+use nccl_pipe::program::early::Early;
 use nccl_pipe::program::exit;
 use nccl_pipe::program::exit::Exit;
 use nccl_pipe::stages::timing;
@@ -58,7 +59,16 @@ fn main() -> ExitCode {
             bail!("the AWK chain has no table of steps");
         }
         let mut run = Run::new("nccl-timing", &cli.input, &cli.steps, COMPAT)?;
-        let found = timing::steps(&run.origins, &run.options, &mut run.report, &run.bar)?;
+        let mut early = Early::new(format);
+        let is_early = cli.per_step && early.is_possible();
+        let mut rows = |steps: &[Step]| early.rows(&timing::per_step(steps).into());
+        let found = timing::steps(
+            &run.origins,
+            &run.options,
+            &mut run.report,
+            &run.bar,
+            is_early.then_some(&mut rows),
+        )?;
         match format {
             Format::Awk => {
                 let ends = (
@@ -75,7 +85,8 @@ fn main() -> ExitCode {
                     true => timing::per_step(&found).into(),
                     false => timing::summary(&found).into(),
                 };
-                cli::print(grid, None::<fn() -> Vec<u8>>, format, 1)?;
+                let written = cli.per_step.then_some((&early, &run.report));
+                cli::print_rest(grid, None::<fn() -> Vec<u8>>, (format, 1), written)?;
             }
         }
         Ok(run.finish())

@@ -2,8 +2,9 @@
 //! everywhere.
 
 use crate::count::calls;
-use crate::count::calls::Progress;
-use crate::count::groups::By;
+use crate::count::calls::{Calls, Progress};
+use crate::count::groups::{self, By};
+use crate::count::tally;
 use crate::formats::log;
 use crate::formats::log::timeline::{self, Marker, Window};
 use crate::grammar::trainer::{Recogniser, Trainer};
@@ -11,11 +12,12 @@ use crate::grammar::values::Basis;
 use crate::members::comm_id::CommId;
 use crate::output::render::Sheet;
 use crate::pool;
+use crate::program::early::Early;
 use crate::program::exit::Exit;
 use crate::program::man;
 use crate::report::progress::Bar;
 use crate::report::{Escaped, Report};
-use crate::source::{self, Origin, Pattern, expand};
+use crate::source::{self, Names, Origin, Pattern, expand};
 use anyhow::{Context, bail};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, CommandFactory, ValueEnum};
@@ -32,6 +34,10 @@ pub struct InputArgs {
     /// matches the path in the folder); may be given several times
     #[arg(long, value_name = "PATTERN")]
     glob: Vec<Pattern>,
+    /// Go on when the end of the files is reached, as tail -F does, until Ctrl-C: files that are
+    /// replaced or truncated are read on, and files that appear in a folder are read, too
+    #[arg(long)]
+    follow: bool,
     /// Read files in blocks instead of mapping them, for a log that is still being written
     #[arg(long, overrides_with = "mmap")]
     no_mmap: bool,
@@ -346,8 +352,24 @@ impl Run {
                    --help)"
             );
         }
+        if input.follow {
+            let (mut run, _) = Run::of_sides(name, input, steps, compat, &[])?;
+            run.origins = vec![Origin::Followed(Names::new(&input.files, &input.glob))];
+            return Ok(run);
+        }
         let (run, _) = Run::of_sides(name, input, steps, compat, &[&input.files])?;
         Ok(run)
+    }
+
+    /// Refuses `--follow`, in a program that needs whole logs.
+    ///
+    /// # Errors
+    /// It is there.
+    pub fn refuse_follow(name: &str, input: &InputArgs) -> anyhow::Result<()> {
+        if input.follow {
+            bail!("--follow: {name} compares whole logs; nccl-watch follows logs that grow");
+        }
+        Ok(())
     }
 
     /// The same for a program that holds inputs against each other: those of each of `sides` are
@@ -409,6 +431,33 @@ impl Run {
         Ok((run, listed))
     }
 
+    /// Counts the calls of all inputs by `by`. Of one that is still being written the rows of a step,
+    /// as `sheet` makes them, are written as soon as it is settled, if steps come first in them.
+    ///
+    /// # Errors
+    /// As [`calls::count`]; the output cannot be written.
+    pub fn count<O: Sync>(
+        &mut self,
+        by: &[By],
+        tally: &tally::Options,
+        format: Format,
+        (options, sheet): (&O, for<'a> fn(&'a Calls, &'a O) -> Sheet<'a>),
+    ) -> anyhow::Result<(Calls, Early)> {
+        let mut early = Early::new(format);
+        let is_by_step = by.first() == Some(&By::Step) && early.is_possible();
+        let mut rows = |calls: Calls| early.rows(&sheet(&calls, options));
+        let all = calls::early(
+            &self.origins,
+            &self.options,
+            tally,
+            &mut self.report,
+            &self.bar,
+            is_by_step.then_some(&mut rows),
+        )?;
+        groups::note_unknown(&all, by, &self.report);
+        Ok((all, early))
+    }
+
     /// Says what is left to say; how the run ended.
     pub fn finish(&self) -> Exit {
         self.bar.finish();
@@ -464,7 +513,29 @@ pub fn print<'s>(
     format: Format,
     jobs: usize,
 ) -> anyhow::Result<()> {
+    print_rest(sheet, chain, (format, jobs), None)
+}
+
+/// The same, without the rows that were written before the input ended.
+///
+/// # Errors
+/// As [`print`].
+pub fn print_rest<'s>(
+    sheet: impl FnOnce() -> Sheet<'s>,
+    chain: Option<impl FnOnce() -> Vec<u8>>,
+    (format, jobs): (Format, usize),
+    early: Option<(&Early, &Report)>,
+) -> anyhow::Result<()> {
     with_stdout(|out| {
+        if let Some((early, report)) = early.filter(|(early, _)| early.is_possible()) {
+            let mut rest = early.rest(out);
+            match format {
+                Format::Jsonl => sheet().jsonl(jobs, &mut rest)?,
+                _ => sheet().csv(jobs, &mut rest)?,
+            }
+            early.hold(&rest, report);
+            return Ok(());
+        }
         match (format, chain) {
             (Format::Csv, _) => sheet().csv(jobs, out)?,
             (Format::Jsonl, _) => sheet().jsonl(jobs, out)?,

@@ -293,6 +293,14 @@ impl Report {
         }
     }
 
+    /// Rows were written before the input ended that would not be written so now.
+    pub fn early(&self) {
+        self.warn(
+            "rows were written before a later line of the log changed their steps: read the whole log \
+             as a file for the final rows",
+        );
+    }
+
     /// Calls were placed in steps: how is reported at the end.
     pub fn placed(&mut self, methods: Methods) {
         self.methods.add(methods);

@@ -40,7 +40,7 @@ use crate::formats::log::walk::Visit;
 use crate::formats::log::{Log, Part};
 use crate::members::Merged;
 use crate::report::Report;
-use crate::source::Origin;
+use crate::source::{Copied, Origin};
 
 /// A stage, while its inputs are read.
 pub(crate) trait Stage {
@@ -54,8 +54,19 @@ pub(crate) trait Stage {
     /// The next log begins.
     fn begin(&mut self, _name: String) {}
 
+    /// It is a pipe, of which this copy is made while it is read.
+    fn copied(&mut self, _copy: Copied) {}
+
     /// Adds a chunk that follows what was added before.
     fn add(&mut self, part: Part<'_, Self::Visit>);
+
+    /// Whether the last chunk could be added: a stage that writes rows while it reads may fail.
+    ///
+    /// # Errors
+    /// The output cannot be written.
+    fn added(&mut self) -> Result<()> {
+        Ok(())
+    }
 
     /// The log is read to its end.
     fn end(
@@ -126,6 +137,9 @@ pub(crate) fn read<S: Stage>(
             input = input.rewindable()?;
         }
         stage.begin(input.name());
+        if let Some(copy) = input.input().copied() {
+            stage.copied(copy);
+        }
         let log = input.told(
             &options.log,
             &mut merged,
@@ -134,9 +148,12 @@ pub(crate) fn read<S: Stage>(
             |bytes| progress.advance(bytes),
             |part| {
                 stage.add(part);
-                Ok(())
+                stage.added()
             },
         )?;
+        if S::AGAIN {
+            input = input.rewound()?;
+        }
         stage.end(input, log, &merged, report);
         Ok(())
     })?;

@@ -7,16 +7,21 @@ use crate::error::Result;
 use crate::formats::Tells;
 use crate::formats::door::Known;
 use crate::formats::log::propose;
-use crate::formats::log::timeline::{self, Present, Step};
+use crate::formats::log::timeline::{self, Present, Step, Timeline, Window};
 use crate::formats::log::{Log, Part};
 use crate::members::Merged;
 use crate::output::render::{Cell, Grid};
 use crate::report::Report;
-use crate::source::Origin;
+use crate::source::{Origin, Pause};
 use crate::stages::{self, Stage};
+use std::mem;
+
+/// Takes steps before the input ends.
+pub type Early<'e> = &'e mut dyn FnMut(&[Step]) -> Result<()>;
 
 /// The steps of the window, with their values, in the order of their lines. A field that the
-/// trainer does not print stays unknown and hides nothing.
+/// trainer does not print stays unknown and hides nothing. Of one input that is still being written
+/// `early` gets the next steps as soon as their values are known; all come again at the end.
 ///
 /// # Errors
 /// No step lines, or a step of the window is missing; an input cannot be read.
@@ -25,6 +30,7 @@ pub fn steps(
     options: &Options,
     report: &mut Report,
     progress: &dyn Progress,
+    early: Option<Early<'_>>,
 ) -> Result<Vec<Step>> {
     let mut stage = Reading {
         options: timeline::Options {
@@ -33,6 +39,10 @@ pub fn steps(
         },
         present: Present::default(),
         steps: Vec::new(),
+        window: options.window,
+        early: early.filter(|_| origins.len() == 1),
+        given: 0,
+        outcome: Ok(()),
     };
     stages::read(&mut stage, origins, options, report, progress, || ())?;
     progress.finish();
@@ -49,18 +59,39 @@ pub fn steps(
 }
 
 /// What was read so far.
-struct Reading {
+struct Reading<'e> {
     // The values of a line are its own step's, also where the line lags behind the calls.
     options: timeline::Options,
     present: Present,
     steps: Vec<Step>,
+    window: Option<Window>,
+    early: Option<Early<'e>>,
+    /// How many steps that got.
+    given: usize,
+    outcome: Result<()>,
 }
 
-impl Stage for Reading {
+impl Stage for Reading<'_> {
     const NEEDS: Tells = Tells::STEP_LINES;
     type Visit = ();
 
-    fn add(&mut self, _: Part<'_, ()>) {}
+    fn add(&mut self, part: Part<'_, ()>) {
+        let (Some(early), Some((log, Pause::Idle))) = (&mut self.early, part.so_far) else {
+            return;
+        };
+        let mut steps = told(log.timeline(&self.options));
+        if let Some(window) = &self.window {
+            steps.retain(|step| window.contains(step.step));
+        }
+        if let Some(new @ [_, ..]) = steps.get(self.given..) {
+            self.given = steps.len();
+            self.outcome = early(new);
+        }
+    }
+
+    fn added(&mut self) -> Result<()> {
+        mem::replace(&mut self.outcome, Ok(()))
+    }
 
     fn end(&mut self, input: Known<()>, log: Log, _: &Merged, report: &mut Report) {
         let timeline = log.timeline(&self.options);
@@ -75,6 +106,14 @@ impl Stage for Reading {
         self.present.add(&timeline);
         self.steps.extend(timeline.steps);
     }
+}
+
+/// The steps whose values are known.
+fn told(timeline: Timeline) -> Vec<Step> {
+    let told = timeline.told();
+    let mut steps = timeline.steps;
+    steps.truncate(told);
+    steps
 }
 
 /// One row a step.

@@ -23,7 +23,7 @@ use crate::members::{Interner, Merged};
 use crate::output::table::Row;
 use crate::pool;
 use crate::report::Report;
-use crate::source::{self, Origin};
+use crate::source::{self, Origin, Pause};
 use ahead::{Ahead, Part, Walker};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
@@ -165,7 +165,27 @@ pub fn count(
     report: &mut Report,
     progress: &dyn Progress,
 ) -> Result<Calls> {
+    early(origins, options, tally, report, progress, None)
+}
+
+/// Takes calls of steps that are settled before all of the input is read.
+pub type Early<'e> = &'e mut (dyn FnMut(Calls) -> Result<()> + Send);
+
+/// The same; of one input that is still being written `early` gets each step's calls as soon as it
+/// has them, in the order of their numbers. All of them come again at the end.
+///
+/// # Errors
+/// As [`count`], and those of `early`.
+pub fn early(
+    origins: &[Origin],
+    options: &Options,
+    tally: &tally::Options,
+    report: &mut Report,
+    progress: &dyn Progress,
+    early: Option<Early<'_>>,
+) -> Result<Calls> {
     let mut all = Collector::new(options, tally, origins.len());
+    all.early = early.filter(|_| origins.len() == 1 && tally.steps);
     all.inputs(origins, report, progress)?;
     all.rest();
     if let Some(window) = &options.window {
@@ -179,7 +199,7 @@ pub fn count(
 
 /// Counts rows that another stage makes.
 pub struct Counting<'o> {
-    all: Collector<'o>,
+    all: Collector<'o, 'static>,
     rows: Rowed,
 }
 
@@ -217,7 +237,7 @@ impl<'o> Counting<'o> {
 /// Small files that a worker walks in one go: handing one over costs as much as walking some.
 const BATCH: usize = 32;
 
-struct Collector<'o> {
+struct Collector<'o, 'e> {
     options: &'o Options,
     tally: Tally,
     tally_options: &'o tally::Options,
@@ -229,9 +249,13 @@ struct Collector<'o> {
     present: Present,
     /// How calls were placed.
     methods: Methods,
+    /// Who takes the calls of steps that are settled.
+    early: Option<Early<'e>>,
+    /// The last gap that it got, and its step's number.
+    given: Option<(u32, u64)>,
 }
 
-impl<'o> Collector<'o> {
+impl<'o, 'e> Collector<'o, 'e> {
     fn new(options: &'o Options, tally: &'o tally::Options, inputs: usize) -> Self {
         Collector {
             options,
@@ -242,6 +266,8 @@ impl<'o> Collector<'o> {
             rows: Rowed::new(tally, options.window),
             present: Present::default(),
             methods: Methods::default(),
+            early: None,
+            given: None,
         }
     }
 
@@ -343,11 +369,9 @@ impl<'o> Collector<'o> {
             self.tally.clear();
         }
         let (tally, rows) = (&mut self.tally, &mut self.rows);
-        let (steps, options, window) = (
-            &self.options.timeline,
-            self.tally_options,
-            self.options.window,
-        );
+        let (read, options) = (self.options, self.tally_options);
+        let (steps, window) = (&read.timeline, read.window);
+        let (early, given) = (&mut self.early, &mut self.given);
         let log = input.read(
             &self.options.log,
             &mut self.merged,
@@ -359,7 +383,14 @@ impl<'o> Collector<'o> {
                     true => tally.add(part.with(own.calls), steps),
                     false => rows.merge(own.rows, &mut tally.ops),
                 }
-                Ok(())
+                match (early.as_mut(), part.so_far) {
+                    (Some(early), Some((log, Pause::Idle))) => {
+                        let known = (log, part.merged);
+                        let calls = settled(tally, (read, options), known, given);
+                        calls.map_or(Ok(()), early)
+                    }
+                    _ => Ok(()),
+                }
             },
         )?;
         match is_log {
@@ -445,51 +476,96 @@ impl<'o> Collector<'o> {
         }
     }
 
-    fn finish(mut self) -> Calls {
-        let mut to = Vec::new();
-        if self.tally_options.members {
-            let aliases = self.merged.aliases();
-            for member in self.merged.origins.members.items() {
-                let mut who = who(&self.merged, &aliases, member);
-                if self.tally_options.exact {
-                    who.recorded.src = LOG.into();
-                }
-                to.push(self.rows.who.intern(who));
+    fn finish(self) -> Calls {
+        let is_known = !self.present.is_empty();
+        let (ops, logged) = (self.tally.ops, self.logged);
+        finished(
+            self.tally_options,
+            &self.merged,
+            (ops, logged),
+            self.rows,
+            is_known,
+        )
+    }
+}
+
+/// The calls of the steps that are settled now, after those that were `given`; `None` where there is
+/// none, and where the steps' numbers do not rise, since a number's calls are counted together.
+fn settled(
+    tally: &mut Tally,
+    (read, options): (&Options, &tally::Options),
+    (log, merged): (&log::Log, &Merged),
+    given: &mut Option<(u32, u64)>,
+) -> Option<Calls> {
+    let timeline = log.timeline(&read.timeline);
+    let mut logged = Gathering::default();
+    let (after, last) = given.unzip();
+    let (mut least, mut most) = (u64::MAX, last);
+    let gap = tally.so_far((&timeline, merged), after, |gap, key, value| {
+        if let Some(step) = timeline.step_of(gap).map(|s| s.step)
+            && read.wants(&timeline, gap)
+        {
+            least = least.min(step);
+            most = most.max(Some(step));
+            logged.push(Some(step), key, value);
+        }
+    })?;
+    if last.is_some_and(|last| least <= last) {
+        *given = Some((u32::MAX, u64::MAX));
+        return None;
+    }
+    *given = Some((gap, most?));
+    let rows = Rowed::new(options, read.window);
+    let of_log = (tally.ops.clone(), logged);
+    Some(finished(options, merged, of_log, rows, true))
+}
+
+/// What was counted of logs and of rows, as one.
+fn finished(
+    options: &tally::Options,
+    merged: &Merged,
+    (ops, mut cells): (Ops, Gathering),
+    mut rows: Rowed,
+    has_steps: bool,
+) -> Calls {
+    let mut to = Vec::new();
+    if options.members {
+        let aliases = merged.aliases();
+        for member in merged.origins.members.items() {
+            let mut who = who(merged, &aliases, member);
+            if options.exact {
+                who.recorded.src = LOG.into();
             }
+            to.push(rows.who.intern(who));
         }
-        // Whoever was met in whatever order: rows come by host, process and communicator.
-        let (who, ranks) = sorted(self.rows.who.items());
-        let rank = |member: u32| ranks.get(member as usize).copied().unwrap_or(0);
-        let mut cells = self.logged;
-        cells.change(|key| {
-            let member = to.get(key.member as usize).copied().unwrap_or(0);
-            key.member = rank(member);
-        });
-        for ((step, mut key), value) in self.rows.cells {
-            key.member = rank(key.member);
-            cells.push(step, key, value);
-        }
-        let durations = self
-            .rows
-            .durations
-            .into_iter()
-            .map(|((step, mut key), all)| {
-                key.member = rank(key.member);
-                ((step, key), all)
-            });
-        let times = self.rows.times.into_iter().map(|((step, mut key), all)| {
-            key.member = rank(key.member);
-            ((step, key), all)
-        });
-        Calls {
-            times: times.collect(),
-            clocks: self.rows.clocks,
-            ops: self.tally.ops,
-            who,
-            cells: cells.into_cells(),
-            has_steps: !self.present.is_empty(),
-            durations: durations.collect(),
-        }
+    }
+    // Whoever was met in whatever order: rows come by host, process and communicator.
+    let (who, ranks) = sorted(rows.who.items());
+    let rank = |member: u32| ranks.get(member as usize).copied().unwrap_or(0);
+    cells.change(|key| {
+        let member = to.get(key.member as usize).copied().unwrap_or(0);
+        key.member = rank(member);
+    });
+    for ((step, mut key), value) in rows.cells {
+        key.member = rank(key.member);
+        cells.push(step, key, value);
+    }
+    let durations = rows.durations.into_iter().map(|((step, mut key), all)| {
+        key.member = rank(key.member);
+        ((step, key), all)
+    });
+    let times = rows.times.into_iter().map(|((step, mut key), all)| {
+        key.member = rank(key.member);
+        ((step, key), all)
+    });
+    Calls {
+        times: times.collect(),
+        clocks: rows.clocks,
+        ops,
+        who,
+        cells: cells.into_cells(),
+        has_steps,
+        durations: durations.collect(),
     }
 }
 

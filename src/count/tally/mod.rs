@@ -282,6 +282,50 @@ impl Tally {
         }
     }
 
+    /// The calls of an input that goes on, by what has come so far: of the gaps after `after` those that
+    /// are settled, if there are new ones, and the last of them. They stay here, too.
+    pub(crate) fn so_far(
+        &mut self,
+        (timeline, merged): (&Timeline, &Merged),
+        after: Option<u32>,
+        mut sink: impl FnMut(usize, Key, Value),
+    ) -> Option<u32> {
+        let Tally {
+            options,
+            ops,
+            calls,
+            pieces: before,
+            placer,
+            jobs,
+            ..
+        } = self;
+        let found = placer.so_far(timeline, merged);
+        let settled = found
+            .settled
+            .filter(|&last| after.is_none_or(|after| last > after))?;
+        let is_new = |gap: usize| {
+            u32::try_from(gap).is_ok_and(|gap| gap <= settled && after.is_none_or(|a| gap > a))
+        };
+        let (mut pieces, mut wide) = (Vec::new(), Bag::default());
+        let stretches = found.streams.each(&found.cuts);
+        let stretches = stretches.filter(|s| is_new(s.0 as usize)).collect();
+        let counted = (&mut pieces, &mut wide);
+        replay(options, ops, (found.streams, stretches), counted, *jobs);
+        let mut take = |gap: usize, key: Key, value: Value| {
+            if is_new(gap) {
+                sink(gap, key, value);
+            }
+        };
+        for pieces in before.iter().chain(&pieces) {
+            if pieces.stretches().any(|(gap, _)| is_new(gap)) {
+                pieces.each(&mut take);
+            }
+        }
+        wide.drain(&mut take);
+        calls.clone().drain(&mut take);
+        Some(settled)
+    }
+
     /// The input ended: counts the calls that are not counted yet by the gaps they were made in, of
     /// those gaps that are wanted. Those of an input without steps are held, where another may have
     /// the steps, until [`Tally::rest`].

@@ -41,6 +41,12 @@ struct Numbered {
     speakers: Vec<Arc<Speaker>>,
 }
 
+impl Numbered {
+    fn known(&self) -> (&Records, &[u8], &[Arc<Speaker>]) {
+        (&self.records, self.chunk.bytes(), &self.speakers)
+    }
+}
+
 /// Rows of a chunk.
 type Block = (Arc<Numbered>, Range<usize>);
 
@@ -50,30 +56,30 @@ enum Done {
 }
 
 /// Which rows of a log are wanted, and what they have beside their calls.
-struct Wanted<'r> {
-    read: &'r Read,
-    filter: &'r Filter,
-    watch: &'r Watch,
-    timeline: &'r Timeline,
+pub(super) struct Wanted<'r> {
+    pub(super) read: &'r Read,
+    pub(super) filter: &'r Filter,
+    pub(super) watch: &'r Watch,
+    pub(super) timeline: &'r Timeline,
     /// By choice.
-    timings: &'r [Timing<'r>],
+    pub(super) timings: &'r [Timing<'r>],
 }
 
 impl Wanted<'_> {
     /// Gives the rows of a block to `take`.
     #[inline]
-    fn rows(&self, part: &Numbered, range: Range<usize>, mut take: impl FnMut(&Row<'_>, &Speaker)) {
-        let Numbered {
-            chunk,
-            records,
-            speakers,
-        } = part;
+    pub(super) fn rows(
+        &self,
+        (records, bytes, speakers): (&Records, &[u8], &[Arc<Speaker>]),
+        range: Range<usize>,
+        mut take: impl FnMut(&Row<'_>, &Speaker),
+    ) {
         let in_window = |step: Option<u64>| {
             let inside = |w: &Window| step.is_some_and(|s| w.contains(s));
             self.read.window.as_ref().is_none_or(inside)
         };
         let (mut passed, mut others) = (false, self.watch.part());
-        for (member, row) in records.rows(range, chunk.bytes(), self.timeline, self.timings) {
+        for (member, row) in records.rows(range, bytes, self.timeline, self.timings) {
             let speaker = &speakers[member];
             let row = speaker.says(row);
             if !in_window(row.step) {
@@ -117,7 +123,7 @@ impl Maker<'_> {
                 let spare = taken(&self.spare).pop().unwrap_or_default();
                 let mut text = Text::new(self.form, spare);
                 let wanted = self.wanted;
-                wanted.rows(&part, range, |row, speaker| text.row(row, speaker));
+                wanted.rows(part.known(), range, |row, speaker| text.row(row, speaker));
                 if let Some(part) = Arc::into_inner(part) {
                     taken(&self.memories).push(part.records.into_memory());
                 }
@@ -177,8 +183,9 @@ impl Run<'_> {
                         let part = Arc::new(numbering.number(&mut log, chunk, scanned));
                         let mut rows = 0..part.records.len();
                         if let Sink::Counted(counting) = sink {
-                            wanted
-                                .rows(&part, std::mem::take(&mut rows), |row, _| counting.row(row));
+                            wanted.rows(part.known(), std::mem::take(&mut rows), |row, _| {
+                                counting.row(row);
+                            });
                         }
                         let end = rows.end;
                         let block = |from| (Arc::clone(&part), from..end.min(from + BLOCK));

@@ -35,6 +35,8 @@ use std::io::Write;
 
 mod beside;
 mod filter;
+mod held;
+mod live;
 mod log;
 mod look;
 mod records;
@@ -44,7 +46,7 @@ mod work;
 pub use filter::Filter;
 
 /// What is asked for.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Options {
     /// Which rows.
     pub filter: Filter,
@@ -52,6 +54,19 @@ pub struct Options {
     pub form: Form,
     /// Whether a log's TUNING lines fill `algo`, `proto` and `nchannels`.
     pub tuning: bool,
+    /// Bytes of a pipe's calls that may wait for their step in memory.
+    pub hold: usize,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            filter: Filter::default(),
+            form: Form::default(),
+            tuning: false,
+            hold: 64 << 20,
+        }
+    }
 }
 
 /// How rows are written.
@@ -207,11 +222,65 @@ pub fn rows(
     progress: &dyn Progress,
     out: &mut (dyn Write + Send),
 ) -> Result<()> {
+    if let ([origin], false) = (origins, options.tuning)
+        && origin.is_piped()
+    {
+        return match live::rows(origin, read, options, report, progress, out)? {
+            Some(input) => table(input, origins, read, options, report, out),
+            None => Ok(()),
+        };
+    }
     let sink = Sink::Text(out);
     match options.tuning {
         true => each::<Tuning>(origins, read, options, report, progress, sink),
         false => each::<()>(origins, read, options, report, progress, sink),
     }
+}
+
+/// Writes the rows of a table that comes through a pipe.
+fn table<V>(
+    input: Known<V>,
+    origins: &[Origin],
+    read: &Read,
+    options: &Options,
+    report: &mut Report,
+    out: &mut (dyn Write + Send),
+) -> Result<()> {
+    let mut present = Present::default();
+    let input = searched(input, read, &mut present)?;
+    if let Some(window) = &read.window {
+        let missing = |text| propose::anew(text, &present, origins, read.source);
+        present.check(window).map_err(missing)?;
+    }
+    out.write_all(&options.form.header())
+        .map_err(Error::Output)?;
+    let mut run = Run::of(read, options, Merged::default());
+    run.table(&input, report, &mut Sink::Text(out))?;
+    run.watch.said(&options.filter, report);
+    Ok(())
+}
+
+/// A table; which steps it has is read first, if that is asked for.
+fn searched<V>(input: Known<V>, read: &Read, present: &mut Present) -> Result<Known<V>> {
+    if read.window.is_none() {
+        return Ok(input);
+    }
+    let input = input.rewindable()?;
+    let options = lines::Options {
+        jobs: read.log.jobs,
+        strict: false,
+    };
+    input.records(
+        options,
+        &mut Twice::default(),
+        Present::default,
+        |_| {},
+        |steps| {
+            present.merge(&steps);
+            Ok(())
+        },
+    )?;
+    input.rewound()
 }
 
 /// Where rows go.
@@ -268,28 +337,26 @@ fn each<B: Beside>(
             }
         }
     }
-    let mut run = Run {
-        read,
-        options,
-        merged: Merged::after(&surveyed),
-        surveyed,
-        seqs: Seqs::default(),
-        watch: Watch::default(),
-    };
+    let mut run = Run::of(read, options, surveyed);
     for plan in plans {
         match plan {
             Plan::Log(log) => run.log(*log, &mut sink)?,
             Plan::Table(input) => run.table(&input, report, &mut sink)?,
         }
     }
-    if options.form != Form::Chain || read.window.is_some() {
-        report.placed(methods);
-    }
+    placed(options, read, methods, report);
     if tuned.logs > 0 {
         tuning::said(tuned.sum, tuned.calls, report);
     }
     run.watch.said(&options.filter, report);
     Ok(())
+}
+
+/// Reports how calls were placed, where rows have steps.
+fn placed(options: &Options, read: &Read, methods: Methods, report: &mut Report) {
+    if options.form != Form::Chain || read.window.is_some() {
+        report.placed(methods);
+    }
 }
 
 /// What is known of an input before its rows are written.
@@ -362,29 +429,12 @@ impl<B: Beside> Stage for First<'_, B> {
     /// Reads which steps a table has, if that is asked for.
     fn other(
         &mut self,
-        mut input: Known<Self::Visit>,
+        input: Known<Self::Visit>,
         _: &mut Merged,
         _: &mut Report,
         _: &dyn Progress,
     ) -> Result<()> {
-        if self.read.window.is_some() {
-            input = input.rewindable()?;
-            let options = lines::Options {
-                jobs: self.read.log.jobs,
-                strict: false,
-            };
-            let present = &mut self.present;
-            input.records(
-                options,
-                &mut Twice::default(),
-                Present::default,
-                |_| {},
-                |steps| {
-                    present.merge(&steps);
-                    Ok(())
-                },
-            )?;
-        }
+        let input = searched(input, self.read, &mut self.present)?;
         self.plans.push(Plan::Table(Box::new(input)));
         Ok(())
     }
@@ -402,7 +452,18 @@ struct Run<'o> {
     watch: Watch,
 }
 
-impl Run<'_> {
+impl<'o> Run<'o> {
+    fn of(read: &'o Read, options: &'o Options, surveyed: Merged) -> Run<'o> {
+        Run {
+            read,
+            options,
+            merged: Merged::after(&surveyed),
+            surveyed,
+            seqs: Seqs::default(),
+            watch: Watch::default(),
+        }
+    }
+
     /// A table's rows, filtered, in their order.
     fn table<V>(
         &mut self,

@@ -10,6 +10,8 @@ use crate::members::{Merged, Renumbered};
 use crate::output::table::{Row, Timing};
 use crate::stages::tuning::served::Served;
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
+use std::mem::{size_of, size_of_val};
 use std::ops::Range;
 
 /// How many calls each (process, communicator) made so far; Send and Recv apart, per peer.
@@ -29,7 +31,7 @@ pub(super) type Peer = Option<(bool, i64)>;
 pub(super) type SeqKey = (u32, u64, u32, Peer);
 
 /// A call of a chunk, small.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Record {
     member: u32,
     op: u32,
@@ -55,6 +57,17 @@ pub(super) struct Record {
 /// The gap of a call that the position of its line tells.
 const UNPLACED: u32 = u32::MAX - 1;
 
+/// The gap that a call was made in.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Gap {
+    /// This one.
+    Of(u32),
+    /// Its line's.
+    OfLine,
+    /// It is not known yet.
+    Later,
+}
+
 /// The memory of a chunk's calls, used again.
 #[derive(Default)]
 pub(super) struct Memory {
@@ -62,9 +75,10 @@ pub(super) struct Memory {
     gaps: Vec<u32>,
 }
 
-/// A chunk's calls, in line order.
+/// A chunk's calls, in line order. Once they are numbered they may wait in a file.
+#[derive(Serialize, Deserialize)]
 pub(super) struct Records {
-    /// Address of the chunk's first byte, to place time stamps in it.
+    /// Address of the chunk's first byte, to place time stamps in it; 0 where it is not kept.
     base: usize,
     ops: Ops,
     gap: u32,
@@ -77,12 +91,15 @@ pub(super) struct Records {
     /// The sequences that calls of this chunk belong to: by member, and for Send and Recv by
     /// peer. How many calls each has here; once merged, how many it had before.
     sequences: Vec<((u32, Peer), u64)>,
+    #[serde(skip)]
     sequence_of: FxHashMap<(u32, Peer), u32>,
     /// The same for collectives, by member: most calls. `u32::MAX` where there is none yet.
+    #[serde(skip)]
     collectives: Vec<u32>,
     /// Merged member by the chunk's.
     members: Vec<u32>,
     /// For each slot: its place in `list` and its gap.
+    #[serde(skip)]
     slots: Vec<(usize, u32)>,
     /// Some calls' lines were torn: their numbers are not in the order of the calls.
     is_torn: bool,
@@ -135,7 +152,11 @@ impl Records {
         list.clear();
         gaps.clear();
         Records {
-            base: bytes.as_ptr() as usize,
+            base: if bytes.is_empty() {
+                0
+            } else {
+                bytes.as_ptr() as usize
+            },
             ops: Ops::default(),
             gap: 0,
             list,
@@ -150,6 +171,11 @@ impl Records {
             times: Vec::new(),
             len: bytes.len(),
         }
+    }
+
+    /// The same of a chunk whose bytes are not kept: so are all stamps.
+    pub(super) fn apart() -> Records {
+        Records::new(&[], Memory::default())
     }
 
     #[inline(always)]
@@ -284,6 +310,28 @@ impl Records {
         }
     }
 
+    /// Gives each call its process's merged number, in place of the gap, until it is placed by
+    /// [`Records::place_from`]; the chunk's first gap is `gap`.
+    pub(super) fn wait(&mut self, gap: usize, to: &Renumbered) {
+        self.first_gap = gap as u32;
+        for who in &mut self.gaps {
+            *who = to.processes.get(*who as usize).copied().unwrap_or(u32::MAX);
+        }
+    }
+
+    /// Places the calls after the first `from`, by their processes, as far as `gap` gives gaps; how
+    /// many are placed then.
+    pub(super) fn place_from(&mut self, from: usize, mut gap: impl FnMut(u32) -> Gap) -> usize {
+        for (at, who) in self.gaps.iter_mut().enumerate().skip(from) {
+            *who = match gap(*who) {
+                Gap::Of(gap) => gap,
+                Gap::OfLine => UNPLACED,
+                Gap::Later => return at,
+            };
+        }
+        self.gaps.len()
+    }
+
     /// Gives each call the choice that served it.
     pub(super) fn serve(&mut self, merged: &Merged, served: &mut Served) {
         let ops = 0..self.ops.len();
@@ -305,6 +353,14 @@ impl Records {
             list: self.list,
             gaps: self.gaps,
         }
+    }
+
+    /// About how many bytes of memory they take.
+    pub(super) fn bytes(&self) -> usize {
+        size_of::<Records>()
+            + size_of_val(&self.list[..])
+            + size_of_val(&self.gaps[..])
+            + self.times.len()
     }
 
     /// How many calls.

@@ -3,7 +3,7 @@
 use super::survey::{Sum, Survey, Surveying};
 use crate::count::calls::{Options, Progress};
 use crate::count::notes;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::formats::Tells;
 use crate::formats::door::Known;
 use crate::formats::log::placement::{Across, Methods, Recorder};
@@ -12,13 +12,18 @@ use crate::formats::log::timeline::{Gap, Marker, Present, Timeline, Window};
 use crate::formats::log::{Log, Part};
 use crate::members::Merged;
 use crate::output::render::{Cell, Grid};
+use crate::output::written::Written;
 use crate::report::Report;
-use crate::source::{Input, Origin};
+use crate::source::{Copied, Input, Origin, Pause};
 use crate::stages::{self, Stage};
 use std::io::Write;
+use std::mem;
 use std::sync::Arc;
 
 mod passed;
+mod wanted;
+
+use wanted::{Both, Passed, Wanted};
 
 /// A log whose steps are known.
 struct Surveyed {
@@ -28,11 +33,29 @@ struct Surveyed {
     timeline: Arc<Timeline>,
 }
 
+/// Takes rows of `--list` before the input ends.
+pub type Early<'e> = &'e mut dyn FnMut(Grid) -> Result<()>;
+
+/// What takes what is known before the input ends.
+enum To<'e> {
+    /// The lines of the steps.
+    Lines(&'e mut dyn Write),
+    /// Rows of the steps, if they are wanted so early.
+    Rows(Option<Early<'e>>),
+}
+
 /// What was read so far.
-struct Reading<'o> {
+struct Reading<'o, 'e> {
     options: &'o Options,
-    /// The steps' lines are written, not rows of the steps.
-    lines: bool,
+    to: To<'e>,
+    /// How many rows it got.
+    given: usize,
+    /// Which lines.
+    passed: Passed,
+    copied: Option<Copied>,
+    /// There is no other input.
+    is_only: bool,
+    outcome: Result<()>,
     /// The log in hand.
     now: Surveying,
     across: Across,
@@ -40,7 +63,7 @@ struct Reading<'o> {
     logs: Vec<Surveyed>,
 }
 
-impl Stage for Reading<'_> {
+impl Stage for Reading<'_, '_> {
     const NEEDS: Tells = Tells::STEP_LINES;
     const AGAIN: bool = true;
     type Visit = Recorder;
@@ -49,18 +72,39 @@ impl Stage for Reading<'_> {
         self.now = Surveying::new(self.options);
     }
 
+    fn copied(&mut self, copy: Copied) {
+        self.copied = Some(copy).filter(|_| self.is_only);
+    }
+
     fn add(&mut self, part: Part<'_, Recorder>) {
         let (calls, part) = part.taken();
         self.now.add(calls, &part, self.options);
+        let Some((log, pause)) = part.so_far else {
+            return;
+        };
+        if matches!(self.to, To::Lines(_)) {
+            self.outcome = self.pass(log, part.merged);
+        } else if let (To::Rows(Some(early)), Pause::Idle) = (&mut self.to, pause) {
+            let rows = settled(&self.now, (log, part.merged), self.options);
+            if let Some(new @ [_, ..]) = rows.get(self.given..) {
+                let new = new.to_vec();
+                self.given = rows.len();
+                self.outcome = early(grid(new));
+            }
+        }
+    }
+
+    fn added(&mut self) -> Result<()> {
+        mem::replace(&mut self.outcome, Ok(()))
     }
 
     fn end(&mut self, input: Known<Recorder>, log: Log, merged: &Merged, report: &mut Report) {
-        let now = std::mem::take(&mut self.now);
+        let now = mem::take(&mut self.now);
         let survey = now.end(log, merged, &mut self.across, self.options);
         let (name, timeline) = (input.name(), Arc::clone(&survey.timeline));
         self.methods.add(survey.placement.methods);
         notes::said(&name, &timeline, report);
-        if !self.lines {
+        if matches!(self.to, To::Rows(_)) {
             notes::stamps(&name, &timeline, report);
         }
         self.logs.push(Surveyed {
@@ -71,17 +115,23 @@ impl Stage for Reading<'_> {
     }
 }
 
-/// All logs, with their steps; `lines` where the steps' lines are written, not rows of the steps.
+/// All logs, with their steps.
 fn all(
     origins: &[Origin],
     options: &Options,
-    lines: bool,
     report: &mut Report,
     progress: &dyn Progress,
-) -> Result<Vec<Surveyed>> {
+    to: To<'_>,
+) -> Result<(Vec<Surveyed>, Passed)> {
+    let lines = matches!(to, To::Lines(_));
     let mut stage = Reading {
         options,
-        lines,
+        to,
+        given: 0,
+        passed: Passed::default(),
+        copied: None,
+        is_only: origins.len() == 1,
+        outcome: Ok(()),
         now: Surveying::default(),
         across: Across::of(origins.len()),
         methods: Methods::default(),
@@ -96,6 +146,7 @@ fn all(
         mut across,
         mut methods,
         mut logs,
+        passed,
         ..
     } = stage;
     progress.finish();
@@ -112,7 +163,7 @@ fn all(
     present
         .demand(options.window.as_ref())
         .map_err(|missing| propose::instead(missing, &present, inputs()))?;
-    Ok(logs)
+    Ok((logs, passed))
 }
 
 /// Writes the lines of the steps in the window (of all steps, if there is none) to `out`. Under
@@ -127,58 +178,61 @@ pub fn lines(
     progress: &dyn Progress,
     out: &mut dyn Write,
 ) -> Result<()> {
-    let logs = all(origins, options, true, report, progress)?;
+    let (logs, passed) = all(origins, options, report, progress, To::Lines(&mut *out))?;
     for log in &logs {
-        let wanted = |gap: usize| {
-            let step = log.survey.timeline.step_of(gap);
-            step.is_some_and(|step| options.window.is_none_or(|w| w.contains(step.step)))
-        };
+        let Survey {
+            log: own,
+            timeline,
+            moved,
+            is_settled,
+            ..
+        } = &log.survey;
         // Another input's lines say nothing of the lines here.
-        let own = 0..log.timeline.gaps.len();
-        let gaps = own.filter(|&gap| !log.survey.is_settled && wanted(gap));
-        let mut ranges: Vec<(u64, u64)> = gaps
-            .map(|gap| range(log, gap, options.timeline.marker))
-            .collect();
-        ranges.extend(&log.survey.log.init_lines);
-        let moved = |&(at, line, gap): &(u64, u32, u32)| {
-            let (line, call) = (wanted(line as usize), wanted(gap as usize));
-            (line != call).then_some((at, call))
-        };
-        let mut moved: Vec<(u64, bool)> = log.survey.moved.iter().filter_map(moved).collect();
-        moved.sort_unstable();
-        passed::copy(&log.input, &joined(ranges), &moved, out)?;
+        let gaps = (0..log.timeline.gaps.len()).filter(|_| !is_settled);
+        let all = Wanted::of(own, (timeline, moved), gaps, options);
+        if passed.until > 0 {
+            let mut written = Written::default();
+            all.between(0, passed.until)
+                .copy(&log.input, &mut written)?;
+            if written != passed.written {
+                report.early();
+            }
+        }
+        all.between(passed.until, u64::MAX).copy(&log.input, out)?;
     }
     Ok(())
 }
 
-/// The bytes of a gap: where lines end steps, up to and with its line; where they begin steps,
-/// from its line on.
-fn range(log: &Surveyed, gap: usize, marker: Marker) -> (u64, u64) {
-    let marks = &log.survey.log.marks;
-    let edge = |mark: usize| match marker {
-        Marker::End => marks[mark].cut,
-        Marker::Start => marks[mark].start,
-    };
-    let from = if gap == 0 { 0 } else { edge(gap - 1) };
-    let to = if gap == marks.len() {
-        u64::MAX
-    } else {
-        edge(gap)
-    };
-    (from, to)
-}
-
-/// Sorted ranges that do not overlap, neighbours made one.
-fn joined(mut ranges: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
-    ranges.sort_unstable();
-    let mut out: Vec<(u64, u64)> = Vec::new();
-    for (from, to) in ranges {
-        match out.last_mut() {
-            Some(last) if from <= last.1 => last.1 = last.1.max(to),
-            _ => out.push((from, to)),
+impl Reading<'_, '_> {
+    /// Passes on the lines whose steps are settled.
+    fn pass(&mut self, log: &Log, merged: &Merged) -> Result<()> {
+        let Some(copied) = &self.copied else {
+            return Ok(());
+        };
+        let timeline = log.timeline(&self.options.timeline);
+        let Some((last, moved, open)) = self.now.lines_settled(&timeline, merged) else {
+            return Ok(());
+        };
+        let input = copied.so_far()?;
+        let end = wanted::range(&log.marks, last, self.options.timeline.marker).1;
+        let from = self.passed.until;
+        let until = match open < end {
+            true => passed::line_start(&input, open)?,
+            false => end,
+        };
+        if until <= from {
+            return Ok(());
         }
+        let all = Wanted::of(log, (&timeline, &moved), 0..=last, self.options);
+        let To::Lines(out) = &mut self.to else {
+            return Ok(());
+        };
+        let mut both = Both(&mut **out, &mut self.passed.written);
+        all.between(from, until).copy(&input, &mut both)?;
+        both.flush().map_err(Error::Output)?;
+        self.passed.until = until;
+        Ok(())
     }
-    out
 }
 
 /// The columns of `--list`; `steps` is how many steps a row represents.
@@ -195,7 +249,8 @@ const COLUMNS: [&str; 9] = [
 ];
 
 /// One row a step, and one for each stretch between steps and after the last that has calls, so
-/// that the rows' calls are the log's.
+/// that the rows' calls are the log's. Of one input that is still being written `early` gets the next
+/// rows as soon as they are settled; all come again at the end.
 ///
 /// # Errors
 /// As [`lines`].
@@ -204,8 +259,10 @@ pub fn list(
     options: &Options,
     report: &mut Report,
     progress: &dyn Progress,
+    early: Option<Early<'_>>,
 ) -> Result<Grid> {
-    let logs = all(origins, options, false, report, progress)?;
+    let to = To::Rows(early.filter(|_| origins.len() == 1));
+    let (logs, _) = all(origins, options, report, progress, to)?;
     let several = logs.len() > 1;
     let mut columns: Vec<String> = COLUMNS.map(str::to_owned).to_vec();
     if several {
@@ -214,8 +271,16 @@ pub fn list(
     let mut rows = Vec::new();
     for log in &logs {
         let name = log.input.name();
-        for stretch in stretches(log, options) {
-            let mut row = stretch.row(log);
+        let timeline = &log.survey.timeline;
+        let stretches = match log.survey.is_settled {
+            true => without_lines(log, options),
+            false => {
+                let sum = |gap| log.survey.sum(gap);
+                stretches(&log.survey.log, timeline, sum, options)
+            }
+        };
+        for stretch in stretches {
+            let mut row = stretch.row(timeline);
             if several {
                 row.push(name.clone().into());
             }
@@ -231,16 +296,47 @@ struct Stretch {
     /// The first and the last line, if these are its own.
     lines: Option<(u64, u64)>,
     sum: Sum,
+    /// The last gap.
+    last: usize,
 }
 
-fn stretches(log: &Surveyed, options: &Options) -> Vec<Stretch> {
-    if log.survey.is_settled {
-        return without_lines(log, options);
-    }
-    let marks = &log.survey.log.marks;
-    let lines = log.survey.log.account.lines;
+/// The rows of a log so far that are settled.
+fn settled(
+    now: &Surveying,
+    (log, merged): (&Log, &Merged),
+    options: &Options,
+) -> Vec<Vec<Cell<'static>>> {
+    let timeline = log.timeline(&options.timeline);
+    let Some((last, sums)) = now.settled(&timeline, merged) else {
+        return Vec::new();
+    };
+    let told = timeline.steps[..timeline.told()].last();
+    let told = told.map_or(0, |step| step.mark);
+    let sum = |gap| sums.get(&gap).copied().unwrap_or_default();
+    stretches(log, &timeline, sum, options)
+        .iter()
+        .take_while(|stretch| stretch.last <= last.min(told))
+        .map(|stretch| stretch.row(&timeline))
+        .collect()
+}
+
+/// Rows of one log.
+fn grid(rows: Vec<Vec<Cell<'static>>>) -> Grid {
+    let columns = COLUMNS.map(str::to_owned).to_vec();
+    Grid { columns, rows }
+}
+
+/// The stretches of a log, with the calls of each gap.
+fn stretches(
+    log: &Log,
+    timeline: &Timeline,
+    sum: impl Fn(usize) -> Sum,
+    options: &Options,
+) -> Vec<Stretch> {
+    let marks = &log.marks;
+    let lines = log.account.lines;
     let mut out: Vec<Stretch> = Vec::new();
-    for (gap, &kind) in log.timeline.gaps.iter().enumerate() {
+    for (gap, &kind) in timeline.gaps.iter().enumerate() {
         let starts = options.timeline.marker == Marker::Start;
         let first = match gap {
             0 => 0,
@@ -252,7 +348,7 @@ fn stretches(log: &Surveyed, options: &Options) -> Vec<Stretch> {
             Some(mark) if starts => mark.line,
             Some(mark) => mark.line + 1,
         };
-        let sum = log.survey.sum(gap);
+        let sum = sum(gap);
         // An evaluation may be in the middle of the steps of one line.
         let split = matches!(kind, Gap::Step(_))
             && out.len() >= 2
@@ -266,17 +362,19 @@ fn stretches(log: &Surveyed, options: &Options) -> Vec<Stretch> {
             Some(before) if before.kind == kind => {
                 before.lines = before.lines.map(|(first, _)| (first, last));
                 before.sum.merge(sum);
+                before.last = gap;
             }
             _ => out.push(Stretch {
                 kind,
                 lines: Some((first, last)),
                 sum,
+                last: gap,
             }),
         }
     }
     out.retain(|s| match (s.kind, &options.window) {
-        (Gap::Step(i), _) if s.sum.calls == 0 && log.timeline.is_only_announced(i) => false,
-        (Gap::Step(i), Some(w)) => w.contains(log.timeline.steps[i as usize].step),
+        (Gap::Step(i), _) if s.sum.calls == 0 && timeline.is_only_announced(i) => false,
+        (Gap::Step(i), Some(w)) => w.contains(timeline.steps[i as usize].step),
         (Gap::Step(_), None) => true,
         (_, Some(_)) => false,
         (_, None) => s.sum.calls > 0,
@@ -301,6 +399,7 @@ fn without_lines(log: &Surveyed, options: &Options) -> Vec<Stretch> {
                 kind,
                 lines: None,
                 sum,
+                last: gap,
             }),
         }
     }
@@ -311,9 +410,9 @@ fn without_lines(log: &Surveyed, options: &Options) -> Vec<Stretch> {
 }
 
 impl Stretch {
-    fn row(&self, log: &Surveyed) -> Vec<Cell<'static>> {
+    fn row(&self, timeline: &Timeline) -> Vec<Cell<'static>> {
         let step = match self.kind {
-            Gap::Step(i) => log.survey.timeline.steps.get(i as usize),
+            Gap::Step(i) => timeline.steps.get(i as usize),
             _ => None,
         };
         // What a line says is its own file's.
@@ -336,16 +435,5 @@ impl Stretch {
             own.and_then(|s| s.tflops).into(),
             step.map(|s| s.steps).into(),
         ]
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn neighbouring_ranges_are_one_and_none_overlaps() {
-        let ranges = vec![(10, 20), (0, 5), (20, 30), (12, 15), (40, u64::MAX)];
-        assert_eq!(joined(ranges), [(0, 5), (10, 30), (40, u64::MAX)]);
     }
 }

@@ -1,7 +1,7 @@
 //! The lines that are passed on: those of the wanted stretches, without the calls that were made in
 //! another step, and with those that were made in a wanted step but printed elsewhere.
 
-use super::joined;
+use super::wanted::joined;
 use crate::error::{Error, Result};
 use crate::source::Input;
 use memchr::{memchr, memrchr};
@@ -43,21 +43,9 @@ pub(super) fn copy(
 fn lines(input: &Input, moved: &[(u64, bool)]) -> Result<Option<Vec<Moved>>> {
     let mut lines = Vec::with_capacity(moved.len());
     for &(at, passed) in moved {
-        let mut start = at;
-        loop {
-            let from = start.saturating_sub(LOOK);
-            let Some(before) = input.part(from, start)? else {
-                return Ok(None);
-            };
-            if let Some(found) = memrchr(b'\n', before) {
-                start = from + found as u64 + 1;
-                break;
-            }
-            start = from;
-            if start == 0 {
-                break;
-            }
-        }
+        let Some(start) = start_of(input, at)? else {
+            return Ok(None);
+        };
         let mut end = at;
         loop {
             let Some(rest) = input.part(end, end.saturating_add(LOOK))? else {
@@ -75,6 +63,30 @@ fn lines(input: &Input, moved: &[(u64, bool)]) -> Result<Option<Vec<Moved>>> {
         }
     }
     Ok(Some(lines))
+}
+
+/// Where the line begins that `at` is in; `None` of an input that cannot be mapped.
+fn start_of(input: &Input, at: u64) -> Result<Option<u64>> {
+    let mut start = at;
+    while start > 0 {
+        let from = start.saturating_sub(LOOK);
+        let Some(before) = input.part(from, start)? else {
+            return Ok(None);
+        };
+        if let Some(found) = memrchr(b'\n', before) {
+            return Ok(Some(from + found as u64 + 1));
+        }
+        start = from;
+    }
+    Ok(Some(0))
+}
+
+/// The same of an input that is mapped.
+///
+/// # Errors
+/// It was changed.
+pub(super) fn line_start(input: &Input, at: u64) -> Result<u64> {
+    Ok(start_of(input, at)?.unwrap_or(at))
 }
 
 /// `ranges` without the lines that are left out and with those that are passed on.

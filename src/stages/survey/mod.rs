@@ -6,7 +6,7 @@ pub(crate) mod skew;
 
 use crate::count::calls::Options;
 use crate::formats::log::placement::{
-    Across, Placed, Placement, Placer, Recorder, Streams, Taken, What,
+    Across, Placed, Placement, Placer, Recorder, SoFar, Streams, Taken, What,
 };
 use crate::formats::log::timeline::Timeline;
 use crate::formats::log::walk::{Call, Torn, Visit};
@@ -84,6 +84,9 @@ impl Visit for Partial {
     }
 }
 
+/// A call whose line is in another gap than its own: where the line is, its gap, the call's gap.
+pub type Moved = (u64, u32, u32);
+
 /// What one log holds.
 #[derive(Debug, Default)]
 pub struct Survey {
@@ -95,9 +98,8 @@ pub struct Survey {
     pub placement: Placement,
     /// The calls of each gap that has any.
     sums: BTreeMap<usize, Sum>,
-    /// Calls whose line is in another gap than theirs, if lines were asked for: where the line
-    /// is, its gap, the call's gap.
-    pub moved: Vec<(u64, u32, u32)>,
+    /// Calls whose line is in another gap than theirs, if lines were asked for.
+    pub moved: Vec<Moved>,
     /// The input's number among those that may be placed when all are read.
     held: Option<u32>,
     /// The steps are those of other inputs' lines: gaps are not this one's.
@@ -194,7 +196,7 @@ impl Sums {
 pub(super) struct Surveying {
     placer: Placer,
     sums: BTreeMap<usize, Sum>,
-    moved: Vec<(u64, u32, u32)>,
+    moved: Vec<Moved>,
 }
 
 impl Surveying {
@@ -216,6 +218,41 @@ impl Surveying {
         placer.add(calls, part, &options.timeline, |calls, cuts| {
             take(sums, moved, calls, cuts);
         });
+    }
+
+    /// The calls that are held, placed by what has come so far.
+    pub(super) fn so_far(&self, timeline: &Timeline, merged: &Merged) -> SoFar<'_> {
+        self.placer.so_far(timeline, merged)
+    }
+
+    /// The last gap that is settled, and the calls of each gap up to it.
+    pub(super) fn settled(
+        &self,
+        timeline: &Timeline,
+        merged: &Merged,
+    ) -> Option<(usize, BTreeMap<usize, Sum>)> {
+        let found = self.so_far(timeline, merged);
+        let last = found.settled? as usize;
+        let mut sums = self.sums.clone();
+        take(&mut sums, &mut Vec::new(), found.streams, &found.cuts);
+        Some((last, sums))
+    }
+
+    /// The last gap that is settled, which calls up to it are not in the gap of their line (as
+    /// [`Survey::moved`]), and where the first call is that is not settled.
+    pub(super) fn lines_settled(
+        &self,
+        timeline: &Timeline,
+        merged: &Merged,
+    ) -> Option<(usize, Vec<Moved>, u64)> {
+        let found = self.so_far(timeline, merged);
+        let last = found.settled?;
+        let mut moved = self.moved.clone();
+        found
+            .streams
+            .moved(&found.cuts, |at, line, gap| moved.push((at, line, gap)));
+        moved.retain(|&(.., gap)| gap <= last);
+        Some((last as usize, moved, found.first_open()))
     }
 
     /// The log is read to its end. What it and the other inputs tell of each other goes to
@@ -253,7 +290,7 @@ impl Surveying {
 /// Takes in calls that are placed: what each gap has, and which are not in the gap of their line.
 fn take(
     sums: &mut BTreeMap<usize, Sum>,
-    moved: &mut Vec<(u64, u32, u32)>,
+    moved: &mut Vec<Moved>,
     calls: &Streams,
     cuts: &[Vec<(u32, u32)>],
 ) {

@@ -4,5 +4,6 @@ mod bad;
 mod formats;
 mod inputs;
 mod interrupted;
+mod live;
 mod torn;
 mod wrapped;

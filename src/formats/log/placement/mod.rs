@@ -37,6 +37,7 @@ mod placer;
 mod printer;
 mod record;
 mod resolve;
+mod settled;
 mod streams;
 mod what;
 
@@ -45,6 +46,7 @@ pub use across::{Across, Placed, Taken};
 pub use placer::Placer;
 pub(crate) use printer::prints_on_last;
 pub use record::Recorder;
+pub use settled::SoFar;
 pub use streams::Streams;
 pub use what::What;
 
@@ -70,6 +72,12 @@ impl Placement {
         self.first += none as u32;
         self.cuts = self.cuts.split_off(none);
         self
+    }
+
+    /// The gap of a process's call, by its number; `None` for one beyond those that were placed.
+    pub fn gap(&self, process: u32, number: u32) -> Option<u32> {
+        let at = process.checked_sub(self.first)?;
+        settled::gap_of(self.cuts.get(at as usize)?, number)
     }
 
     /// Gives the gaps of calls that are met again in line order.

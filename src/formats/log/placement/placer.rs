@@ -4,6 +4,7 @@ use super::Placement;
 use super::bounds::Bounds;
 use super::record::Recorder;
 use super::resolve::{Who, place};
+use super::settled::SoFar;
 use super::streams::Streams;
 use crate::formats::log::Part;
 use crate::formats::log::timeline::{self, ByPosition, Timeline};
@@ -175,6 +176,25 @@ impl Placer {
             printers: &mut self.printers,
         };
         place(&self.streams, merged, bounds, who, self.jobs)
+    }
+
+    /// The calls that are held, placed by what has come so far.
+    pub fn so_far(&self, timeline: &Timeline, merged: &Merged) -> SoFar<'_> {
+        let by_position = self.by_position.or(timeline.by_position).is_some();
+        let who = Who {
+            by_position,
+            printer: self.printer,
+            among: self.met.unwrap_or(usize::MAX),
+            printers: &mut self.printers.clone(),
+        };
+        let bounds = Bounds::of(timeline);
+        let placement = place(&self.streams, merged, &bounds, who, self.jobs);
+        SoFar::of(
+            &self.streams,
+            (&self.gone, &self.placed.cuts),
+            (placement, by_position),
+            (timeline, merged),
+        )
     }
 
     /// Gives the calls up to the end of gap `until` to `sink` and remembers where they are cut.

@@ -240,6 +240,20 @@ impl Streams {
         ))
     }
 
+    /// Where the first of a process's calls from `number` on is in the input.
+    pub(super) fn first_from(&self, process: usize, number: u32) -> u64 {
+        let at = self
+            .streams
+            .get(process)
+            .map_or(&[][..], |stream| &stream.at[..]);
+        let at = at.get(number as usize..).unwrap_or_default();
+        at.iter()
+            .copied()
+            .filter(|&at| at != NOWHERE)
+            .min()
+            .unwrap_or(u64::MAX)
+    }
+
     /// The cuts of calls of which no gap is known: they are in the first.
     pub fn nowhere(&self) -> Vec<Vec<(u32, u32)>> {
         let all = self.streams.iter().map(Stream::len);

@@ -50,6 +50,8 @@ pub struct Options {
     /// Take the calls between two step lines for the step's, whichever rank made them, and do not
     /// look which step each rank made them in (`--by-position`).
     pub by_position: bool,
+    /// Do not look for steps (`--no-steps`).
+    pub none: bool,
     /// The rank that prints the step lines, if the user said it (`--printer`).
     pub printer: Option<u32>,
 }
@@ -134,6 +136,19 @@ impl Timeline {
         }
     }
 
+    /// How many steps have their values, of a log that is still being written: the last one's may be on
+    /// lines after its own, and how many steps a line represents is known by the next.
+    pub fn told(&self) -> usize {
+        let lacks = |before: Option<f64>, last: Option<f64>| before.is_some() && last.is_none();
+        match &self.steps[..] {
+            [.., before, last] => {
+                let waits = lacks(before.time_s, last.time_s) || lacks(before.tflops, last.tflops);
+                self.steps.len() - usize::from(waits)
+            }
+            _ => 0,
+        }
+    }
+
     /// True for a step that no line reports: where lines lag behind, one more step begins
     /// before the last line than there are lines for, unless the job ended.
     pub fn is_only_announced(&self, step: u32) -> bool {
@@ -183,7 +198,11 @@ impl Timeline {
 
 /// Names the gaps between `marks`; new processes took over where `begins` says.
 pub fn resolve(marks: &[MarkAt], begins: &[Begin], options: &Options) -> Timeline {
-    match choice::choose(marks, begins, options.asked) {
+    let chosen = match options.none {
+        true => Choice::Nothing,
+        false => choice::choose(marks, begins, options.asked),
+    };
+    match chosen {
         Choice::Of(shape, by_ranks) => {
             Building::of(shape, by_ranks, marks).build(marks, begins, options)
         }

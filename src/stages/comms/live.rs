@@ -1,0 +1,309 @@
+//! The rows of a pipe: a call's row is written as soon as its step is settled, in the order of the lines.
+//!
+//! One walk is all there is of a pipe, so calls are held as records until they can be written. The
+//! last ones are written when the log has ended, and then its own steps are held against those that
+//! were written: a later line may tell something else.
+
+use super::filter::Watch;
+use super::held::{Held, Pending};
+use super::log::Wanted;
+use super::records::{Gap, Seqs};
+use super::text::{Speaker, Text};
+use super::{Options, placed};
+use crate::count::calls::{Options as Read, Progress};
+use crate::count::{notes, who};
+use crate::error::{Error, Result};
+use crate::formats::Tells;
+use crate::formats::door::{self, Known};
+use crate::formats::log::placement::{Across, Recorder};
+use crate::formats::log::propose;
+use crate::formats::log::timeline::{Present, Timeline};
+use crate::formats::log::walk::{Call, Torn, Visit};
+use crate::formats::log::{Log, Part};
+use crate::members::Merged;
+use crate::report::Report;
+use crate::source::Origin;
+use crate::stages::survey::{Survey, Surveying};
+use crate::stages::{self, Stage};
+use std::io::Write;
+use std::sync::Arc;
+
+/// Writes the rows of a pipe.
+///
+/// # Errors
+/// As [`super::rows`].
+pub(super) fn rows(
+    origin: &Origin,
+    read: &Read,
+    options: &Options,
+    report: &mut Report,
+    progress: &dyn Progress,
+    out: &mut (dyn Write + Send),
+) -> Result<Option<Known<(Recorder, Pending)>>> {
+    let mut live = Live {
+        read,
+        now: Surveying::default(),
+        ended: None,
+        table: None,
+        writer: Writer {
+            read,
+            options,
+            out,
+            begun: false,
+            held: Held::new(options.hold),
+            seqs: Seqs::default(),
+            made: Vec::new(),
+            watch: Watch::default(),
+        },
+        outcome: Ok(()),
+    };
+    let origins = std::slice::from_ref(origin);
+    let new = || (Recorder::default(), Pending::default());
+    let merged = stages::read(&mut live, origins, read, report, progress, new)?;
+    progress.finish();
+    let Live {
+        ended,
+        table,
+        writer,
+        ..
+    } = live;
+    let Some(survey) = ended else {
+        return Ok(table);
+    };
+    if let Some(window) = &read.window {
+        let mut present = Present::default();
+        present.add(&survey.timeline);
+        let missing = |text| propose::anew(text, &present, origins, read.source);
+        present.check(window).map_err(missing)?;
+    }
+    writer.end(&survey, &merged, report)?;
+    Ok(None)
+}
+
+/// A pipe while it is read.
+struct Live<'r> {
+    read: &'r Read,
+    now: Surveying,
+    ended: Option<Survey>,
+    /// It is no log.
+    table: Option<Known<(Recorder, Pending)>>,
+    writer: Writer<'r>,
+    outcome: Result<()>,
+}
+
+impl Stage for Live<'_> {
+    const NEEDS: Tells = Tells::CALLS;
+    type Visit = (Recorder, Pending);
+
+    fn begin(&mut self, _: String) {
+        self.now = Surveying::new(self.read);
+    }
+
+    fn add(&mut self, part: Part<'_, Self::Visit>) {
+        let ((calls, pending), part) = part.taken();
+        self.outcome = self.writer.add(pending, &part);
+        self.now.add(calls, &part, self.read);
+        if let (Some((log, _)), true) = (part.so_far, self.outcome.is_ok()) {
+            let timeline = log.timeline(&self.read.timeline);
+            if self.read.timeline.none {
+                let gap = |_, _| Gap::OfLine;
+                self.outcome = self.writer.write(&timeline, part.merged, gap);
+                return;
+            }
+            let found = self.now.so_far(&timeline, part.merged);
+            let gap = |process, number| match found.gap(process, number) {
+                Some(gap) => Gap::Of(gap),
+                None => Gap::Later,
+            };
+            if found.settled.is_some() {
+                self.outcome = self.writer.write(&timeline, part.merged, gap);
+            }
+        }
+    }
+
+    fn added(&mut self) -> Result<()> {
+        std::mem::replace(&mut self.outcome, Ok(()))
+    }
+
+    fn end(&mut self, input: Known<Self::Visit>, log: Log, merged: &Merged, report: &mut Report) {
+        let now = std::mem::take(&mut self.now);
+        let survey = now.end(log, merged, &mut Across::of(1), self.read);
+        let account = &survey.log.account;
+        if account.calls == 0 && account.lines > 0 {
+            door::no_calls(&input.name(), account.lines, report);
+        }
+        if self.read.window.is_some() {
+            notes::said(&input.name(), &survey.timeline, report);
+        }
+        self.ended = Some(survey);
+    }
+
+    fn other(
+        &mut self,
+        input: Known<Self::Visit>,
+        _: &mut Merged,
+        _: &mut Report,
+        _: &dyn Progress,
+    ) -> Result<()> {
+        self.table = Some(input);
+        Ok(())
+    }
+}
+
+impl Visit for Pending {
+    #[inline(always)]
+    fn call(&mut self, call: &Call<'_>) {
+        self.records.call(call);
+    }
+
+    fn mark(&mut self) {
+        self.records.mark();
+    }
+
+    fn slot(&mut self) {
+        self.records.slot();
+    }
+
+    fn torn(&mut self, calls: &[Torn<'_>]) {
+        self.records.torn(calls);
+    }
+}
+
+/// The calls of a process that were written.
+#[derive(Debug, Clone, Copy, Default)]
+struct Made {
+    calls: u32,
+    /// A hash of their steps.
+    steps: u64,
+}
+
+impl Made {
+    fn add(&mut self, step: Option<u64>) {
+        let step = step.map_or(u64::MAX, |step| step.wrapping_add(1));
+        self.calls += 1;
+        self.steps = (self.steps.rotate_left(5) ^ step).wrapping_mul(0x517c_c1b7_2722_0a95);
+    }
+}
+
+/// Writes rows.
+struct Writer<'r> {
+    read: &'r Read,
+    options: &'r Options,
+    out: &'r mut (dyn Write + Send),
+    /// The header is written.
+    begun: bool,
+    held: Held,
+    seqs: Seqs,
+    /// By process.
+    made: Vec<Made>,
+    watch: Watch,
+}
+
+impl Writer<'_> {
+    fn add(&mut self, mut pending: Pending, part: &Part<'_, ()>) -> Result<()> {
+        pending.records.follow(part.to, part.merged, &mut self.seqs);
+        pending.records.wait(part.gap, part.to);
+        match pending.records.len() {
+            0 => Ok(()),
+            _ => self.held.push(pending),
+        }
+    }
+
+    /// Writes the rows of the calls that wait, up to the first whose gap is not known yet: `gap` gives
+    /// it by the process and the number of its call.
+    fn write(
+        &mut self,
+        timeline: &Timeline,
+        merged: &Merged,
+        gap: impl Fn(u32, u32) -> Gap,
+    ) -> Result<()> {
+        let mut out = Vec::new();
+        if !std::mem::replace(&mut self.begun, true) {
+            out = self.options.form.header();
+        }
+        let aliases = merged.aliases();
+        let mut speakers: Vec<Option<Arc<Speaker>>> = Vec::new();
+        let wanted = Wanted {
+            read: self.read,
+            filter: &self.options.filter,
+            watch: &self.watch,
+            timeline,
+            timings: &[],
+        };
+        while let Some(pending) = self.held.first()? {
+            let (from, made) = (pending.written, &mut self.made);
+            pending.written = pending.records.place_from(from, |process| {
+                let at = process as usize;
+                if made.len() <= at {
+                    made.resize(at + 1, Made::default());
+                }
+                let found = gap(process, made[at].calls);
+                match found {
+                    Gap::Of(gap) => made[at].add(timeline.step_of(gap as usize).map(|s| s.step)),
+                    Gap::OfLine => made[at].add(None),
+                    Gap::Later => {}
+                }
+                found
+            });
+            let own = pending.records.members().iter().map(|&member| {
+                let at = member as usize;
+                if speakers.len() <= at {
+                    speakers.resize(at + 1, None);
+                }
+                let new = || {
+                    let member = merged.origins.members.get(member);
+                    let who = who::who(merged, &aliases, member);
+                    Arc::new(Speaker::new(who, member.nranks))
+                };
+                Arc::clone(speakers[at].get_or_insert_with(new))
+            });
+            let own: Vec<Arc<Speaker>> = own.collect();
+            let known = (&pending.records, &[][..], &own[..]);
+            // What is written out once is of one chunk: it goes by the addresses of names.
+            let mut text = Text::new(self.options.form, std::mem::take(&mut out));
+            wanted.rows(known, from..pending.written, |row, speaker| {
+                text.row(row, speaker);
+            });
+            out = text.out;
+            if out.len() > 1 << 16 {
+                self.out.write_all(&out).map_err(Error::Output)?;
+                out.clear();
+            }
+            if pending.written < pending.records.len() {
+                break;
+            }
+            self.held.pop();
+        }
+        let written = self.out.write_all(&out);
+        written
+            .and_then(|()| self.out.flush())
+            .map_err(Error::Output)
+    }
+
+    /// The log has ended: writes the rest, and reports calls that were written with another step.
+    fn end(mut self, survey: &Survey, merged: &Merged, report: &mut Report) -> Result<()> {
+        let (timeline, placement) = (&*survey.timeline, &survey.placement);
+        let before = self.made.clone();
+        self.write(timeline, merged, |process, number| {
+            let gap = placement.gap(process, number);
+            gap.map_or(Gap::OfLine, Gap::Of)
+        })?;
+        let is_other = |(process, made): (u32, &Made)| {
+            let mut now = Made::default();
+            for number in 0..made.calls {
+                let gap = placement.gap(process, number);
+                now.add(
+                    gap.and_then(|gap| timeline.step_of(gap as usize))
+                        .map(|s| s.step),
+                );
+            }
+            now.steps != made.steps
+        };
+        if (0_u32..).zip(&before).any(is_other) {
+            report.early();
+        }
+        placed(self.options, self.read, survey.placement.methods, report);
+        self.watch.said(&self.options.filter, report);
+        Ok(())
+    }
+}

@@ -1,0 +1,131 @@
+//! Which lines of a log are passed on.
+
+use super::passed;
+use crate::count::calls::Options;
+use crate::error::Result;
+use crate::formats::log::Log;
+use crate::formats::log::timeline::{Marker, Timeline};
+use crate::formats::log::walk::MarkAt;
+use crate::output::written::Written;
+use crate::source::Input;
+use crate::stages::survey::Moved;
+use std::io::{self, Write};
+
+/// What was passed on of a pipe before it ended.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Passed {
+    /// All that is wanted of the input's bytes up to here.
+    pub(super) until: u64,
+    pub(super) written: Written,
+}
+
+/// The lines of a log that are wanted.
+pub(super) struct Wanted {
+    /// Their bytes, sorted and apart.
+    ranges: Vec<(u64, u64)>,
+    /// Where calls are whose lines are passed on although they are outside of these, or left out
+    /// although they are inside; sorted.
+    moved: Vec<(u64, bool)>,
+}
+
+impl Wanted {
+    /// The lines of `gaps` of a log.
+    pub(super) fn of(
+        log: &Log,
+        (timeline, moved): (&Timeline, &[Moved]),
+        gaps: impl Iterator<Item = usize>,
+        options: &Options,
+    ) -> Wanted {
+        let wanted = |gap: usize| {
+            let step = timeline.step_of(gap);
+            step.is_some_and(|step| options.window.is_none_or(|w| w.contains(step.step)))
+        };
+        let range = |gap| range(&log.marks, gap, options.timeline.marker);
+        let mut ranges: Vec<(u64, u64)> = gaps.filter(|&gap| wanted(gap)).map(range).collect();
+        ranges.extend(&log.init_lines);
+        let moved = moved.iter().filter_map(|&(at, line, gap)| {
+            let (line, call) = (wanted(line as usize), wanted(gap as usize));
+            (line != call).then_some((at, call))
+        });
+        let mut moved: Vec<(u64, bool)> = moved.collect();
+        moved.sort_unstable();
+        Wanted {
+            ranges: joined(ranges),
+            moved,
+        }
+    }
+
+    /// What of that is in the bytes from `from` to `to`.
+    pub(super) fn between(&self, from: u64, to: u64) -> Wanted {
+        let cut = |&(a, b): &(u64, u64)| (a.max(from), b.min(to));
+        let ranges = self.ranges.iter().map(cut).filter(|(a, b)| a < b);
+        let is_in = |(at, _): &&(u64, bool)| (from..to).contains(at);
+        Wanted {
+            ranges: ranges.collect(),
+            moved: self.moved.iter().filter(is_in).copied().collect(),
+        }
+    }
+
+    /// Copies the lines.
+    ///
+    /// # Errors
+    /// The input cannot be read or changed, the output cannot be written.
+    pub(super) fn copy(&self, input: &Input, out: &mut dyn Write) -> Result<()> {
+        passed::copy(input, &self.ranges, &self.moved, out)
+    }
+}
+
+/// The bytes of a gap: where lines end steps, up to and with its line; where they begin steps,
+/// from its line on.
+pub(super) fn range(marks: &[MarkAt], gap: usize, marker: Marker) -> (u64, u64) {
+    let edge = |mark: usize| match marker {
+        Marker::End => marks[mark].cut,
+        Marker::Start => marks[mark].start,
+    };
+    let from = if gap == 0 { 0 } else { edge(gap - 1) };
+    let to = if gap == marks.len() {
+        u64::MAX
+    } else {
+        edge(gap)
+    };
+    (from, to)
+}
+
+/// Sorted ranges that do not overlap, neighbours made one.
+pub(super) fn joined(mut ranges: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+    ranges.sort_unstable();
+    let mut out: Vec<(u64, u64)> = Vec::new();
+    for (from, to) in ranges {
+        match out.last_mut() {
+            Some(last) if from <= last.1 => last.1 = last.1.max(to),
+            _ => out.push((from, to)),
+        }
+    }
+    out
+}
+
+/// Writes to an output, and remembers what.
+pub(super) struct Both<'w>(pub(super) &'w mut dyn Write, pub(super) &'w mut Written);
+
+impl Write for Both<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write_all(bytes)?;
+        self.1.add(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbouring_ranges_are_one_and_none_overlaps() {
+        let ranges = vec![(10, 20), (0, 5), (20, 30), (12, 15), (40, u64::MAX)];
+        assert_eq!(joined(ranges), [(0, 5), (10, 30), (40, u64::MAX)]);
+    }
+}

@@ -1,0 +1,262 @@
+//! Logs that are still being written: rows leave as their steps end, and are those of the whole log.
+
+use crate::support::{bins, captured, run, run_in, sh};
+use std::fs::OpenOptions;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+/// How long a row is waited for; it comes within a tenth of a second on a machine with time.
+const PATIENT: Duration = Duration::from_secs(60);
+
+/// A program that reads what is still being written.
+struct Live {
+    child: Child,
+    lines: Receiver<String>,
+    got: String,
+    said: ChildStderr,
+}
+
+impl Live {
+    fn start(program: &str, args: &[&str]) -> Live {
+        let mut child = Command::new(bins().join(program))
+            .args(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let said = child.stderr.take().unwrap();
+        let (send, lines) = channel();
+        thread::spawn(move || {
+            let mut line = String::new();
+            while out.read_line(&mut line).unwrap() > 0 {
+                let _ = send.send(std::mem::take(&mut line));
+            }
+        });
+        Live {
+            child,
+            lines,
+            got: String::new(),
+            said,
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        let pipe = self.child.stdin.as_mut().unwrap();
+        // In pieces that end anywhere.
+        let (mut rest, mut size) = (bytes, 7);
+        while !rest.is_empty() {
+            let (first, more) = rest.split_at(size.min(rest.len()));
+            pipe.write_all(first).unwrap();
+            (rest, size) = (more, size * 3 % 50_021 + 1);
+        }
+    }
+
+    /// Waits until a line is there that `is` it.
+    fn waits_for(&mut self, what: &str, is: impl Fn(&str) -> bool) {
+        loop {
+            match self.lines.recv_timeout(PATIENT) {
+                Ok(line) => {
+                    self.got += &line;
+                    if is(&line) {
+                        return;
+                    }
+                }
+                Err(e) => panic!("{what} did not come: {e}; what came is\n{}", self.got),
+            }
+        }
+    }
+
+    /// Closes the pipe; all that was written, what was said, and the code.
+    fn end(mut self) -> (String, String, Option<i32>) {
+        drop(self.child.stdin.take());
+        loop {
+            match self.lines.recv_timeout(PATIENT) {
+                Ok(line) => self.got += &line,
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(e) => panic!("it does not end: {e}"),
+            }
+        }
+        let mut said = String::new();
+        self.said.read_to_string(&mut said).unwrap();
+        (self.got, said, self.child.wait().unwrap().code())
+    }
+
+    fn interrupt(&self) {
+        let pid = self.child.id().to_string();
+        let sent = Command::new("kill").args(["-INT", &pid]).status().unwrap();
+        assert!(sent.success());
+    }
+}
+
+/// The programs that write by step, and the column of the step in their rows.
+const BY_STEP: [(&str, &[&str], usize); 6] = [
+    ("nccl-comms", &[], 0),
+    ("nccl-steps", &["--list"], 1),
+    ("nccl-timing", &["--per-step"], 1),
+    ("nccl-ops", &["--by", "step"], 0),
+    ("nccl-hist", &["--by", "step"], 0),
+    ("nccl-agg", &["--by", "step,rank"], 0),
+];
+
+/// A captured log, and where its step lines end.
+fn log() -> (String, Vec<usize>) {
+    let text = std::fs::read_to_string(captured("megatron").join("nccl.log")).unwrap();
+    let lines = text.match_indices("] iteration ").map(|(at, _)| at);
+    let ends = lines.map(|at| at + text[at..].find('\n').unwrap() + 1);
+    let ends: Vec<usize> = ends.collect();
+    assert_eq!(ends.len(), 4);
+    (text, ends)
+}
+
+#[test]
+fn rows_come_with_the_line_of_their_step() {
+    let (log, ends) = log();
+    let path = captured("megatron").join("nccl.log");
+    for (program, args, column) in BY_STEP {
+        let whole = run(program, &[args, &[path.to_str().unwrap()]].concat());
+        let mut live = Live::start(program, args);
+        let mut from = 0;
+        for (step, &end) in (11..).zip(&ends) {
+            live.write(&log.as_bytes()[from..end]);
+            from = end;
+            // Which rank prints is known with the third line.
+            if step >= 13 {
+                let step = step.to_string();
+                let is_its = |line: &str| line.split(',').nth(column) == Some(&step);
+                live.waits_for(&format!("{program}: step {step}"), is_its);
+            }
+        }
+        live.write(&log.as_bytes()[from..]);
+        let (text, said, code) = live.end();
+        assert_eq!(text, String::from_utf8_lossy(&whole.stdout), "{program}");
+        assert!(!said.contains("were written before"), "{program}: {said}");
+        assert_eq!(code, Some(0), "{program}");
+    }
+}
+
+#[test]
+fn lines_of_steps_are_passed_on_when_their_step_ends() {
+    let (log, ends) = log();
+    let path = captured("megatron").join("nccl.log");
+    let whole = run("nccl-steps", &[path.to_str().unwrap()]);
+    let mut live = Live::start("nccl-steps", &[]);
+    live.write(&log.as_bytes()[..ends[2]]);
+    live.waits_for("a line of step 12", |line| {
+        line.contains("iteration       12/")
+    });
+    live.write(&log.as_bytes()[ends[2]..]);
+    let (text, said, _) = live.end();
+    assert_eq!(text, String::from_utf8_lossy(&whole.stdout));
+    assert!(!said.contains("were written before"), "{said}");
+}
+
+#[test]
+fn what_is_held_goes_to_a_file_beyond_its_limit() {
+    let (log, ends) = log();
+    let path = captured("megatron").join("nccl.log");
+    let whole = run("nccl-comms", &[path.to_str().unwrap()]);
+    let mut live = Live::start("nccl-comms", &["--hold", "1KB"]);
+    live.write(&log.as_bytes()[..ends[2]]);
+    live.waits_for("a row", |line| line.starts_with("12,"));
+    live.write(&log.as_bytes()[ends[2]..]);
+    let (text, ..) = live.end();
+    assert_eq!(text, String::from_utf8_lossy(&whole.stdout));
+}
+
+#[test]
+fn without_steps_rows_come_at_once() {
+    let log = run("nccl-synth", &["--ranks", "2", "--steps", "3"]).stdout;
+    let log = String::from_utf8(log).unwrap();
+    let first = log.find(": opCount ").unwrap();
+    let end = first + log[first..].find('\n').unwrap() + 1;
+    let mut live = Live::start("nccl-comms", &["--no-steps"]);
+    live.write(&log.as_bytes()[..end]);
+    live.waits_for("the first call", |line| line.starts_with(",,"));
+    live.write(&log.as_bytes()[end..]);
+    let (text, said, code) = live.end();
+    assert!(text.lines().skip(1).all(|row| row.starts_with(',')));
+    assert_eq!(text.lines().count(), 1 + log.matches(": opCount ").count());
+    assert_eq!((said.as_str(), code), ("", Some(0)));
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_the_program() {
+    // A log without an end, of which three lines are read.
+    let path = captured("megatron").join("nccl.log");
+    let comms = bins().join("nccl-comms");
+    let script = format!(
+        "while cat {}; do :; done 2>/dev/null | {} -q | head -3",
+        path.display(),
+        comms.display()
+    );
+    let out = sh(Path::new("."), &script);
+    assert_eq!(out.text().lines().count(), 3);
+}
+
+fn append(path: &Path, text: &str) {
+    let mut file = OpenOptions::new();
+    let mut file = file.create(true).append(true).open(path).unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+}
+
+#[test]
+fn a_file_is_followed_until_a_signal() {
+    let (log, ends) = log();
+    let path = captured("megatron").join("nccl.log");
+    for (program, args, _) in BY_STEP {
+        let whole = run(program, &[args, &[path.to_str().unwrap()]].concat());
+        let dir = tempfile::tempdir().unwrap();
+        let grows = dir.path().join("nccl.log");
+        append(&grows, &log[..ends[2]]);
+        let name = grows.to_str().unwrap();
+        let mut live = Live::start(program, &[args, &["--follow", name]].concat());
+        live.waits_for(program, |line| {
+            line.starts_with("13,") || line.starts_with("0,13,")
+        });
+        append(&grows, &log[ends[2]..ends[3]]);
+        live.waits_for(program, |line| {
+            line.starts_with("14,") || line.starts_with("0,14,")
+        });
+        append(&grows, &log[ends[3]..]);
+        live.interrupt();
+        let (text, said, code) = live.end();
+        assert_eq!(text, String::from_utf8_lossy(&whole.stdout), "{program}");
+        assert_eq!(code, Some(130), "{program}");
+        assert!(said.contains("interrupted: "), "{program}: {said}");
+    }
+}
+
+#[test]
+fn the_files_of_a_folder_are_followed_as_one_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let job = [
+        "--ranks", "4", "--steps", "6", "--layout", "per-rank", "-o", "logs",
+    ];
+    run_in(dir.path(), "nccl-synth", &job);
+    let logs = dir.path().join("logs");
+    let mut live = Live::start("nccl-comms", &["--follow", logs.to_str().unwrap()]);
+    live.waits_for("step 3", |line| line.starts_with("3,"));
+    live.interrupt();
+    let (text, _, code) = live.end();
+    let whole = run("nccl-comms", &[logs.to_str().unwrap()]).stdout;
+    let rows = |text: &str| {
+        let mut rows: Vec<String> = text.lines().map(str::to_owned).collect();
+        rows.sort_unstable();
+        rows
+    };
+    assert_eq!(rows(&text), rows(&String::from_utf8_lossy(&whole)));
+    assert_eq!(code, Some(130));
+}
+
+#[test]
+fn logs_that_are_compared_are_not_followed() {
+    let out = run("nccl-diff", &["--follow", "a.log", "b.log"]);
+    assert_eq!(out.code, Some(2));
+    assert!(out.stderr.contains("nccl-watch follows"), "{}", out.stderr);
+}
