@@ -1,6 +1,6 @@
 //! nccl-watch: see `--help`.
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use clap::Parser;
 use nccl_pipe::error::{Error, Result};
 use nccl_pipe::program::cli;
@@ -8,13 +8,16 @@ use nccl_pipe::program::cli::{InputArgs, Run, StepArgs, StepLineArgs};
 use nccl_pipe::program::exit;
 use nccl_pipe::program::exit::Exit;
 use nccl_pipe::program::on_stall;
+use nccl_pipe::program::screen::Screen;
 use nccl_pipe::report::Report;
 use nccl_pipe::source::Follow;
 use nccl_pipe::stages::check::Checked;
 use nccl_pipe::stages::check::answer::table;
+use nccl_pipe::stages::watch::page::{Page, Told, draw};
 use nccl_pipe::stages::watch::run::{Ended, Listener, Options, run};
 use nccl_pipe::stages::watch::{Event, Watch, metrics, words};
 use std::io::{self, IsTerminal, Write};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitCode};
 use std::time::{Duration, Instant};
@@ -23,8 +26,11 @@ use tempfile::NamedTempFile;
 /// Watches a job while it runs: a line for each step, and a check once nothing moves
 ///
 /// Follows NCCL debug logs that are being written, as tail -F does: files, the files of a folder,
-/// or a pipe. Writes a line as each step line comes: the step, its time and TFLOP/s as the trainer
-/// prints them, and the calls and bytes of all ranks since the step line before; a
+/// or a pipe. On a terminal it shows a page that renews itself: step times, calls by operation,
+/// communicators and which of their ranks are behind, new kinds of WARN, and the findings at a
+/// stall; q leaves it. Elsewhere, and with --plain, it writes a line as each step line comes: the
+/// step, its time and TFLOP/s as the trainer prints them, and the calls and bytes of all ranks since
+/// the step line before; a
 /// line for each new kind of WARN, with its meaning.
 ///
 /// When no call and no step line have come for --stall, it checks the log up to there and
@@ -50,6 +56,9 @@ struct Cli {
     /// End at the first stall, with exit code 1
     #[arg(long)]
     exit_on_stall: bool,
+    /// Write lines on a terminal, too, instead of a page that renews itself
+    #[arg(long)]
+    plain: bool,
     /// Keep a file of metrics for Prometheus (textfile collector): steps, step time, calls and bytes
     /// by operation, warnings, seconds since the last call, findings
     #[arg(long, value_name = "FILE")]
@@ -121,8 +130,16 @@ fn main() -> ExitCode {
                 ));
             }
         }
+        let has_page = !cli.plain && io::stdout().is_terminal();
+        let page = match has_page {
+            true => Some(Shown::new(&cli.input.files, follow.has_pipe())?),
+            false => None,
+        };
         let mut teller = Teller {
             out: io::stdout(),
+            page,
+            is_pipe: follow.has_pipe(),
+            exits: cli.exit_on_stall,
             report: &set.report,
             on_stall: cli.on_stall.as_deref(),
             children: Vec::new(),
@@ -138,7 +155,7 @@ fn main() -> ExitCode {
             child.wait()?;
         }
         Ok(match ended {
-            Ended::Over(false) => Exit::Clean,
+            Ended::Over(false) | Ended::Left => Exit::Clean,
             Ended::Over(true) | Ended::Stalled => Exit::Found,
         })
     })
@@ -147,9 +164,78 @@ fn main() -> ExitCode {
 /// How often metrics are written while nothing moves.
 const OFTEN: Duration = Duration::from_secs(5);
 
+/// How often a page is drawn while nothing happens: its times run on.
+const ANEW: Duration = Duration::from_millis(500);
+
+/// How often at most, while much happens.
+const SOON: Duration = Duration::from_millis(100);
+
+/// The page on the terminal.
+struct Shown {
+    screen: Screen,
+    told: Told,
+    name: String,
+    drawn: Option<Instant>,
+    /// Something happened since.
+    is_old: bool,
+}
+
+impl Shown {
+    fn new(files: &[PathBuf], has_pipe: bool) -> anyhow::Result<Shown> {
+        let name = match files {
+            [] => "a pipe".to_owned(),
+            [one] => one.display().to_string(),
+            many => format!("{} inputs", many.len()),
+        };
+        let screen = Screen::take(!has_pipe);
+        let screen =
+            screen.context("cannot show a page on this terminal (--plain writes lines)")?;
+        Ok(Shown {
+            screen,
+            told: Told::default(),
+            name,
+            drawn: None,
+            is_old: true,
+        })
+    }
+
+    fn draw(&mut self, watch: &Watch<'_>, found: Option<&Checked>) -> Result<()> {
+        let Shown {
+            screen, told, name, ..
+        } = self;
+        let now = Instant::now();
+        let page = Page {
+            watch,
+            told,
+            found,
+            name,
+            now,
+        };
+        screen
+            .draw(|frame| draw(&page, frame))
+            .map_err(Error::Output)?;
+        self.drawn = Some(now);
+        self.is_old = false;
+        Ok(())
+    }
+
+    fn renew(&mut self, watch: &Watch<'_>, found: Option<&Checked>) -> Result<()> {
+        let wait = if self.is_old { SOON } else { ANEW };
+        match self.drawn {
+            Some(drawn) if drawn.elapsed() < wait => Ok(()),
+            _ => self.draw(watch, found),
+        }
+    }
+}
+
 /// Writes what happens.
 struct Teller<'a> {
     out: io::Stdout,
+    /// Until it is left.
+    page: Option<Shown>,
+    is_pipe: bool,
+    /// It ends at the first stall.
+    exits: bool,
     report: &'a Report,
     on_stall: Option<&'a str>,
     children: Vec<Child>,
@@ -162,6 +248,13 @@ impl Teller<'_> {
     fn line(&mut self, line: &str) -> Result<()> {
         writeln!(self.out, "{line}").map_err(Error::Output)?;
         self.out.flush().map_err(Error::Output)
+    }
+
+    /// What is written at a stall.
+    fn verdict(&mut self, watch: &Watch<'_>, found: &Checked) -> Result<()> {
+        let rested = watch.pace().rests(Instant::now());
+        self.line(&words::stalled(rested, watch.step(), watch.calls()))?;
+        self.found(watch, found)
     }
 
     fn found(&mut self, watch: &Watch<'_>, found: &Checked) -> Result<()> {
@@ -193,13 +286,34 @@ impl Teller<'_> {
 
 impl Listener for Teller<'_> {
     fn event(&mut self, event: &Event) -> Result<()> {
-        self.line(&words::line(event))
+        match &mut self.page {
+            Some(page) => {
+                page.told.event(event);
+                page.is_old = true;
+                Ok(())
+            }
+            None => self.line(&words::line(event)),
+        }
+    }
+
+    fn checks(&mut self, watch: &Watch<'_>) -> Result<()> {
+        self.page.as_mut().map_or(Ok(()), |page| {
+            page.told.checks = true;
+            page.draw(watch, None)
+        })
     }
 
     fn stalled(&mut self, watch: &Watch<'_>, found: &Checked) -> Result<()> {
-        let rested = watch.pace().rests(Instant::now());
-        self.line(&words::stalled(rested, watch.step(), watch.calls()))?;
-        self.found(watch, found)?;
+        if self.exits {
+            self.page = None;
+        }
+        match &mut self.page {
+            Some(page) => {
+                page.told.checks = false;
+                page.is_old = true;
+            }
+            None => self.verdict(watch, found)?,
+        }
         if let Some(command) = self.on_stall {
             match on_stall::start(command, found) {
                 Ok(child) => self.children.push(child),
@@ -212,11 +326,27 @@ impl Listener for Teller<'_> {
     }
 
     fn ended(&mut self, watch: &Watch<'_>, found: &Checked) -> Result<()> {
+        self.page = None;
         self.line(&words::ended(watch.step(), watch.calls()))?;
         self.found(watch, found)
     }
 
-    fn rests(&mut self, watch: &Watch<'_>, found: Option<&Checked>) -> Result<()> {
+    fn rests(&mut self, watch: &Watch<'_>, found: Option<&Checked>) -> Result<ControlFlow<()>> {
+        let mut flow = ControlFlow::Continue(());
+        if let Some(page) = &mut self.page {
+            page.renew(watch, found)?;
+            if page.screen.is_left() {
+                self.page = None;
+                // What was on the page last stays to be read.
+                if let Some(found) = found.filter(|_| watch.pace().is_stalled()) {
+                    self.verdict(watch, found)?;
+                }
+                // Without a reader of its pipe the job would end.
+                if !self.is_pipe {
+                    flow = ControlFlow::Break(());
+                }
+            }
+        }
         // Commands that are done.
         self.children
             .retain_mut(|child| !matches!(child.try_wait(), Ok(Some(_))));
@@ -235,6 +365,6 @@ impl Listener for Teller<'_> {
             }
             self.written = Some((now, state));
         }
-        Ok(())
+        Ok(flow)
     }
 }

@@ -5,3 +5,4 @@ pub mod early;
 pub mod exit;
 pub(crate) mod man;
 pub mod on_stall;
+pub mod screen;

@@ -73,6 +73,8 @@ pub(super) struct Kept {
     pub(super) gaps: Vec<Calls>,
     /// The texts of WARN lines.
     pub(super) warned: Vec<Vec<u8>>,
+    /// Collectives by member: all ranks of a communicator make the same number of them.
+    pub(super) collectives: Vec<u64>,
 }
 
 impl Default for Kept {
@@ -80,6 +82,7 @@ impl Default for Kept {
         Kept {
             gaps: vec![Calls::default()],
             warned: Vec::new(),
+            collectives: Vec::new(),
         }
     }
 }
@@ -96,6 +99,13 @@ impl Visit for Kept {
     fn call(&mut self, call: &Call<'_>) {
         if let Some(gap) = self.gaps.last_mut() {
             gap.call(&call.coll);
+        }
+        if !matches!(call.coll.op, b"Send" | b"Recv") {
+            let member = call.member as usize;
+            if self.collectives.len() <= member {
+                self.collectives.resize(member + 1, 0);
+            }
+            self.collectives[member] += 1;
         }
     }
 

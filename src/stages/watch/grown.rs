@@ -4,7 +4,7 @@ use super::calls::{Calls, Kept};
 use crate::formats::log::timeline::{self, Step, Timeline};
 use crate::formats::log::walk::{self, MarkAt};
 use crate::formats::log::{Log, Options};
-use crate::members::{Merged, Renumbered};
+use crate::members::{Identity, Merged, Renumbered};
 use crate::source::Place;
 use memchr::memrchr;
 
@@ -32,6 +32,8 @@ pub(super) struct News {
     pub(super) calls: Calls,
     /// Texts of WARN lines.
     pub(super) warned: Vec<Vec<u8>>,
+    /// Collectives of members whose communicator and rank are known.
+    pub(super) collectives: Vec<(Identity, u64)>,
     /// A call or a mark was among them.
     pub(super) moves: bool,
 }
@@ -101,10 +103,24 @@ impl Growing {
         self.quiet = walk::place(piece, self.quiet) == Place::Quiet;
         let mut to = Renumbered::default();
         let before = self.log.account.calls;
-        let Kept { gaps, warned } = self.log.add(scanned, &mut self.merged, &mut to).visit;
+        let part = self.log.add(scanned, &mut self.merged, &mut to);
+        let Kept {
+            gaps,
+            warned,
+            collectives,
+        } = part.visit;
+        let identity = |member: u32| {
+            let member = part.merged.origins.members.get(member);
+            part.merged.identity_of(member)
+        };
+        let each = part.to.members.iter().zip(collectives);
+        let collectives = each.filter(|&(_, n)| n > 0);
+        let collectives = collectives.filter_map(|(&member, n)| Some((identity(member)?, n)));
+        let collectives = collectives.collect();
         let moves = self.log.account.calls > before || gaps.len() > 1;
         let mut news = News {
             warned,
+            collectives,
             moves,
             ..News::default()
         };

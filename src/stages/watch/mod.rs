@@ -8,6 +8,8 @@ mod calls;
 mod grown;
 mod metrics;
 mod pace;
+pub mod page;
+mod ranks;
 pub mod run;
 pub mod words;
 
@@ -15,6 +17,7 @@ pub use calls::{Calls, Made};
 pub use grown::Ended;
 pub use metrics::metrics;
 pub use pace::Pace;
+pub use ranks::{Communicator, Ranks};
 
 use crate::count::calls::Options as Read;
 use crate::formats::log::timeline;
@@ -52,6 +55,8 @@ pub struct Watch<'o> {
     since: Calls,
     /// All calls.
     all: Calls,
+    /// Collectives by communicator and rank.
+    ranks: Ranks,
     steps: u64,
     pace: Pace,
     /// WARN lines by their kind, and how often each came.
@@ -74,6 +79,7 @@ impl<'o> Watch<'o> {
             came: None,
             since: Calls::default(),
             all: Calls::default(),
+            ranks: Ranks::default(),
             steps: 0,
             pace: Pace::new(stall, now),
             warned: BTreeMap::new(),
@@ -106,6 +112,9 @@ impl<'o> Watch<'o> {
             && let Some(rested) = self.pace.moves(now)
         {
             events.push(Event::Moves(rested));
+        }
+        for (identity, n) in &news.collectives {
+            self.ranks.add(identity, *n);
         }
         for text in news.warned {
             events.extend(self.warns(text));
@@ -166,6 +175,11 @@ impl<'o> Watch<'o> {
     /// All calls so far.
     pub fn calls(&self) -> &Calls {
         &self.all
+    }
+
+    /// Collectives by communicator and rank.
+    pub fn ranks(&self) -> &Ranks {
+        &self.ranks
     }
 
     /// The number of the last step whose line came.

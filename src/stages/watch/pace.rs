@@ -13,12 +13,63 @@ const TIMES: f64 = 10.0;
 /// and after no less than this.
 const LEAST: Duration = Duration::from_secs(60);
 
+/// A job of a month has as many points as this, which no terminal is wider than.
+const POINTS: usize = 512;
+
+/// All steps' times: each point is the mean of so many steps, of more of them the longer the job runs.
+#[derive(Debug)]
+pub struct History {
+    points: Vec<f64>,
+    /// Steps in a point.
+    each: u64,
+    /// Sum and number of the steps after the last point.
+    begun: (f64, u64),
+}
+
+impl Default for History {
+    fn default() -> History {
+        History {
+            points: Vec::new(),
+            each: 1,
+            begun: (0.0, 0),
+        }
+    }
+}
+
+impl History {
+    fn add(&mut self, seconds: f64) {
+        self.begun.0 += seconds;
+        self.begun.1 += 1;
+        if self.begun.1 < self.each {
+            return;
+        }
+        let (sum, n) = std::mem::take(&mut self.begun);
+        self.points.push(sum / n as f64);
+        if self.points.len() == POINTS {
+            let pairs = self.points.chunks_exact(2);
+            self.points = pairs.map(|pair| f64::midpoint(pair[0], pair[1])).collect();
+            self.each = self.each.saturating_mul(2);
+        }
+    }
+
+    /// The means, in their order.
+    pub fn points(&self) -> &[f64] {
+        &self.points
+    }
+
+    /// How many steps a point is the mean of.
+    pub fn each(&self) -> u64 {
+        self.each
+    }
+}
+
 /// The last steps' times, and when something last moved.
 #[derive(Debug)]
 pub struct Pace {
     /// After how long nothing more is expected, if the user said it.
     asked: Option<Duration>,
     times: VecDeque<f64>,
+    history: History,
     moved: Instant,
     stalled: bool,
 }
@@ -28,6 +79,7 @@ impl Pace {
         Pace {
             asked,
             times: VecDeque::new(),
+            history: History::default(),
             moved: now,
             stalled: false,
         }
@@ -39,6 +91,17 @@ impl Pace {
             self.times.pop_front();
         }
         self.times.push_back(seconds);
+        self.history.add(seconds);
+    }
+
+    /// The last steps' times, in seconds.
+    pub fn times(&self) -> impl ExactSizeIterator<Item = f64> {
+        self.times.iter().copied()
+    }
+
+    /// All steps' times, thinned out.
+    pub fn history(&self) -> &History {
+        &self.history
     }
 
     /// Something moved. Gives for how long nothing had, if that was a stall.
@@ -85,6 +148,21 @@ impl Pace {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_history_of_a_month_is_thinned_out() {
+        let mut history = History::default();
+        for step in 0..3_000_000_u32 {
+            history.add(f64::from(step));
+        }
+        let points = history.points();
+        assert!((POINTS / 2..POINTS).contains(&points.len()));
+        let each = history.each() as f64;
+        for (at, point) in points.iter().enumerate() {
+            // The mean of each steps that follow one another.
+            assert_eq!(*point, at as f64 * each + (each - 1.0) / 2.0);
+        }
+    }
 
     #[test]
     fn a_stall_is_ten_usual_steps_and_a_minute_at_least() {

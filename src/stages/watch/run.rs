@@ -8,6 +8,7 @@ use crate::report::progress::Bar;
 use crate::source::{Follow, Origin};
 use crate::stages::check::{self, Checked, Now};
 use std::io::Write;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tempfile::NamedTempFile;
@@ -30,6 +31,12 @@ pub trait Listener {
     /// The output cannot be written.
     fn event(&mut self, event: &Event) -> Result<()>;
 
+    /// Nothing moves any more, and the log is about to be checked: that may take a while.
+    ///
+    /// # Errors
+    /// As [`Listener::event`].
+    fn checks(&mut self, watch: &Watch<'_>) -> Result<()>;
+
     /// Nothing moves any more; `found` is what the log shows.
     ///
     /// # Errors
@@ -42,11 +49,12 @@ pub trait Listener {
     /// As [`Listener::event`].
     fn ended(&mut self, watch: &Watch<'_>, found: &Checked) -> Result<()>;
 
-    /// All that has come was read; `found` is what was found last.
+    /// What there was to read was read; `found` is what was found last. Breaks where the user has
+    /// seen enough.
     ///
     /// # Errors
     /// As [`Listener::event`].
-    fn rests(&mut self, watch: &Watch<'_>, found: Option<&Checked>) -> Result<()>;
+    fn rests(&mut self, watch: &Watch<'_>, found: Option<&Checked>) -> Result<ControlFlow<()>>;
 }
 
 /// How a run ended.
@@ -56,6 +64,8 @@ pub enum Ended {
     Over(bool),
     /// The job stalled.
     Stalled,
+    /// The user has seen enough.
+    Left,
 }
 
 /// Watches until the inputs end: a pipe does, files do not. `read` must not map files: a map of one that
@@ -84,15 +94,18 @@ pub fn run(
             break;
         }
         if !any && watch.stalls(Instant::now()) {
+            listener.checks(&watch)?;
             let stalled = log.check(follow, read, Now::Stalled)?;
             listener.stalled(&watch, &stalled)?;
             found = Some(stalled);
             if options.exit_on_stall {
-                listener.rests(&watch, found.as_ref())?;
+                let _ = listener.rests(&watch, found.as_ref())?;
                 return Ok(Ended::Stalled);
             }
         }
-        listener.rests(&watch, found.as_ref())?;
+        if listener.rests(&watch, found.as_ref())?.is_break() {
+            return Ok(Ended::Left);
+        }
         if !any {
             follow.wait()?;
         }
@@ -102,7 +115,7 @@ pub fn run(
     let ended = log.check(follow, read, Now::Unknown)?;
     listener.ended(&watch, &ended)?;
     let is_wrong = ended.is_wrong();
-    listener.rests(&watch, Some(&ended))?;
+    let _ = listener.rests(&watch, Some(&ended))?;
     Ok(Ended::Over(is_wrong))
 }
 

@@ -44,7 +44,7 @@ fn step(Ended { step, calls }: &Ended) -> String {
 }
 
 /// Bytes with three digits, in units of 1000.
-fn bytes(made: Made) -> String {
+pub(super) fn bytes(made: Made) -> String {
     const UNITS: [&str; 7] = ["B", "kB", "MB", "GB", "TB", "PB", "EB"];
     let mut value = made.bytes as f64;
     let mut unit = 0;

@@ -1,0 +1,136 @@
+//! A terminal that shows one page at a time and is given back as it was: when the page is left, when
+//! the program fails or panics, and when a signal ends it.
+
+use ratatui::Frame;
+use ratatui::Terminal;
+use ratatui::backend::CrosstermBackend;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind};
+use ratatui::crossterm::terminal::{self, EnterAlternateScreen, LeaveAlternateScreen};
+use ratatui::crossterm::{cursor, execute};
+use rustix::termios::{self, LocalModes, OptionalActions, SpecialCodeIndex};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::low_level;
+use std::io::{self, Read, Stdout};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
+use std::time::Duration;
+
+/// Whether a page is on the terminal: it changes, and is drawn, under the lock alone, so that nothing
+/// is drawn once the terminal was given back.
+static SHOWN: Mutex<bool> = Mutex::new(false);
+
+fn lock() -> MutexGuard<'static, bool> {
+    SHOWN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The terminal on standard output while it shows a page.
+pub struct Screen(Terminal<CrosstermBackend<Stdout>>);
+
+impl Screen {
+    /// Takes the terminal. Ctrl-C stays the signal that it is without a page: it also ends what writes
+    /// to the pipe. A signal gives the terminal back; with `is_last`, nobody else waits for signals,
+    /// and it ends the program, too.
+    ///
+    /// # Errors
+    /// The terminal cannot be used.
+    pub fn take(is_last: bool) -> io::Result<Screen> {
+        static HOOK: Once = Once::new();
+        HOOK.call_once(|| {
+            let before = std::panic::take_hook();
+            std::panic::set_hook(Box::new(move |info| {
+                // It may have happened while the page was drawn, under the lock.
+                reset();
+                before(info);
+            }));
+        });
+        listen(is_last)?;
+        let mut shown = lock();
+        terminal::enable_raw_mode()?;
+        *shown = true;
+        let begin = || {
+            keep_signals()?;
+            execute!(io::stdout(), EnterAlternateScreen, cursor::Hide)?;
+            Terminal::new(CrosstermBackend::new(io::stdout())).map(Screen)
+        };
+        begin().inspect_err(|_| give_back(&mut shown))
+    }
+
+    /// Draws a page, if the terminal is still taken.
+    ///
+    /// # Errors
+    /// The terminal cannot be written.
+    pub fn draw(&mut self, draw: impl FnOnce(&mut Frame<'_>)) -> io::Result<()> {
+        let shown = lock();
+        if *shown {
+            self.0.draw(draw)?;
+        }
+        Ok(())
+    }
+
+    /// True where the page was left: by its key, or by a signal.
+    pub fn is_left(&self) -> bool {
+        // Keys come from the terminal; a program without one is ended otherwise.
+        while let Ok(true) = event::poll(Duration::ZERO) {
+            if let Ok(Event::Key(key)) = event::read()
+                && key.kind == KeyEventKind::Press
+                && matches!(key.code, KeyCode::Char('q' | 'Q'))
+            {
+                return true;
+            }
+        }
+        !*lock()
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        give_back(&mut lock());
+    }
+}
+
+/// Raw mode takes all keys; of those that send signals Ctrl-C still does.
+fn keep_signals() -> io::Result<()> {
+    let terminal = io::stdout();
+    let mut modes = termios::tcgetattr(&terminal)?;
+    modes.local_modes |= LocalModes::ISIG;
+    // 0 is no key: a program that was stopped could not give the terminal back.
+    modes.special_codes[SpecialCodeIndex::VSUSP] = 0;
+    modes.special_codes[SpecialCodeIndex::VQUIT] = 0;
+    Ok(termios::tcsetattr(&terminal, OptionalActions::Now, &modes)?)
+}
+
+fn give_back(shown: &mut bool) {
+    if std::mem::take(shown) {
+        reset();
+    }
+}
+
+/// What cannot be given back is left as it is: there is nobody to tell.
+fn reset() {
+    let _ = execute!(io::stdout(), LeaveAlternateScreen, cursor::Show);
+    let _ = terminal::disable_raw_mode();
+}
+
+/// Gives the terminal back at the first signal.
+fn listen(is_last: bool) -> io::Result<()> {
+    let signal = Arc::new(AtomicUsize::new(0));
+    let (mut wake, waker) = UnixStream::pair()?;
+    for number in [SIGINT, SIGTERM, SIGHUP, SIGQUIT] {
+        signal_hook::flag::register_usize(number, Arc::clone(&signal), number as usize)?;
+        low_level::pipe::register(number, waker.try_clone()?)?;
+    }
+    std::thread::Builder::new().spawn(move || {
+        if wake.read_exact(&mut [0]).is_err() {
+            return;
+        }
+        let mut shown = lock();
+        give_back(&mut shown);
+        let number = signal.load(Ordering::Acquire) as i32;
+        // A pipe ends at the first two of them, and what was found is written.
+        if is_last || ![SIGINT, SIGTERM].contains(&number) {
+            let _ = low_level::emulate_default_handler(number);
+        }
+    })?;
+    Ok(())
+}

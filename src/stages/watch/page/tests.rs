@@ -1,0 +1,112 @@
+//! Pages of logs with any bytes, on terminals of any size.
+
+use super::{Page, Told, draw};
+use crate::count::calls::Options as Read;
+use crate::source::Grown;
+use crate::stages::watch::Watch;
+use proptest::prelude::*;
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use std::time::{Duration, Instant};
+
+/// What a terminal of this size shows of a job whose log is `log`, as lines.
+fn shown(log: &[u8], (width, height): (u16, u16), rests: Duration) -> Vec<String> {
+    let read = Read::default();
+    let start = Instant::now();
+    let mut watch = Watch::new(&read, None, start);
+    let mut told = Told::default();
+    let grown = Grown {
+        input: 0,
+        bytes: log,
+        is_pipe: false,
+        anew: false,
+    };
+    let events = watch.grow(&grown, start);
+    events.iter().for_each(|event| told.event(event));
+    let now = start + rests;
+    watch.stalls(now);
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    let page = Page {
+        watch: &watch,
+        told: &told,
+        found: None,
+        name: "a\x1b]0;x\x07.log",
+        now,
+    };
+    terminal.draw(|frame| draw(&page, frame)).unwrap();
+    let buffer = terminal.backend().buffer();
+    let rows = buffer.content().chunks(usize::from(width.max(1)));
+    rows.map(|row| row.iter().map(|cell| cell.symbol()).collect())
+        .collect()
+}
+
+fn job() -> Vec<u8> {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/testdata/captured/megatron/nccl.log"
+    );
+    std::fs::read(path).unwrap()
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[test]
+fn a_page_shows_the_job_at_80_by_24_and_at_200_by_60() {
+    for size in [(80, 24), (200, 60)] {
+        let rows = shown(&job(), size, SECOND);
+        let all = rows.join("\n");
+        for part in [
+            "last call 1.0 s ago",
+            "q: leave",
+            "step 14  0.1434 s  median 0.129 s",
+            "41.6 TFLOP/s",
+            "time of the last 4 steps",
+            "AllGather",
+            "832",
+            "ReduceScatter",
+            "10.3 GB",
+            "ranks behind",
+            "0x",
+            "█",
+        ] {
+            assert!(all.contains(part), "{part} at {size:?}:\n{all}");
+        }
+    }
+    let stalled = shown(&job(), (80, 24), Duration::from_secs(90)).join("\n");
+    assert!(stalled.contains("stalled for 90 s"), "{stalled}");
+}
+
+#[test]
+fn a_log_cannot_drive_the_terminal() {
+    let evil = "\x1b[2J\x1b]52;c;AAAA\x07\u{9b}31m\u{202e}\r\x08";
+    let mut log = job();
+    let line = format!("node00:1:1 [0] misc/x.cc:1 NCCL WARN {evil} bad\n");
+    log.extend_from_slice(line.as_bytes());
+    for size in [(80, 24), (200, 60)] {
+        let all = shown(&log, size, SECOND).concat();
+        assert!(all.contains("\\u{1b}[2J"), "{all}");
+        let acts = |c: char| c.is_control() || matches!(c, '\u{202a}'..='\u{202e}');
+        assert!(!all.contains(acts), "{all:?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    #[test]
+    fn any_bytes_are_drawn_on_any_terminal(
+        noise in proptest::collection::vec(any::<u8>(), 0..60),
+        cut in any::<proptest::sample::Index>(),
+        size in prop_oneof![(0..4_u16, 0..4_u16), (1..220_u16, 1..70_u16)],
+        rests in 0..200_u64,
+    ) {
+        let mut log = job();
+        log.truncate(4 << 16);
+        let at = cut.index(log.len());
+        log.splice(at..at, noise.iter().copied());
+        log.extend_from_slice(b"\nnode00:1:1 [0] x.cc:1 NCCL WARN ");
+        log.extend_from_slice(&noise);
+        log.push(b'\n');
+        let rows = shown(&log, size, Duration::from_secs(rests));
+        prop_assert!(!rows.concat().contains(char::is_control));
+    }
+}
