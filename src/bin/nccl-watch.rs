@@ -10,6 +10,7 @@ use nccl_pipe::program::exit::Exit;
 use nccl_pipe::program::on_stall;
 use nccl_pipe::program::screen::Screen;
 use nccl_pipe::report::Report;
+use nccl_pipe::report::progress::Progress;
 use nccl_pipe::source::Follow;
 use nccl_pipe::stages::check::Checked;
 use nccl_pipe::stages::check::answer::table;
@@ -50,7 +51,8 @@ struct Cli {
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     stall: Option<Duration>,
     /// Run a command in a shell at each stall; it gets the first finding as JSON on standard input,
-    /// and NCCL_WATCH_FINDING, NCCL_WATCH_HOST, NCCL_WATCH_PID and NCCL_WATCH_RANK
+    /// and NCCL_WATCH_FINDING, NCCL_WATCH_HOST, NCCL_WATCH_PID and NCCL_WATCH_RANK; while the page is
+    /// shown, what it writes is not
     #[arg(long, value_name = "CMD")]
     on_stall: Option<String>,
     /// End at the first stall, with exit code 1
@@ -116,6 +118,8 @@ fn main() -> ExitCode {
         let steps: StepArgs = cli.lines.into();
         let (mut set, _) = Run::of_sides("nccl-watch", &cli.input, &steps, cli::AWK_WINDOW, &[])?;
         set.options.source.mmap = false;
+        // Nothing that is watched is ever read to its end.
+        set.bar.finish();
         let mut follow = Follow::new(&cli.input.files, cli.input.patterns())?;
         for path in cli
             .input
@@ -315,7 +319,7 @@ impl Listener for Teller<'_> {
             None => self.verdict(watch, found)?,
         }
         if let Some(command) = self.on_stall {
-            match on_stall::start(command, found) {
+            match on_stall::start(command, found, self.page.is_none()) {
                 Ok(child) => self.children.push(child),
                 Err(e) => self
                     .report

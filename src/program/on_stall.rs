@@ -8,15 +8,19 @@ use std::process::{Child, Command, Stdio};
 
 /// Starts `command` in a shell. It gets the first finding that is no note as a JSON object on standard
 /// input, and in its environment `NCCL_WATCH_FINDING`, `NCCL_WATCH_HOST`, `NCCL_WATCH_PID` and
-/// `NCCL_WATCH_RANK`, as far as they are known; without a finding none of them.
+/// `NCCL_WATCH_RANK`, as far as they are known; without a finding none of them. Where its output is not `shown`, it is thrown away: a page is on
+/// the terminal.
 ///
 /// # Errors
 /// The shell cannot be started.
-pub fn start(command: &str, found: &Checked) -> io::Result<Child> {
+pub fn start(command: &str, found: &Checked, shown: bool) -> io::Result<Child> {
     let wrong = found.is_wrong();
     let first = found.findings.first().filter(|_| wrong);
     let mut shell = Command::new("sh");
     shell.arg("-c").arg(command).stdin(Stdio::piped());
+    if !shown {
+        shell.stdout(Stdio::null()).stderr(Stdio::null());
+    }
     if let Some(first) = first {
         let about = &first.about;
         let host = about.host.as_deref().map(String::from_utf8_lossy);

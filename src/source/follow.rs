@@ -2,14 +2,17 @@
 //!
 //! A file is followed by its name, as `tail -F` does: one that is replaced is read on from the
 //! beginning of the new one, one that is truncated from its beginning, and one that does not exist
-//! yet from when it appears. Files are looked at by their size, which works on every file system.
+//! yet from when it appears. The system tells which files grew ([`super::ear`]). It does not on every
+//! file system (NFS), so all are looked at by their size, too: those that were found grown in silence
+//! often, the others once a second.
 
+use super::ear::Ear;
 use super::list::{Pattern, expand};
 use super::live::Live;
 use super::packed::Codec;
 use super::{Origin, guard};
 use crate::error::{Error, Result};
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
@@ -22,8 +25,11 @@ const PIECE: usize = 1 << 20;
 /// How often files are looked at.
 const OFTEN: Duration = Duration::from_millis(50);
 
-/// How often folders are.
-const FOLDERS: Duration = Duration::from_secs(1);
+/// How often folders are, and files that are silent.
+const SELDOM: Duration = Duration::from_secs(1);
+
+/// A file that grew in silence so many times is looked at often: nothing is heard of it.
+const SILENT: u8 = 3;
 
 /// What is read of an input at a time.
 #[derive(Debug)]
@@ -44,6 +50,11 @@ pub struct Follow {
     patterns: Vec<Pattern>,
     listed: Instant,
     known: FxHashSet<PathBuf>,
+    ear: Ear,
+    /// Inputs by the names that are heard.
+    named: FxHashMap<PathBuf, usize>,
+    /// When all files were looked at.
+    swept: Instant,
     inputs: Vec<Input>,
     piece: Vec<u8>,
 }
@@ -62,6 +73,10 @@ struct Followed {
     at: u64,
     /// The next piece is of another file than the one before.
     anew: bool,
+    /// There may be more of it now.
+    is_due: bool,
+    /// How many times it was found grown since anything was heard of it.
+    silent: u8,
 }
 
 impl Follow {
@@ -76,6 +91,9 @@ impl Follow {
             patterns: patterns.to_vec(),
             listed: Instant::now(),
             known: FxHashSet::default(),
+            ear: Ear::new(),
+            named: FxHashMap::default(),
+            swept: Instant::now(),
             inputs: Vec::new(),
             piece: vec![0; PIECE],
         };
@@ -111,12 +129,22 @@ impl Follow {
             };
             for path in found {
                 if self.known.insert(path.clone()) {
+                    // Of what a link names nothing is heard in the link's folder.
+                    let name = match path.is_symlink() {
+                        true => None,
+                        false => self.ear.listen(&path),
+                    };
+                    let silent = if name.is_some() { 0 } else { SILENT };
+                    self.named
+                        .extend(name.map(|name| (name, self.inputs.len())));
                     self.inputs.push(Input::File(Followed {
                         path,
                         open: None,
                         identity: (0, 0),
                         at: 0,
                         anew: false,
+                        is_due: true,
+                        silent,
                     }));
                 }
             }
@@ -129,8 +157,13 @@ impl Follow {
     /// # Errors
     /// An input cannot be read; those of `take`.
     pub fn read(&mut self, mut take: impl FnMut(Grown<'_>) -> Result<()>) -> Result<bool> {
-        if self.listed.elapsed() >= FOLDERS {
+        if self.listed.elapsed() >= SELDOM {
             self.list()?;
+        }
+        self.hear();
+        let sweeps = self.swept.elapsed() >= SELDOM;
+        if sweeps {
+            self.swept = Instant::now();
         }
         let mut any = false;
         for (number, input) in self.inputs.iter_mut().enumerate() {
@@ -145,7 +178,8 @@ impl Follow {
                     *ended = n == Some(0);
                     (n.unwrap_or(0), false)
                 }
-                Input::File(file) => file.read(&mut self.piece).map_err(|cause| Error::Input {
+                Input::File(file) if !file.is_due && !sweeps && file.silent < SILENT => (0, false),
+                Input::File(file) => file.look(&mut self.piece).map_err(|cause| Error::Input {
                     path: file.path.clone(),
                     cause,
                 })?,
@@ -161,6 +195,26 @@ impl Follow {
             }
         }
         Ok(any)
+    }
+
+    /// Takes note of which files may have grown.
+    fn hear(&mut self) {
+        let heard = self.ear.heard();
+        let Some(paths) = heard.paths() else {
+            for input in &mut self.inputs {
+                if let Input::File(file) = input {
+                    file.is_due = true;
+                }
+            }
+            return;
+        };
+        for path in paths {
+            let number = self.named.get(path).copied();
+            if let Some(Input::File(file)) = number.and_then(|at| self.inputs.get_mut(at)) {
+                file.is_due = true;
+                file.silent = 0;
+            }
+        }
     }
 
     /// Waits for a moment, or until a pipe has something to read.
@@ -206,6 +260,17 @@ impl Follow {
 }
 
 impl Followed {
+    /// What has come, as [`Followed::read`] gives it, and whether more of it is to be expected.
+    fn look(&mut self, to: &mut [u8]) -> io::Result<(usize, bool)> {
+        let was_due = self.is_due;
+        let read = self.read(to)?;
+        self.is_due = read.0 > 0;
+        if self.is_due && !was_due {
+            self.silent = self.silent.saturating_add(1);
+        }
+        Ok(read)
+    }
+
     /// What has come, and whether it is the first of another file than before.
     fn read(&mut self, to: &mut [u8]) -> io::Result<(usize, bool)> {
         if let Some(file) = &mut self.open {
@@ -251,7 +316,9 @@ mod tests {
     use std::fs;
     use std::io::Write;
 
+    /// What comes until nothing more does; all files are looked at.
     fn read(follow: &mut Follow) -> Vec<(usize, Vec<u8>, bool)> {
+        follow.swept = Instant::now().checked_sub(SELDOM).unwrap();
         let mut all = Vec::new();
         let take = |grown: Grown<'_>| {
             all.push((grown.input, grown.bytes.to_vec(), grown.anew));
@@ -283,6 +350,45 @@ mod tests {
         // Truncated.
         fs::write(&path, "x\n").unwrap();
         assert_eq!(read(&mut follow), [(0, b"x\n".to_vec(), true)]);
+    }
+
+    #[test]
+    fn a_file_that_grows_is_heard_and_one_that_does_not_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["a.log", "b.log"] {
+            fs::write(dir.path().join(name), "begin\n").unwrap();
+        }
+        let target = dir.path().join("b.log");
+        std::os::unix::fs::symlink(&target, dir.path().join("c.log")).unwrap();
+        let paths = ["a.log", "c.log"].map(|name| dir.path().join(name));
+        let mut follow = Follow::new(&paths, &[]).unwrap();
+        assert_eq!(read(&mut follow).len(), 2);
+        // No look at all files from now on.
+        let mut until = |number: usize| {
+            let start = Instant::now();
+            let mut all = Vec::new();
+            while all.is_empty() && start.elapsed() < Duration::from_secs(20) {
+                follow.swept = Instant::now();
+                let take = |grown: Grown<'_>| {
+                    all.push((grown.input, grown.bytes.to_vec()));
+                    Ok(())
+                };
+                follow.read(take).unwrap();
+                follow.wait().unwrap();
+            }
+            assert_eq!(all, [(number, b"more\n".to_vec())]);
+        };
+        for (at, path) in paths.iter().enumerate() {
+            let mut file = File::options().append(true).open(path).unwrap();
+            file.write_all(b"more\n").unwrap();
+            until(at);
+        }
+        let silent = |input: &Input| match input {
+            Input::File(file) => file.silent,
+            Input::Pipe { .. } => 0,
+        };
+        assert_eq!(silent(&follow.inputs[0]), 0);
+        assert!(silent(&follow.inputs[1]) >= SILENT, "a link is looked at");
     }
 
     #[test]

@@ -11,6 +11,7 @@
 
 mod chunks;
 mod copy;
+mod ear;
 mod follow;
 mod following;
 mod guard;

@@ -1,7 +1,7 @@
 //! Pages of logs with any bytes, on terminals of any size.
 
 use super::{Page, Told, draw};
-use crate::count::calls::Options as Read;
+use crate::count::calls::tests::options;
 use crate::source::Grown;
 use crate::stages::watch::Watch;
 use proptest::prelude::*;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 /// What a terminal of this size shows of a job whose log is `log`, as lines.
 fn shown(log: &[u8], (width, height): (u16, u16), rests: Duration) -> Vec<String> {
-    let read = Read::default();
+    let read = options(1, false);
     let start = Instant::now();
     let mut watch = Watch::new(&read, None, start);
     let mut told = Told::default();
