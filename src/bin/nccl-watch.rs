@@ -38,7 +38,8 @@ use tempfile::NamedTempFile;
 /// writes the findings of nccl-check: the ranks that the others wait for, and their last calls. While the
 /// job moves, it is normal that some ranks are behind others. A pipe that ends is checked, too.
 ///
-/// A pipe is kept in a temporary file, to be checked. For a long job name the log's file instead.
+/// A pipe is kept in a temporary file, to be checked, up to --keep. For a long job name the log's
+/// file instead.
 #[derive(Debug, Parser)]
 #[command(name = "nccl-watch", version, max_term_width = 100, after_long_help = AFTER)]
 struct Cli {
@@ -58,6 +59,10 @@ struct Cli {
     /// End at the first stall, with exit code 1
     #[arg(long)]
     exit_on_stall: bool,
+    /// Keep so much of a pipe in a temporary file, such as 500M or 8G: beyond it the oldest part is let
+    /// go where all ranks have made the same calls
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "4G")]
+    keep: u64,
     /// Write lines on a terminal, too, instead of a page that renews itself
     #[arg(long)]
     plain: bool,
@@ -101,6 +106,19 @@ fn seconds(text: &str) -> std::result::Result<Duration, String> {
         Ok(time) if !time.is_zero() => Ok(time),
         _ => Err(format!("invalid time {text}: expected more than 0")),
     }
+}
+
+/// `1000`, `64k`, `500M`, `8G`, in units of 1000.
+fn size(text: &str) -> std::result::Result<u64, String> {
+    let (number, unit) = match text.find(|c: char| !c.is_ascii_digit()) {
+        Some(at) => text.split_at(at),
+        None => (text, ""),
+    };
+    let unit = ["", "k", "M", "G", "T"].iter().position(|&u| u == unit);
+    let power = unit.and_then(|unit| 1000_u64.checked_pow(u32::try_from(unit).ok()?));
+    let bytes = number.parse::<u64>().ok().zip(power);
+    let bytes = bytes.and_then(|(number, power)| number.checked_mul(power));
+    bytes.ok_or_else(|| format!("invalid size {text}: expected a number with k, M, G or T"))
 }
 
 fn main() -> ExitCode {
@@ -153,6 +171,7 @@ fn main() -> ExitCode {
         let options = Options {
             stall: cli.stall,
             exit_on_stall: cli.exit_on_stall,
+            keep: cli.keep,
         };
         let ended = run(&mut follow, &set.options, options, &mut teller)?;
         for mut child in teller.children {
@@ -262,6 +281,9 @@ impl Teller<'_> {
     }
 
     fn found(&mut self, watch: &Watch<'_>, found: &Checked) -> Result<()> {
+        if let Some(short) = found.findings.iter().find(|f| f.id == "shortened") {
+            self.line(&format!("note: {}", short.says))?;
+        }
         if !found.is_wrong() {
             return match watch.calls().all().calls {
                 0 => self.line("no call of NCCL has come, so no ranks were compared"),

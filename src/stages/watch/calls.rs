@@ -73,8 +73,19 @@ pub(super) struct Kept {
     pub(super) gaps: Vec<Calls>,
     /// The texts of WARN lines.
     pub(super) warned: Vec<Vec<u8>>,
-    /// Collectives by member: all ranks of a communicator make the same number of them.
-    pub(super) collectives: Vec<u64>,
+    /// Calls by member.
+    pub(super) by_member: Vec<Turns>,
+}
+
+/// How often a member called.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Turns {
+    /// Collectives: all ranks of a communicator make the same number of them.
+    pub(super) collectives: u64,
+    /// `Send`: of all ranks together as many as `Recv`.
+    pub(super) sent: u64,
+    /// `Recv`.
+    pub(super) received: u64,
 }
 
 impl Default for Kept {
@@ -82,7 +93,7 @@ impl Default for Kept {
         Kept {
             gaps: vec![Calls::default()],
             warned: Vec::new(),
-            collectives: Vec::new(),
+            by_member: Vec::new(),
         }
     }
 }
@@ -100,13 +111,16 @@ impl Visit for Kept {
         if let Some(gap) = self.gaps.last_mut() {
             gap.call(&call.coll);
         }
-        if !matches!(call.coll.op, b"Send" | b"Recv") {
-            let member = call.member as usize;
-            if self.collectives.len() <= member {
-                self.collectives.resize(member + 1, 0);
-            }
-            self.collectives[member] += 1;
+        let member = call.member as usize;
+        if self.by_member.len() <= member {
+            self.by_member.resize(member + 1, Turns::default());
         }
+        let turns = &mut self.by_member[member];
+        *match call.coll.op {
+            b"Send" => &mut turns.sent,
+            b"Recv" => &mut turns.received,
+            _ => &mut turns.collectives,
+        } += 1;
     }
 
     fn mark(&mut self) {

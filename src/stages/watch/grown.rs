@@ -1,6 +1,6 @@
 //! One log that grows: whole lines of it are walked as they come.
 
-use super::calls::{Calls, Kept};
+use super::calls::{Calls, Kept, Turns};
 use crate::formats::log::timeline::{self, Step, Timeline};
 use crate::formats::log::walk::{self, MarkAt};
 use crate::formats::log::{Log, Options};
@@ -32,8 +32,10 @@ pub(super) struct News {
     pub(super) calls: Calls,
     /// Texts of WARN lines.
     pub(super) warned: Vec<Vec<u8>>,
-    /// Collectives of members whose communicator and rank are known.
-    pub(super) collectives: Vec<(Identity, u64)>,
+    /// Calls by member: its communicator and rank, where they are known.
+    pub(super) by_member: Vec<(Option<Identity>, Turns)>,
+    /// Lines that identify communicators.
+    pub(super) inits: Vec<u8>,
     /// A call or a mark was among them.
     pub(super) moves: bool,
 }
@@ -98,7 +100,18 @@ impl Growing {
 
     fn walk(&mut self, piece: &[u8], (options, steps): (&Options, &timeline::Options)) -> News {
         let place = (self.offset, self.quiet);
-        let scanned = walk::scan(piece, place, &options.recogniser, false, Kept::default());
+        let scanned = walk::scan(piece, place, &options.recogniser, true, Kept::default());
+        let mut inits = Vec::new();
+        for (begin, end) in &scanned.init_lines {
+            let within = |at: &u64| usize::try_from(at.saturating_sub(place.0)).ok();
+            let line = within(begin)
+                .zip(within(end))
+                .map(|(begin, end)| begin..end);
+            inits.extend_from_slice(line.and_then(|line| piece.get(line)).unwrap_or_default());
+            if inits.last().is_some_and(|&last| last != b'\n') {
+                inits.push(b'\n');
+            }
+        }
         self.offset += piece.len() as u64;
         self.quiet = walk::place(piece, self.quiet) == Place::Quiet;
         let mut to = Renumbered::default();
@@ -107,20 +120,22 @@ impl Growing {
         let Kept {
             gaps,
             warned,
-            collectives,
+            by_member,
         } = part.visit;
         let identity = |member: u32| {
             let member = part.merged.origins.members.get(member);
             part.merged.identity_of(member)
         };
-        let each = part.to.members.iter().zip(collectives);
-        let collectives = each.filter(|&(_, n)| n > 0);
-        let collectives = collectives.filter_map(|(&member, n)| Some((identity(member)?, n)));
-        let collectives = collectives.collect();
+        let each = part.to.members.iter().zip(by_member);
+        let each = each.filter(|(_, turns)| *turns != Turns::default());
+        let by_member = each.map(|(&member, turns)| (identity(member), turns));
+        let by_member = by_member.collect();
+        self.log.init_lines.clear();
         let moves = self.log.account.calls > before || gaps.len() > 1;
         let mut news = News {
             warned,
-            collectives,
+            by_member,
+            inits,
             moves,
             ..News::default()
         };
@@ -142,6 +157,11 @@ impl Growing {
         self.told = self.log.marks.len();
         self.forget();
         news
+    }
+
+    /// The line that has no end yet.
+    pub(super) fn begun(&self) -> &[u8] {
+        &self.rest
     }
 
     /// Forgets marks that are no longer needed.

@@ -11,6 +11,7 @@ mod pace;
 pub mod page;
 mod ranks;
 pub mod run;
+mod spool;
 pub mod words;
 
 pub use calls::{Calls, Made};
@@ -57,6 +58,8 @@ pub struct Watch<'o> {
     all: Calls,
     /// Collectives by communicator and rank.
     ranks: Ranks,
+    /// Lines that identify communicators, of what came last.
+    inits: Vec<u8>,
     steps: u64,
     pace: Pace,
     /// WARN lines by their kind, and how often each came.
@@ -80,6 +83,7 @@ impl<'o> Watch<'o> {
             since: Calls::default(),
             all: Calls::default(),
             ranks: Ranks::default(),
+            inits: Vec::new(),
             steps: 0,
             pace: Pace::new(stall, now),
             warned: BTreeMap::new(),
@@ -113,9 +117,10 @@ impl<'o> Watch<'o> {
         {
             events.push(Event::Moves(rested));
         }
-        for (identity, n) in &news.collectives {
-            self.ranks.add(identity, *n);
+        for (identity, turns) in &news.by_member {
+            self.ranks.add(identity.as_ref(), *turns);
         }
+        self.inits = news.inits;
         for text in news.warned {
             events.extend(self.warns(text));
         }
@@ -180,6 +185,16 @@ impl<'o> Watch<'o> {
     /// Collectives by communicator and rank.
     pub fn ranks(&self) -> &Ranks {
         &self.ranks
+    }
+
+    /// Lines that identify communicators, of what came last.
+    fn inits(&self) -> &[u8] {
+        &self.inits
+    }
+
+    /// An input's line that has no end yet.
+    fn begun(&self, input: usize) -> &[u8] {
+        self.logs.get(input).map_or(&[], Growing::begun)
     }
 
     /// The number of the last step whose line came.

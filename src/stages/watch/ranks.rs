@@ -1,5 +1,6 @@
 //! How many collectives each rank has made on each communicator.
 
+use super::calls::Turns;
 use crate::members::Identity;
 use crate::members::comm_id::CommId;
 use std::collections::BTreeMap;
@@ -15,6 +16,8 @@ pub struct Ranks {
     seats: usize,
     /// Rises with each addition.
     now: u64,
+    /// There are calls of communicators that no INIT line names.
+    has_unknown: bool,
 }
 
 /// One communicator.
@@ -24,6 +27,8 @@ pub struct Communicator {
     pub nranks: u32,
     /// Collectives of all ranks.
     pub calls: u64,
+    /// `Send` and `Recv` of all ranks.
+    messages: (u64, u64),
     by_rank: BTreeMap<u32, u64>,
     last: u64,
 }
@@ -46,18 +51,24 @@ impl Communicator {
 }
 
 impl Ranks {
-    pub(super) fn add(&mut self, identity: &Identity, n: u64) {
-        let Some(id) = identity.comm_id else {
+    pub(super) fn add(&mut self, identity: Option<&Identity>, turns: Turns) {
+        let known = identity.and_then(|identity| Some((identity, identity.comm_id?)));
+        let Some((identity, id)) = known else {
+            self.has_unknown = true;
             return;
         };
+        let n = turns.collectives;
         self.now += 1;
         let communicator = self.known.entry(id).or_insert_with(|| Communicator {
             nranks: identity.nranks,
             calls: 0,
+            messages: (0, 0),
             by_rank: BTreeMap::new(),
             last: 0,
         });
         communicator.calls += n;
+        communicator.messages.0 += turns.sent;
+        communicator.messages.1 += turns.received;
         communicator.last = self.now;
         let before = communicator.by_rank.len();
         *communicator.by_rank.entry(identity.rank).or_default() += n;
@@ -76,6 +87,19 @@ impl Ranks {
         {
             self.seats -= gone.by_rank.len();
         }
+    }
+
+    /// True where all ranks of each communicator have made all calls that any has: what comes is as
+    /// complete by itself as the whole log is.
+    pub(super) fn are_level(&self) -> bool {
+        let is_level = |of: &Communicator| {
+            let (sent, received) = of.messages;
+            let any = of.by_rank.values().next();
+            sent == received
+                && of.by_rank.len() == of.nranks as usize
+                && of.by_rank.values().all(|n| Some(n) == any)
+        };
+        !self.has_unknown && self.known.values().all(is_level)
     }
 
     /// The communicators with their ids as printed, the ones with most ranks first.
@@ -100,16 +124,22 @@ mod tests {
             nranks: 4,
             comm_id: Some(CommId::printed(id)),
         };
+        let made = |collectives| Turns {
+            collectives,
+            ..Turns::default()
+        };
+        assert!(ranks.are_level());
         for (rank, n) in [(0, 9), (1, 7), (2, 9), (3, 6), (1, 1)] {
-            ranks.add(&at(1, rank), n);
+            ranks.add(Some(&at(1, rank)), made(n));
         }
+        assert!(!ranks.are_level());
         let [(id, of)] = &ranks.each()[..] else {
             panic!()
         };
         assert_eq!((&id[..], of.calls, of.seen()), ("0x1", 32, 4));
         assert_eq!(of.behind(), [(3, 3), (1, 1)]);
         for id in 2..SEATS as u64 + 2 {
-            ranks.add(&at(id, 0), 1);
+            ranks.add(Some(&at(id, 0)), made(1));
         }
         assert!(ranks.seats <= SEATS && ranks.known.len() == SEATS);
         assert!(!ranks.known.contains_key(&CommId::printed(1)));

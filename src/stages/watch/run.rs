@@ -1,17 +1,16 @@
 //! The run of a watch: what comes is read, told of, and checked once nothing moves any more.
 
+use super::spool::Spool;
 use super::{Event, Watch};
 use crate::count::calls::Options as Read;
 use crate::error::{Error, Result};
 use crate::report::Report;
 use crate::report::progress::Bar;
-use crate::source::{Follow, Origin};
+use crate::source::{Follow, Grown, Origin};
 use crate::stages::check::{self, Checked, Now};
-use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use tempfile::NamedTempFile;
 
 /// When a run ends, and what counts as a stall.
 #[derive(Debug, Clone, Copy, Default)]
@@ -21,6 +20,8 @@ pub struct Options {
     pub stall: Option<Duration>,
     /// End at the first stall.
     pub exit_on_stall: bool,
+    /// So many bytes of a pipe are kept.
+    pub keep: u64,
 }
 
 /// Who is told.
@@ -80,14 +81,14 @@ pub fn run(
     listener: &mut dyn Listener,
 ) -> Result<Ended> {
     let mut watch = Watch::new(read, options.stall, Instant::now());
-    let mut log = Logs::new(follow)?;
+    let mut log = Logs::new(follow, options.keep)?;
     let mut found = None;
     loop {
         let any = follow.read(|grown| {
-            if grown.is_pipe {
-                log.keep(grown.bytes)?;
-            }
             let events = watch.grow(&grown, Instant::now());
+            if grown.is_pipe {
+                log.keep(&grown, &watch)?;
+            }
             events.iter().try_for_each(|event| listener.event(event))
         })?;
         if !any && follow.is_over() {
@@ -95,7 +96,7 @@ pub fn run(
         }
         if !any && watch.stalls(Instant::now()) {
             listener.checks(&watch)?;
-            let stalled = log.check(follow, read, Now::Stalled)?;
+            let stalled = log.check((follow, &watch), read, Now::Stalled)?;
             listener.stalled(&watch, &stalled)?;
             found = Some(stalled);
             if options.exit_on_stall {
@@ -112,7 +113,7 @@ pub fn run(
     }
     let events = watch.end(Instant::now());
     events.iter().try_for_each(|event| listener.event(event))?;
-    let ended = log.check(follow, read, Now::Unknown)?;
+    let ended = log.check((follow, &watch), read, Now::Unknown)?;
     listener.ended(&watch, &ended)?;
     let is_wrong = ended.is_wrong();
     let _ = listener.rests(&watch, Some(&ended))?;
@@ -121,33 +122,40 @@ pub fn run(
 
 /// What nccl-check reads: the files, and what came through the pipe.
 struct Logs {
-    /// What came through the pipe.
-    spool: Option<NamedTempFile>,
+    spool: Option<Spool>,
 }
 
 impl Logs {
-    fn new(follow: &Follow) -> Result<Logs> {
-        let spool = follow.has_pipe().then(NamedTempFile::new).transpose();
+    fn new(follow: &Follow, keep: u64) -> Result<Logs> {
+        let spool = follow.has_pipe().then(|| Spool::new(keep)).transpose();
         let spool = spool.map_err(failed)?;
         Ok(Logs { spool })
     }
 
-    /// Keeps what came through the pipe.
-    fn keep(&mut self, bytes: &[u8]) -> Result<()> {
-        let write = |file: &mut NamedTempFile| file.write_all(bytes).map_err(failed);
-        self.spool.as_mut().map_or(Ok(()), write)
+    /// Keeps what came through the pipe, `grown`, which `watch` has seen.
+    fn keep(&mut self, grown: &Grown<'_>, watch: &Watch<'_>) -> Result<()> {
+        let keep = |spool: &mut Spool| spool.keep(grown, watch).map_err(failed);
+        self.spool.as_mut().map_or(Ok(()), keep)
     }
 
     /// What nccl-check finds in all that has come.
-    fn check(&self, follow: &Follow, read: &Read, now: Now) -> Result<Checked> {
+    fn check(
+        &self,
+        (follow, watch): (&Follow, &Watch<'_>),
+        read: &Read,
+        now: Now,
+    ) -> Result<Checked> {
         let files = follow.files().filter(|path| path.exists());
-        let spool = self.spool.as_ref().map(NamedTempFile::path);
+        let spool = self.spool.as_ref().map(Spool::path);
         let all = files.map(Path::to_owned).chain(spool.map(Path::to_owned));
         let origins: Vec<Origin> = all.map(Origin::Path).collect();
         let mut report = Report::new("nccl-watch", false, true).silent();
         let mut found = check::check(&origins, (read, now), &mut report, &Bar::default())?;
         if let Some(last) = spool.and(found.inputs.last_mut()) {
             "stdin".clone_into(last);
+        }
+        if let Some(spool) = &self.spool {
+            found.findings.extend(spool.shortened(watch, now));
         }
         Ok(found)
     }

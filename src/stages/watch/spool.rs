@@ -1,0 +1,124 @@
+//! What came through a pipe, kept to be checked: never more of it than was asked for.
+//!
+//! A log without its beginning compares calls that are not each other's: the ranks were not equally far
+//! where it begins. So it begins anew only where all of them were: there, the lines that identify
+//! communicators and what comes next are as complete as the whole log. Between two such places a log that
+//! is longer than it may be is not compared at all, but by the number of its calls.
+
+use super::Watch;
+use crate::source::Grown;
+use crate::stages::check::Now;
+use crate::stages::check::finding::{About, Finding, Severity, Sure};
+use std::io::{self, Seek, Write};
+use std::path::Path;
+use tempfile::NamedTempFile;
+
+/// Lines that identify communicators are kept up to so many bytes: some 100,000 of them.
+const MOST_INITS: usize = 32 << 20;
+
+/// The kept text.
+pub(super) struct Spool {
+    file: NamedTempFile,
+    len: u64,
+    keep: u64,
+    /// Lines that identify communicators, from the beginning on.
+    inits: Vec<u8>,
+    /// After how many calls the kept text begins, if not at the beginning.
+    begins: Option<u64>,
+    /// Nothing is kept until the ranks are level.
+    is_lost: bool,
+}
+
+impl Spool {
+    pub(super) fn new(keep: u64) -> io::Result<Spool> {
+        Ok(Spool {
+            file: NamedTempFile::new()?,
+            len: 0,
+            keep,
+            inits: Vec::new(),
+            begins: None,
+            is_lost: false,
+        })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    /// Keeps what came, which `watch` has seen.
+    pub(super) fn keep(&mut self, grown: &Grown<'_>, watch: &Watch<'_>) -> io::Result<()> {
+        if !self.is_lost {
+            self.write(grown.bytes)?;
+        }
+        if self.inits.len() <= MOST_INITS {
+            self.inits.extend_from_slice(watch.inits());
+        }
+        let is_long = self.is_lost || self.len > self.keep / 2;
+        if is_long && self.inits.len() <= MOST_INITS && watch.ranks().are_level() {
+            self.begin_anew()?;
+            let inits = std::mem::take(&mut self.inits);
+            self.write(&inits)?;
+            self.inits = inits;
+            self.write(watch.begun(grown.input))?;
+            self.begins = Some(watch.calls().all().calls);
+            self.is_lost = false;
+        } else if self.len > self.keep {
+            self.begin_anew()?;
+            self.is_lost = true;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.len += bytes.len() as u64;
+        self.file.write_all(bytes)
+    }
+
+    fn begin_anew(&mut self) -> io::Result<()> {
+        self.len = 0;
+        self.file.as_file().set_len(0)?;
+        self.file.rewind()
+    }
+
+    /// What is to be known of a check of text that is not all there was.
+    pub(super) fn shortened(&self, watch: &Watch<'_>, now: Now) -> Vec<Finding> {
+        let finding = |id, severity, says, about| Finding {
+            id,
+            severity,
+            says,
+            about,
+            sure: Sure::Medium,
+            why: "the calls were counted as they came, and not compared".to_owned(),
+            advice: "name the log's file instead of using a pipe, or give a larger --keep"
+                .to_owned(),
+            evidence: Vec::new(),
+        };
+        let mut all = Vec::new();
+        if self.is_lost && now == Now::Stalled {
+            for (id, of) in watch.ranks().each() {
+                let Some(&(rank, fewer)) = of.behind().first() else {
+                    continue;
+                };
+                let says = format!(
+                    "rank {rank} of communicator {id} has made {fewer} collectives fewer than others"
+                );
+                let about = About {
+                    rank: Some(rank),
+                    comm_id: Some(id),
+                    ..About::default()
+                };
+                all.push(finding("rank_behind", Severity::Error, says, about));
+            }
+        }
+        let says = match (self.is_lost, self.begins) {
+            (true, _) => "the pipe's text is longer than --keep, and was not compared".to_owned(),
+            (_, Some(calls)) => format!(
+                "the check covers what came after the first {calls} calls: older text was let go \
+                 (--keep)"
+            ),
+            (_, None) => return all,
+        };
+        all.push(finding("shortened", Severity::Note, says, About::default()));
+        all
+    }
+}
