@@ -4,7 +4,7 @@ use super::calls::{Calls, Kept, Turns};
 use crate::formats::log::timeline::{self, Step, Timeline};
 use crate::formats::log::walk::{self, MarkAt};
 use crate::formats::log::{Log, Options};
-use crate::members::{Identity, Merged, Renumbered};
+use crate::members::{Identity, Merged, Process, Renumbered};
 use crate::source::Place;
 use memchr::memrchr;
 
@@ -32,8 +32,8 @@ pub(super) struct News {
     pub(super) calls: Calls,
     /// Texts of WARN lines.
     pub(super) warned: Vec<Vec<u8>>,
-    /// Calls by member: its communicator and rank, where they are known.
-    pub(super) by_member: Vec<(Option<Identity>, Turns)>,
+    /// Calls by member: its process, and its communicator and rank where they are known.
+    pub(super) by_member: Vec<(Process, Option<Identity>, Turns)>,
     /// Lines that identify communicators.
     pub(super) inits: Vec<u8>,
     /// A call or a mark was among them.
@@ -122,13 +122,16 @@ impl Growing {
             warned,
             by_member,
         } = part.visit;
-        let identity = |member: u32| {
-            let member = part.merged.origins.members.get(member);
-            part.merged.identity_of(member)
+        let merged = part.merged;
+        let who = |(&member, turns)| {
+            let member = merged.origins.members.get(member);
+            let place = merged.origins.places.get(member.place);
+            let process = merged.origins.processes.get(place.process);
+            (process.clone(), merged.identity_of(member), turns)
         };
         let each = part.to.members.iter().zip(by_member);
         let each = each.filter(|(_, turns)| *turns != Turns::default());
-        let by_member = each.map(|(&member, turns)| (identity(member), turns));
+        let by_member = each.map(who);
         let by_member = by_member.collect();
         self.log.init_lines.clear();
         let moves = self.log.account.calls > before || gaps.len() > 1;

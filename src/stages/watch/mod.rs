@@ -117,8 +117,8 @@ impl<'o> Watch<'o> {
         {
             events.push(Event::Moves(rested));
         }
-        for (identity, turns) in &news.by_member {
-            self.ranks.add(identity.as_ref(), *turns);
+        for (process, identity, turns) in news.by_member {
+            self.ranks.add(process, identity.as_ref(), turns);
         }
         self.inits = news.inits;
         for text in news.warned {

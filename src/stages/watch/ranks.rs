@@ -1,11 +1,11 @@
 //! How many collectives each rank has made on each communicator.
 
 use super::calls::Turns;
-use crate::members::Identity;
 use crate::members::comm_id::CommId;
+use crate::members::{Identity, Process};
 use std::collections::BTreeMap;
 
-/// Ranks are remembered for so many seats, about 32 bytes each: 1,024 ranks in 256 communicators each.
+/// Ranks are remembered for so many seats, about 64 bytes each: 1,024 ranks in 256 communicators each.
 /// A job that makes new communicators for a month loses the ones that it used longest ago.
 const SEATS: usize = 1 << 18;
 
@@ -29,19 +29,35 @@ pub struct Communicator {
     pub calls: u64,
     /// `Send` and `Recv` of all ranks.
     messages: (u64, u64),
-    by_rank: BTreeMap<u32, u64>,
+    by_rank: BTreeMap<u32, Seat>,
     last: u64,
+}
+
+/// One rank.
+#[derive(Debug)]
+struct Seat {
+    /// The process that called first.
+    process: Process,
+    calls: u64,
 }
 
 impl Communicator {
     /// The ranks that have made fewer collectives than the one that has made most, with how many fewer,
     /// the ones that are furthest behind first. Ranks that have made none are not known to exist.
     pub fn behind(&self) -> Vec<(u32, u64)> {
-        let most = self.by_rank.values().max().copied().unwrap_or(0);
-        let fewer = |(&rank, &n): (&u32, &u64)| (n < most).then(|| (rank, most - n));
+        let most = self.by_rank.values().map(|seat| seat.calls).max();
+        let fewer = |(&rank, seat): (&u32, &Seat)| {
+            let fewer = most.unwrap_or(0).saturating_sub(seat.calls);
+            (fewer > 0).then_some((rank, fewer))
+        };
         let mut behind: Vec<_> = self.by_rank.iter().filter_map(fewer).collect();
         behind.sort_by_key(|&(rank, by)| (std::cmp::Reverse(by), rank));
         behind
+    }
+
+    /// The process of a rank.
+    pub fn process(&self, rank: u32) -> Option<&Process> {
+        self.by_rank.get(&rank).map(|seat| &seat.process)
     }
 
     /// How many ranks have made a collective.
@@ -51,7 +67,7 @@ impl Communicator {
 }
 
 impl Ranks {
-    pub(super) fn add(&mut self, identity: Option<&Identity>, turns: Turns) {
+    pub(super) fn add(&mut self, process: Process, identity: Option<&Identity>, turns: Turns) {
         let known = identity.and_then(|identity| Some((identity, identity.comm_id?)));
         let Some((identity, id)) = known else {
             self.has_unknown = true;
@@ -71,7 +87,8 @@ impl Ranks {
         communicator.messages.1 += turns.received;
         communicator.last = self.now;
         let before = communicator.by_rank.len();
-        *communicator.by_rank.entry(identity.rank).or_default() += n;
+        let seat = communicator.by_rank.entry(identity.rank);
+        seat.or_insert(Seat { process, calls: 0 }).calls += n;
         self.seats += communicator.by_rank.len() - before;
         while self.seats > SEATS && self.known.len() > 1 {
             self.forget();
@@ -94,10 +111,11 @@ impl Ranks {
     pub(super) fn are_level(&self) -> bool {
         let is_level = |of: &Communicator| {
             let (sent, received) = of.messages;
-            let any = of.by_rank.values().next();
+            let mut calls = of.by_rank.values().map(|seat| seat.calls);
+            let any = calls.next();
             sent == received
                 && of.by_rank.len() == of.nranks as usize
-                && of.by_rank.values().all(|n| Some(n) == any)
+                && calls.all(|n| Some(n) == any)
         };
         !self.has_unknown && self.known.values().all(is_level)
     }
@@ -124,13 +142,17 @@ mod tests {
             nranks: 4,
             comm_id: Some(CommId::printed(id)),
         };
+        let process = || Process {
+            host: (*b"node").into(),
+            pid: Some(1),
+        };
         let made = |collectives| Turns {
             collectives,
             ..Turns::default()
         };
         assert!(ranks.are_level());
         for (rank, n) in [(0, 9), (1, 7), (2, 9), (3, 6), (1, 1)] {
-            ranks.add(Some(&at(1, rank)), made(n));
+            ranks.add(process(), Some(&at(1, rank)), made(n));
         }
         assert!(!ranks.are_level());
         let [(id, of)] = &ranks.each()[..] else {
@@ -139,7 +161,7 @@ mod tests {
         assert_eq!((&id[..], of.calls, of.seen()), ("0x1", 32, 4));
         assert_eq!(of.behind(), [(3, 3), (1, 1)]);
         for id in 2..SEATS as u64 + 2 {
-            ranks.add(Some(&at(id, 0)), made(1));
+            ranks.add(process(), Some(&at(id, 0)), made(1));
         }
         assert!(ranks.seats <= SEATS && ranks.known.len() == SEATS);
         assert!(!ranks.known.contains_key(&CommId::printed(1)));

@@ -6,6 +6,7 @@
 //! is longer than it may be is not compared at all, but by the number of its calls.
 
 use super::Watch;
+use crate::error::phrases::counted;
 use crate::source::Grown;
 use crate::stages::check::Now;
 use crate::stages::check::finding::{About, Finding, Severity, Sure};
@@ -95,14 +96,21 @@ impl Spool {
         };
         let mut all = Vec::new();
         if self.is_lost && now == Now::Stalled {
-            for (id, of) in watch.ranks().each() {
-                let Some(&(rank, fewer)) = of.behind().first() else {
-                    continue;
-                };
+            let each = watch.ranks().each().into_iter();
+            let first = each.filter_map(|(id, of)| Some((*of.behind().first()?, id, of)));
+            if let Some(((rank, fewer), id, of)) = first.max_by_key(|((_, fewer), ..)| *fewer) {
+                let process = of.process(rank);
+                let who = process.and_then(|process| Some((&process.host, process.pid?)));
+                let who =
+                    who.map(|(host, pid)| format!(" ({}:{pid})", String::from_utf8_lossy(host)));
                 let says = format!(
-                    "rank {rank} of communicator {id} has made {fewer} collectives fewer than others"
+                    "rank {rank} of communicator {id}{} has made {} fewer than the others",
+                    who.unwrap_or_default(),
+                    counted(fewer, "collective"),
                 );
                 let about = About {
+                    host: process.map(|process| process.host.clone()),
+                    pid: process.and_then(|process| process.pid),
                     rank: Some(rank),
                     comm_id: Some(id),
                     ..About::default()
