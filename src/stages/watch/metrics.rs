@@ -19,10 +19,10 @@ pub fn metrics(watch: &Watch<'_>, found: Option<&Checked>, now: Instant) -> Stri
     }
     all.one("steps_total", "counter", "Step lines.", watch.steps());
     if let Some((median, p95)) = watch.pace().usual() {
-        let help = "Time of the last steps, up to 64.";
-        all.begin("step_seconds", "gauge", help);
-        all.sample("step_seconds", "{quantile=\"0.5\"}", median);
-        all.sample("step_seconds", "{quantile=\"0.95\"}", p95);
+        let help = "Median time of the last steps, up to 64.";
+        all.one("step_median_seconds", "gauge", help, median);
+        let help = "95th percentile of their times.";
+        all.one("step_p95_seconds", "gauge", help, p95);
     }
     let calls: Vec<_> = watch.calls().each().collect();
     if !calls.is_empty() {

@@ -309,3 +309,126 @@ fn the_rank_that_was_stopped_is_named_in_real_jobs() {
         );
     }
 }
+
+/// A packed log of the repository.
+fn captured(name: &str) -> Vec<u8> {
+    let root = env!("CARGO_MANIFEST_DIR");
+    let packed = format!("{root}/testdata/captured/{name}/nccl.log.gz");
+    let log = Command::new("gzip").args(["-dc", &packed]).output();
+    log.unwrap().stdout
+}
+
+/// Real jobs that hung, up to the line by which PyTorch's watchdog reports it.
+#[test]
+fn a_hung_job_is_explained_before_the_watchdog_speaks() {
+    let expected = [
+        ("ddp-stall", "rank 1 ", "[rank_behind]"),
+        ("ddp-skip", "rank 1 ", "[redop_mismatch]"),
+        ("ddp-count", "rank 1 ", "[count_mismatch]"),
+        ("pp-recv", "rank 0 ", "missing"),
+    ];
+    for (name, who, what) in expected {
+        let log = captured(name);
+        let text = String::from_utf8_lossy(&log);
+        let at = text.find("Watchdog caught").unwrap();
+        let before = &text[..text[..at].rfind('\n').unwrap() + 1];
+        let args = ["--stall", "1s", "--exit-on-stall"];
+        let mut watching = Watching::start(&args, Stdio::piped());
+        let mut pipe = watching.child.stdin.take().unwrap();
+        pipe.write_all(before.as_bytes()).unwrap();
+        let found = watching.line("error: ");
+        assert!(
+            found.contains(who) && found.contains(what),
+            "{name}: {found}"
+        );
+        drop(pipe);
+        assert_eq!(watching.rest().1, Some(1));
+    }
+}
+
+/// A made job's log in two: up to where each rank has made `upto` calls, and all that it calls later.
+fn level(log: &[u8], upto: usize) -> (String, String) {
+    let text = String::from_utf8_lossy(log);
+    let mut made = std::collections::HashMap::new();
+    let (mut before, mut after) = (String::new(), String::new());
+    for line in text.split_inclusive('\n') {
+        let is_later = line.contains(": opCount ") && {
+            let made = made.entry(line.split(':').nth(1).unwrap()).or_insert(0);
+            *made += 1;
+            *made > upto
+        };
+        if is_later {
+            after.push_str(line);
+        } else if after.is_empty() || line.contains(": opCount ") {
+            before.push_str(line);
+        }
+    }
+    (before, after)
+}
+
+/// What is let go of a pipe is let go where the ranks are level: what comes later is compared.
+#[test]
+fn a_pipe_is_kept_up_to_a_limit() {
+    let log = made(&JOB);
+    let (before, after) = level(&log, 100);
+    let args = ["--keep", "100k", "--stall", "1s"];
+    let mut watching = Watching::start(&args, Stdio::piped());
+    let mut pipe = watching.child.stdin.take().unwrap();
+    pipe.write_all(before.as_bytes()).unwrap();
+    watching.line("stall: ");
+    let note = watching.line("note: ");
+    assert_eq!(
+        note,
+        "note: the check covers what came after the first 400 calls: older text was let go (--keep)"
+    );
+    watching.line("nccl-check finds nothing wrong in the log up to here");
+    // A rank stops after some more calls.
+    let mut more = 0;
+    let of_3 = |line: &&str| {
+        more += usize::from(line.contains(" [3] NCCL"));
+        !line.contains(" [3] NCCL") || more <= 20
+    };
+    let hung: String = after.split_inclusive('\n').take(250).filter(of_3).collect();
+    pipe.write_all(hung.as_bytes()).unwrap();
+    watching.line("the job moves again after ");
+    watching.line("stall: ");
+    let found = watching.line("error: ");
+    let pid = String::from_utf8_lossy(&log);
+    let pid = pid.lines().find(|line| line.contains(" [3] NCCL")).unwrap();
+    let pid = format!(":{}", pid.split(':').nth(1).unwrap());
+    assert!(
+        found.contains(&pid) && found.ends_with("[rank_behind]"),
+        "{found}"
+    );
+    drop(pipe);
+    let (lines, code) = watching.rest();
+    assert!(
+        !lines.iter().any(|line| line.contains("mismatch")),
+        "{lines:?}"
+    );
+    assert_eq!(code, Some(1));
+}
+
+/// The same where nothing could be let go: only the number of calls is known.
+#[test]
+fn who_is_behind_is_counted_where_the_pipe_is_too_long() {
+    let log = hung(&made(&JOB), 4);
+    let args = ["--keep", "10k", "--stall", "1s", "--exit-on-stall"];
+    let mut watching = Watching::start(&args, Stdio::piped());
+    let mut pipe = watching.child.stdin.take().unwrap();
+    for piece in log.chunks(3000) {
+        pipe.write_all(piece).unwrap();
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    assert_eq!(
+        watching.line("note: "),
+        "note: the pipe's text is longer than --keep, and was not compared"
+    );
+    let found = watching.line("error: ");
+    assert!(
+        found.starts_with("error: rank ") && found.contains(" fewer than the others [rank_behind]"),
+        "{found}"
+    );
+    drop(pipe);
+    assert_eq!(watching.rest().1, Some(1));
+}
