@@ -84,8 +84,9 @@
 //! $ nccl-check logs/ --expect net=ib,gdr=on,mismatch=0
 //! ```
 //!
-//! **nccl-watch** ([`stages::watch`]) follows a log while the job runs. It writes a line for each step,
-//! and what nccl-check finds when nothing moves any more.
+//! **nccl-watch** ([`stages::watch`]) follows a log while the job runs. It shows a page on a
+//! terminal and elsewhere writes a line for each step, and what nccl-check finds when nothing moves
+//! any more.
 //!
 //! ```console
 //! $ torchrun train.py 2>&1 | tee nccl.log | nccl-watch
@@ -177,8 +178,8 @@
 //! | something that [`stages::diff`] compares | its file there, and [`stages::diff::row::Aspect`] |
 //! | a WARN body | `stages/check/warn/known/table.rs` |
 //! | a finding | a file in [`stages::check`] that gives `stages::check::finding::Finding`s |
-//! | how an input that grows is followed | `source/follow.rs` |
-//! | what nccl-watch reports of a job that runs | `stages/watch` |
+//! | how an input that grows is followed | `source/follow.rs`, `source/ear.rs` |
+//! | what nccl-watch reports of a job that runs | `stages/watch`, on its page `stages/watch/page` |
 //! | a stage | a file in [`stages`] (its `Stage`), a program in `src/bin`, its goldens in `tests/it` |
 //! | what a person reads | [`report`] |
 //!
