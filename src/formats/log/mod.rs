@@ -345,16 +345,18 @@ pub(super) fn read_on<V: Visit + Send>(
     progress: impl Fn(u64),
     sink: impl FnMut(Part<'_, V>) -> Result<()>,
 ) -> Result<Log> {
-    let Begun { walked, chunks } = begun;
+    let Begun { walked, mut chunks } = begun;
     let walk = |chunk: Result<Chunk>| walk_chunk(chunk, options, &new);
     let jobs = chunks.about().map_or(options.jobs, |n| options.jobs.min(n));
+    // One chunk needs no threads; of a live input the second one may come much later.
+    let ahead = if jobs > 1 && !chunks.is_live() { 2 } else { 0 };
+    let first: Vec<_> = chunks.by_ref().take(ahead).collect();
+    let jobs = if first.len() < ahead { 1 } else { jobs };
+    let chunks = first.into_iter().chain(chunks);
     let (name, strict) = (input.name(), options.strict);
     let mut log = one(&name, strict, merged, progress, sink, |take| {
         walked.into_iter().try_for_each(&mut *take)?;
-        match chunks.is_live() {
-            true => pool::as_they_come(jobs, chunks, walk, take),
-            false => pool::ordered(jobs, chunks, walk, take),
-        }
+        pool::as_they_come(jobs, chunks, walk, take)
     })?;
     if let Some(seen) = input.joined() {
         log.account.joined(seen);
