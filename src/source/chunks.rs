@@ -9,7 +9,6 @@ use serde::{Deserialize, Serialize};
 use std::io::Read;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// What a cut at a line end separates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -331,9 +330,9 @@ impl Iterator for Chunks {
                 rest,
                 offset,
                 ended,
-                is_live,
                 since,
-            } => match next_read(&mut **reader, (rest, begins), (ended, *is_live), place) {
+                ..
+            } => match next_read(&mut **reader, (rest, begins), ended, place) {
                 Ok(None) => None,
                 Ok(Some(block)) => {
                     let Block {
@@ -387,15 +386,12 @@ struct Block {
     is_idle: bool,
 }
 
-/// How long a live input is read for before what has come is handed over.
-const PATIENT: Duration = Duration::from_millis(40);
-
 /// The next block of whole lines, which begins with `rest` at a `quiet` place or not, or the beginning
 /// of a line that is too long. What follows goes to `rest`.
 fn next_read(
     reader: &mut (dyn Read + Send),
     (rest, quiet): (&mut Vec<u8>, bool),
-    (ended, is_live): (&mut bool, bool),
+    ended: &mut bool,
     place: PlaceAt,
 ) -> std::io::Result<Option<Block>> {
     let block = |bytes: Vec<u8>, dropped, is_quiet, is_idle| Block {
@@ -410,8 +406,7 @@ fn next_read(
         if !*ended {
             let have = bytes.len();
             bytes.resize(have.max(READ / 2) + READ, 0);
-            let most = is_live.then_some(PATIENT);
-            let (n, filled) = fill_some(reader, &mut bytes[have..], most)?;
+            let (n, filled) = fill_some(reader, &mut bytes[have..])?;
             *ended = filled == Filled::Ended;
             waits = filled == Filled::Idle;
             bytes.truncate(have + n);
@@ -458,7 +453,7 @@ fn drop_line(
     let mut block = vec![0; READ];
     let mut dropped = 0;
     loop {
-        let (n, filled) = fill_some(reader, &mut block, None)?;
+        let (n, filled) = fill_some(reader, &mut block)?;
         *ended = filled == Filled::Ended;
         if let Some(end) = memchr(b'\n', &block[..n]) {
             rest.extend_from_slice(&block[end + 1..n]);

@@ -2,7 +2,7 @@
 
 use super::follow::Follow;
 use super::list::Pattern;
-use super::live::{self, Idles};
+use super::live::{self, Came, Idles};
 use crate::error::Result;
 use memchr::memrchr;
 use std::io::{self, Read};
@@ -49,6 +49,7 @@ pub(super) struct Following {
     lines: Vec<u8>,
     given: usize,
     idles: Idles,
+    came: Came,
     ended: bool,
 }
 
@@ -61,6 +62,7 @@ impl Following {
             lines: Vec::new(),
             given: 0,
             idles: Idles::default(),
+            came: Came::default(),
             ended: false,
         })
     }
@@ -123,13 +125,18 @@ impl Read for Following {
                 live::over();
                 break;
             }
+            if self.came.is_due() && self.idles.are_wanted() {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
             self.catch_up()?;
             if !self.lines.is_empty() {
+                self.came.add(self.lines.len());
                 self.idles.reported(false);
                 break;
             }
             if self.idles.are_wanted() && began.elapsed() >= IDLE {
                 self.idles.reported(true);
+                self.came.rests();
                 return Err(io::ErrorKind::WouldBlock.into());
             }
             self.follow.wait().map_err(io::Error::other)?;

@@ -11,7 +11,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What is read at most after a signal, of what is in the pipe already: a kernel's pipe holds
 /// 64 KiB, and one that asks for more gets 1 MiB.
@@ -19,6 +19,11 @@ const LAST: usize = 1 << 20;
 
 /// How long a pipe without new bytes is waited for before what has come is looked at.
 const IDLE: Duration = Duration::from_millis(20);
+
+/// How long a pipe that never rests is read before what has come is looked at, unless so much comes in
+/// that time that it is handed over anyway.
+const PATIENT: Duration = Duration::from_millis(40);
+const MUCH: usize = 1 << 20;
 
 /// Whether a reader reports that its input is idle, as [`io::ErrorKind::WouldBlock`]: off at first, and
 /// once for each time that it is.
@@ -42,6 +47,30 @@ impl Idles {
     /// It is reported, or something came.
     pub(super) fn reported(&self, is_reported: bool) {
         self.0[1].store(is_reported, Ordering::Relaxed);
+    }
+}
+
+/// What has come of an input that may never rest.
+#[derive(Debug, Default)]
+pub(super) struct Came(Option<(Instant, usize)>);
+
+impl Came {
+    /// So many bytes have come.
+    pub(super) fn add(&mut self, bytes: usize) {
+        self.0.get_or_insert_with(|| (Instant::now(), 0)).1 += bytes;
+    }
+
+    /// The input is idle.
+    pub(super) fn rests(&mut self) {
+        self.0 = None;
+    }
+
+    /// True where what has come is to be looked at.
+    pub(super) fn is_due(&mut self) -> bool {
+        let is_old = |(since, _): &mut (Instant, usize)| since.elapsed() >= PATIENT;
+        self.0
+            .take_if(is_old)
+            .is_some_and(|(_, bytes)| bytes < MUCH)
     }
 }
 
@@ -123,6 +152,7 @@ pub(super) struct Live {
     /// What may still be read after a signal.
     last: usize,
     idles: Idles,
+    came: Came,
 }
 
 impl Live {
@@ -133,6 +163,7 @@ impl Live {
             file,
             last: LAST,
             idles: Idles::default(),
+            came: Came::default(),
         }
     }
 
@@ -189,9 +220,14 @@ impl Read for Live {
             return self.file.read(to);
         };
         let mut n = 0;
-        let ready = self.wait(stop, self.idles.are_wanted().then_some(IDLE))?;
+        let is_wanted = self.idles.are_wanted();
+        if self.came.is_due() && is_wanted {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let ready = self.wait(stop, is_wanted.then_some(IDLE))?;
         self.idles.reported(ready == Ready::Nothing);
         if ready == Ready::Nothing {
+            self.came.rests();
             return Err(io::ErrorKind::WouldBlock.into());
         }
         if ready == Ready::Some {
@@ -201,6 +237,7 @@ impl Read for Live {
                 to.len()
             };
             n = self.file.read(&mut to[..most])?;
+            self.came.add(n);
             if stop.has_come() {
                 self.last = self.last.saturating_sub(n);
             }

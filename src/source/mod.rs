@@ -47,7 +47,6 @@ use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 use witness::{Pass, Witness};
 
 /// How inputs are opened.
@@ -549,7 +548,7 @@ fn piped(
     switch(true);
     loop {
         let (more, filled) =
-            fill_some(&mut *reader, &mut head[n..], None).map_err(|e| origin.error(e))?;
+            fill_some(&mut *reader, &mut head[n..]).map_err(|e| origin.error(e))?;
         n += more;
         if filled != Filled::Idle || memchr(b'\n', &head[..n]).is_some() {
             break;
@@ -600,19 +599,16 @@ pub(crate) enum Filled {
     Full,
     /// The input ended.
     Ended,
-    /// Nothing more has come for a while, or it was read for longer than it may take.
+    /// Nothing more has come for a while, or bytes have come slowly for a while.
     Idle,
 }
 
-/// Reads until `buffer` is full, the input ends, it is idle, or it has been read for `most`; the
-/// number of bytes read.
+/// Reads until `buffer` is full, the input ends or it is idle; the number of bytes read.
 pub(crate) fn fill_some(
     reader: &mut (impl Read + ?Sized),
     buffer: &mut [u8],
-    most: Option<Duration>,
 ) -> io::Result<(usize, Filled)> {
     let mut n = 0;
-    let mut began = None;
     while n < buffer.len() {
         match reader.read(&mut buffer[n..]) {
             Ok(0) => return Ok((n, Filled::Ended)),
@@ -620,11 +616,6 @@ pub(crate) fn fill_some(
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok((n, Filled::Idle)),
             Err(e) => return Err(e),
-        }
-        if let Some(most) = most
-            && began.get_or_insert_with(Instant::now).elapsed() >= most
-        {
-            return Ok((n, Filled::Idle));
         }
     }
     Ok((n, Filled::Full))

@@ -98,7 +98,7 @@ impl<R: Read> Reader<R> {
         self.taken = 0;
         let have = self.window.len();
         self.window.resize(have.max(WINDOW), 0);
-        let read = fill_some(&mut self.inner, &mut self.window[have..], None);
+        let read = fill_some(&mut self.inner, &mut self.window[have..]);
         let n = read.as_ref().map_or(0, |(n, _)| *n);
         self.window.truncate(have + n);
         let filled = read?.1;
