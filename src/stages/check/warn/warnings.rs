@@ -52,6 +52,8 @@ pub(crate) struct Seen {
     pub peers: Vec<(Box<[u8]>, u64)>,
     /// The result that NCCL's functions gave right after, first where there are several.
     pub result: Option<i32>,
+    /// The chunk's line that it was given on, until all chunks are added.
+    answered: Option<u64>,
     /// Calls of the process after the last line; in front of it until all is settled.
     pub calls: u64,
 }
@@ -118,8 +120,9 @@ impl Partial {
         if !self.open.is_empty()
             && let Some(pair) = self.open.remove(&thread)
             && let (Some(result), Some(seen)) = (result, self.seen.get_mut(&pair))
+            && seen.result.is_none()
         {
-            seen.result.get_or_insert(result);
+            (seen.result, seen.answered) = (Some(result), Some(said.line));
         }
         match &said.message {
             Message::Warn(warn) => self.warn(said, warn),
@@ -211,6 +214,7 @@ impl Partial {
                 says: header.len(),
                 peers: peers.into_iter().collect(),
                 result: None,
+                answered: None,
                 calls,
             };
             self.seen.insert(pair, seen);
@@ -269,12 +273,11 @@ impl Warnings {
         // Threads that print the same line share its result: it is the first one's.
         let mut begins: Vec<_> = part.begins.into_iter().collect();
         begins.sort_unstable_by_key(|&(_, (_, line))| line);
-        for (thread, (result, _)) in begins {
+        let mut late: FxHashMap<(u32, u32), (u64, i32)> = FxHashMap::default();
+        for (thread, (result, line)) in begins {
             let thread = (merged(thread.0), thread.1);
-            if let Some(pair) = self.open.remove(&thread)
-                && let (Some(result), Some(seen)) = (result, self.seen.get_mut(&pair))
-            {
-                seen.result.get_or_insert(result);
+            if let (Some(pair), Some(result)) = (self.open.remove(&thread), result) {
+                late.entry(pair).or_insert((line, result));
             }
         }
         self.uncounted += part.uncounted;
@@ -294,14 +297,25 @@ impl Warnings {
             let name = &names[pair.1 as usize];
             let key = (process, self.bodies.intern(name.clone()));
             if let Some(known) = self.seen.get_mut(&key) {
+                if let Some((line, result)) = late.remove(&key)
+                    && seen.answered.is_none_or(|answered| line < answered)
+                {
+                    seen.result = Some(result);
+                }
                 known.follow(seen);
             } else if self.seen.len() < PAIRS {
+                seen.answered = None;
                 self.seen.insert(key, seen);
             } else {
                 self.uncounted += seen.count;
                 continue;
             }
             pairs.insert(pair, key);
+        }
+        for (pair, (_, result)) in late {
+            if let Some(seen) = self.seen.get_mut(&pair) {
+                seen.result.get_or_insert(result);
+            }
         }
         for ((process, tid), pair) in part.open {
             if let Some(&key) = pairs.get(&pair) {
