@@ -2,6 +2,7 @@
 //! is asked for.
 
 use crate::formats::log::Part;
+use crate::formats::log::placement::Recorder;
 use crate::formats::log::walk::Visit;
 use crate::members::Merged;
 use crate::stages::tuning::all::{All, Counts};
@@ -21,23 +22,28 @@ pub(super) struct Tuned {
 
 /// What is kept of one log.
 pub(super) trait Beside: Default {
-    /// Of a chunk.
-    type Kept: Visit + Send;
+    /// Of a chunk, with its calls. Each type that walks takes its time to build: calls alone are what
+    /// other stages keep, too.
+    type Visit: Visit + Send;
     /// Nothing of a chunk yet.
-    fn kept() -> Self::Kept;
-    /// The next chunk.
-    fn add(&mut self, part: Part<'_, Self::Kept>);
+    fn visit() -> Self::Visit;
+    /// The next chunk; gives its calls.
+    fn add<'p>(&mut self, part: Part<'p, Self::Visit>) -> (Recorder, Part<'p, ()>);
     /// The log ended.
     fn end(self, merged: &Merged, tuned: &mut Tuned) -> Option<Served>;
 }
 
 /// Nothing.
 impl Beside for () {
-    type Kept = ();
+    type Visit = Recorder;
 
-    fn kept() {}
+    fn visit() -> Recorder {
+        Recorder::default()
+    }
 
-    fn add(&mut self, _: Part<'_, ()>) {}
+    fn add<'p>(&mut self, part: Part<'p, Recorder>) -> (Recorder, Part<'p, ()>) {
+        part.taken()
+    }
 
     fn end(self, _: &Merged, _: &mut Tuned) -> Option<Served> {
         None
@@ -54,14 +60,16 @@ impl Default for Tuning {
 }
 
 impl Beside for Tuning {
-    type Kept = Partial;
+    type Visit = (Recorder, Partial);
 
-    fn kept() -> Partial {
-        Partial::in_order()
+    fn visit() -> (Recorder, Partial) {
+        (Recorder::default(), Partial::in_order())
     }
 
-    fn add(&mut self, part: Part<'_, Partial>) {
-        self.0.add(part);
+    fn add<'p>(&mut self, part: Part<'p, Self::Visit>) -> (Recorder, Part<'p, ()>) {
+        let ((calls, served), part) = part.taken();
+        self.0.add(part.with(served));
+        (calls, part)
     }
 
     fn end(self, merged: &Merged, tuned: &mut Tuned) -> Option<Served> {

@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::formats::Tells;
 use crate::formats::door::{self, Known};
 use crate::formats::lines::{self, Rows};
-use crate::formats::log::placement::{Across, Methods, Recorder};
+use crate::formats::log::placement::{Across, Methods};
 use crate::formats::log::propose;
 use crate::formats::log::timeline::{Present, Window};
 use crate::formats::log::{Log, Part};
@@ -309,8 +309,7 @@ fn each<B: Beside>(
         across: Across::of(origins.len()),
         tuned: Tuned::default(),
     };
-    let new = || (Recorder::default(), B::kept());
-    let surveyed = stages::read(&mut first, origins, read, report, progress, new)?;
+    let surveyed = stages::read(&mut first, origins, read, report, progress, B::visit)?;
     let First {
         mut plans,
         present,
@@ -380,7 +379,7 @@ struct First<'o, B: Beside> {
     /// The log in hand, and what is kept beside its calls.
     now: Surveying,
     beside: B,
-    plans: Vec<Plan<(Recorder, B::Kept)>>,
+    plans: Vec<Plan<B::Visit>>,
     present: Present,
     /// How the steps of calls are known.
     methods: Methods,
@@ -392,7 +391,7 @@ struct First<'o, B: Beside> {
 impl<B: Beside> Stage for First<'_, B> {
     const NEEDS: Tells = Tells::CALLS;
     const AGAIN: bool = true;
-    type Visit = (Recorder, B::Kept);
+    type Visit = B::Visit;
 
     fn begin(&mut self, _: String) {
         self.now = Surveying::new(self.read);
@@ -400,8 +399,7 @@ impl<B: Beside> Stage for First<'_, B> {
     }
 
     fn add(&mut self, part: Part<'_, Self::Visit>) {
-        let ((calls, kept), part) = part.taken();
-        self.beside.add(part.with(kept));
+        let (calls, part) = self.beside.add(part);
         self.now.add(calls, &part, self.read);
     }
 
