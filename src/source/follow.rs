@@ -197,16 +197,20 @@ impl Follow {
         Ok(any)
     }
 
+    /// All files are looked at by the next [`Follow::read`], also those of which nothing was heard.
+    pub(super) fn look_at_all(&mut self) {
+        for input in &mut self.inputs {
+            if let Input::File(file) = input {
+                file.is_due = true;
+            }
+        }
+    }
+
     /// Takes note of which files may have grown.
     fn hear(&mut self) {
         let heard = self.ear.heard();
         let Some(paths) = heard.paths() else {
-            for input in &mut self.inputs {
-                if let Input::File(file) = input {
-                    file.is_due = true;
-                }
-            }
-            return;
+            return self.look_at_all();
         };
         for path in paths {
             let number = self.named.get(path).copied();

@@ -102,9 +102,15 @@ impl Following {
         read.map(drop).map_err(io::Error::other)
     }
 
-    /// The inputs ended: gives the last lines, each with an end but the last one.
+    /// The inputs end: gives what is left of them, and when that is read the last lines, each with an end
+    /// but the last one.
     fn end(&mut self) -> io::Result<()> {
+        // Nothing may have been heard of what was written last.
+        self.follow.look_at_all();
         self.catch_up()?;
+        if !self.lines.is_empty() {
+            return Ok(());
+        }
         self.ended = true;
         for rest in self.rests.iter_mut().filter(|rest| !rest.is_empty()) {
             if self.lines.last().is_some_and(|last| *last != b'\n') {
@@ -122,7 +128,9 @@ impl Read for Following {
         while self.given == self.lines.len() && !self.ended {
             if live::has_come() || self.follow.is_over() {
                 self.end()?;
-                live::over();
+                if self.ended {
+                    live::over();
+                }
                 break;
             }
             if self.came.is_due() && self.idles.are_wanted() {
