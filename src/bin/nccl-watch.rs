@@ -53,7 +53,7 @@ struct Cli {
     stall: Option<Duration>,
     /// Run a command in a shell at each stall; it gets the first finding as JSON on standard input,
     /// and NCCL_WATCH_FINDING, NCCL_WATCH_HOST, NCCL_WATCH_PID and NCCL_WATCH_RANK; while the page is
-    /// shown, what it writes is not
+    /// shown, the output of the command is not
     #[arg(long, value_name = "CMD")]
     on_stall: Option<String>,
     /// End at the first stall, with exit code 1
