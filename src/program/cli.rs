@@ -519,7 +519,7 @@ pub fn print<'s>(
 /// The same, without the rows that were written before the input ended.
 ///
 /// # Errors
-/// As [`print`].
+/// As [`print()`].
 pub fn print_rest<'s>(
     sheet: impl FnOnce() -> Sheet<'s>,
     chain: Option<impl FnOnce() -> Vec<u8>>,
