@@ -106,7 +106,7 @@ fuzz_target!(|data: &[u8]| {
     };
     let work = Work::default();
     let (origin, mut report) = (work.file("x.log", &log), report());
-    let _ = steps::list(&[origin], &read(1, true), &mut report, &Nobody);
+    let _ = steps::list(&[origin], &read(1, true), &mut report, &Nobody, None);
     let account = report.total();
     adds_up(account);
     let unfinished = u64::from(options.end == End::Cut);
