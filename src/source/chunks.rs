@@ -43,7 +43,7 @@ const TRIES: usize = 8;
 const LONG: usize = 64 << 20;
 /// The longest line that is kept whole; the rest of a longer one is dropped and said, since a
 /// stream without line ends must not fill the memory, and a file is to give the same.
-const LONGEST_LINE: usize = 16 << 20;
+pub(super) const LONGEST_LINE: usize = 16 << 20;
 
 /// A piece of an input.
 pub struct Chunk {

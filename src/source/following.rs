@@ -1,19 +1,14 @@
 //! Files that grow, read as one stream: whole lines in the order in which they come.
 
+use super::chunks::LONGEST_LINE;
 use super::follow::Follow;
 use super::list::Pattern;
-use super::live::{self, Came, Idles};
+use super::live::{self, Came, IDLE, Idles};
 use crate::error::Result;
 use memchr::memrchr;
 use std::io::{self, Read};
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
-
-/// A line of more bytes is not held until it ends.
-const LONGEST_LINE: usize = 16 << 20;
-
-/// How long nothing comes before that is reported.
-const IDLE: Duration = Duration::from_millis(20);
+use std::time::Instant;
 
 /// What is followed: files, folders, or standard input if nothing is named.
 #[derive(Debug, Clone)]

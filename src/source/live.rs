@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 const LAST: usize = 1 << 20;
 
 /// How long a pipe without new bytes is waited for before what has come is looked at.
-const IDLE: Duration = Duration::from_millis(20);
+pub(super) const IDLE: Duration = Duration::from_millis(20);
 
 /// How long a pipe that never rests is read before what has come is looked at, unless so much comes in
 /// that time that it is handed over anyway.

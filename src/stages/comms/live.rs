@@ -9,12 +9,12 @@ use super::held::{Held, Pending};
 use super::log::Wanted;
 use super::records::{Gap, Seqs};
 use super::text::{Speaker, Text};
-use super::{Options, placed};
+use super::{Options, placed, reported};
 use crate::count::calls::{Options as Read, Progress};
-use crate::count::{notes, who};
+use crate::count::who;
 use crate::error::{Error, Result};
 use crate::formats::Tells;
-use crate::formats::door::{self, Known};
+use crate::formats::door::Known;
 use crate::formats::log::placement::{Across, Recorder};
 use crate::formats::log::propose;
 use crate::formats::log::timeline::{Present, Timeline};
@@ -128,13 +128,7 @@ impl Stage for Live<'_> {
     fn end(&mut self, input: Known<Self::Visit>, log: Log, merged: &Merged, report: &mut Report) {
         let now = std::mem::take(&mut self.now);
         let survey = now.end(log, merged, &mut Across::of(1), self.read);
-        let account = &survey.log.account;
-        if account.calls == 0 && account.lines > 0 {
-            door::no_calls(&input.name(), account.lines, report);
-        }
-        if self.read.window.is_some() {
-            notes::said(&input.name(), &survey.timeline, report);
-        }
+        reported(&input.name(), &survey, self.read, report);
         self.ended = Some(survey);
     }
 

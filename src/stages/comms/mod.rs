@@ -351,6 +351,17 @@ fn each<B: Beside>(
     Ok(())
 }
 
+/// Reports what a log lacks, and what is known of its steps where some are asked for.
+fn reported(name: &str, survey: &Survey, read: &Read, report: &mut Report) {
+    let account = &survey.log.account;
+    if account.calls == 0 && account.lines > 0 {
+        door::no_calls(name, account.lines, report);
+    }
+    if read.window.is_some() {
+        notes::said(name, &survey.timeline, report);
+    }
+}
+
 /// Reports how calls were placed, where rows have steps.
 fn placed(options: &Options, read: &Read, methods: Methods, report: &mut Report) {
     if options.form != Form::Chain || read.window.is_some() {
@@ -407,13 +418,7 @@ impl<B: Beside> Stage for First<'_, B> {
         let now = std::mem::take(&mut self.now);
         let survey = now.end(log, merged, &mut self.across, self.read);
         let served = std::mem::take(&mut self.beside).end(merged, &mut self.tuned);
-        let (name, account) = (input.name(), &survey.log.account);
-        if account.calls == 0 && account.lines > 0 {
-            door::no_calls(&name, account.lines, report);
-        }
-        if self.read.window.is_some() {
-            notes::said(&name, &survey.timeline, report);
-        }
+        reported(&input.name(), &survey, self.read, report);
         self.present.add(&survey.timeline);
         self.methods.add(survey.placement.methods);
         self.plans.push(Plan::Log(Box::new(LogPlan {
