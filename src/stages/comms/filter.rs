@@ -27,7 +27,7 @@ pub struct Filter {
 
 impl Filter {
     /// True for a row that is wanted.
-    #[inline]
+    #[inline(always)]
     pub fn passes(&self, row: &Row<'_>) -> bool {
         self.is_op(row.op)
             && self.is_comm(row)
@@ -36,19 +36,23 @@ impl Filter {
             && self.is_size(row.bytes())
     }
 
+    #[inline(always)]
     fn is_op(&self, name: &[u8]) -> bool {
         self.ops.is_empty() || self.ops.iter().any(|op| op.eq_ignore_ascii_case(name))
     }
 
+    #[inline(always)]
     fn is_comm(&self, row: &Row<'_>) -> bool {
         let is = |id: Option<CommId>| id.is_some_and(|id| self.comms.contains(&id));
         self.comms.is_empty() || is(row.comm.map(CommId::printed)) || is(row.comm_id)
     }
 
+    #[inline(always)]
     fn is_rank(&self, rank: Option<u32>) -> bool {
         self.ranks.is_empty() || rank.is_some_and(|r| self.ranks.contains(&r))
     }
 
+    #[inline(always)]
     fn is_host(&self, name: &[u8]) -> bool {
         self.hosts.is_empty() || self.hosts.iter().any(|host| host == name)
     }

@@ -111,7 +111,7 @@ impl Text {
     }
 
     /// Appends a row that `speaker` says.
-    #[inline]
+    #[inline(always)]
     pub(super) fn row(&mut self, row: &Row<'_>, speaker: &Speaker) {
         if self.form != Form::Csv {
             return self.form.row(row, &mut self.out);

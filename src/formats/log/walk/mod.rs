@@ -172,6 +172,15 @@ struct Known<'a> {
     speaker: Speaker,
 }
 
+impl Known<'_> {
+    /// Where its text begins in a line that has it in front of `bracket`.
+    #[inline(always)]
+    fn before(&self, line: &[u8], bracket: usize) -> Option<usize> {
+        let host = bracket.checked_sub(self.text.len())?;
+        hot::same(&line[host..bracket], self.text).then_some(host)
+    }
+}
+
 /// How many headers [`Scan::hot`] knows at a time, at most: enough for the ranks of some nodes.
 const SLOTS: usize = 1024;
 
@@ -320,16 +329,12 @@ impl<'a, V: Visit> Scan<'a, V> {
         self.bracket = bracket;
         // A second header may want the same place: it has the one beside it.
         let slot = hot::slot(line, bracket, SLOTS)? & (self.slots.len() - 1);
-        let fits = |known: &Known<'_>| {
-            let host = bracket.checked_sub(known.text.len());
-            host.filter(|&host| hot::same(&line[host..bracket], known.text))
-        };
         let mut known = &self.slots[slot];
-        let host = match fits(known) {
+        let host = match known.before(line, bracket) {
             Some(host) => host,
             None => {
                 known = &self.slots[slot ^ 1];
-                fits(known)?
+                known.before(line, bracket)?
             }
         };
         if known.text.is_empty() {
@@ -396,7 +401,9 @@ impl<'a, V: Visit> Scan<'a, V> {
     fn new_back(&mut self, rest: &'a [u8], slot: usize) -> Option<(Back, usize)> {
         let (back, end) = hot::back(rest)?;
         let next = end + 1;
-        let text = rest.get(..next).filter(|text| text.ends_with(b"\n"))?;
+        let text = rest
+            .get(..next)
+            .filter(|text| text.last() == Some(&b'\n'))?;
         self.backs[slot] = (text, back);
         Some((back, next))
     }
