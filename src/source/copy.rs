@@ -24,6 +24,19 @@ impl<R: Read> Read for Copying<R> {
     }
 }
 
+/// Gives the space of a file's first bytes back to its disk: they are read as zeros from now on. Where
+/// the disk cannot do that, they stay.
+pub(super) fn give_back(file: &File, until: u64) {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::{FallocateFlags, fallocate};
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        let _ = fallocate(file, flags, 0, until);
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (file, until);
+}
+
 /// What is wrong where a pipe cannot be copied.
 pub(super) fn failed(cause: &io::Error) -> String {
     format!(

@@ -471,6 +471,11 @@ pub struct Copied {
 }
 
 impl Copied {
+    /// The bytes before `until` will not be read again: the disk gets their space back.
+    pub fn forget(&self, until: u64) {
+        copy::give_back(&self.file, until);
+    }
+
     /// What was copied so far, as an input.
     ///
     /// # Errors

@@ -12,7 +12,6 @@ use crate::formats::log::timeline::{Gap, Marker, Present, Timeline, Window};
 use crate::formats::log::{Log, Part};
 use crate::members::Merged;
 use crate::output::render::{Cell, Grid};
-use crate::output::written::Written;
 use crate::report::Report;
 use crate::source::{Copied, Input, Origin, Pause};
 use crate::stages::{self, Stage};
@@ -23,7 +22,7 @@ use std::sync::Arc;
 mod passed;
 mod wanted;
 
-use wanted::{Both, Passed, Wanted};
+use wanted::{Passed, Wanted};
 
 /// A log whose steps are known.
 struct Surveyed {
@@ -159,7 +158,11 @@ fn all(
     report.placed(methods);
     let mut present = Present::default();
     logs.iter().for_each(|log| present.add(&log.timeline));
-    let inputs = || logs.iter().map(|log| Ok(&log.input));
+    // What was passed on of a pipe is not there any more to be looked through for step lines.
+    let inputs = || {
+        let logs = logs.iter().filter(|_| passed.until == 0);
+        logs.map(|log| Ok(&log.input))
+    };
     present
         .demand(options.window.as_ref())
         .map_err(|missing| propose::instead(missing, &present, inputs()))?;
@@ -190,13 +193,8 @@ pub fn lines(
         // Another input's lines say nothing of the lines here.
         let gaps = (0..log.timeline.gaps.len()).filter(|_| !is_settled);
         let all = Wanted::of(own, (timeline, moved), gaps, options);
-        if passed.until > 0 {
-            let mut written = Written::default();
-            all.between(0, passed.until)
-                .copy(&log.input, &mut written)?;
-            if written != passed.written {
-                report.early();
-            }
+        if !passed.is(&all.between(0, passed.until)) {
+            report.early();
         }
         all.between(passed.until, u64::MAX).copy(&log.input, out)?;
     }
@@ -227,10 +225,12 @@ impl Reading<'_, '_> {
         let To::Lines(out) = &mut self.to else {
             return Ok(());
         };
-        let mut both = Both(&mut **out, &mut self.passed.written);
-        all.between(from, until).copy(&input, &mut both)?;
-        both.flush().map_err(Error::Output)?;
-        self.passed.until = until;
+        let part = all.between(from, until);
+        part.copy(&input, *out)?;
+        out.flush().map_err(Error::Output)?;
+        self.passed.add(&part, until);
+        // A line that begins before may end after.
+        copied.forget(until.saturating_sub(passed::LONGEST));
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ use memchr::{memchr, memrchr};
 use std::io::{BufRead, BufReader, Read, Write};
 
 /// The most bytes of a line that are held; no call is that long.
-const LONGEST: u64 = 1 << 24;
+pub(super) const LONGEST: u64 = 1 << 24;
 /// Bytes copied at a time.
 const COPY: u64 = 1 << 20;
 /// Bytes looked through at a time for the end of a line.

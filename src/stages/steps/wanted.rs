@@ -9,14 +9,38 @@ use crate::formats::log::walk::MarkAt;
 use crate::output::written::Written;
 use crate::source::Input;
 use crate::stages::survey::Moved;
-use std::io::{self, Write};
+use std::io::Write;
 
-/// What was passed on of a pipe before it ended.
-#[derive(Debug, Clone, Copy, Default)]
+/// What was passed on of a pipe before it ended. Which lines these were is remembered, not their
+/// text: the copy of it is given up.
+#[derive(Debug, Clone, Default)]
 pub(super) struct Passed {
     /// All that is wanted of the input's bytes up to here.
     pub(super) until: u64,
-    pub(super) written: Written,
+    /// Which ranges these were.
+    ranges: Vec<(u64, u64)>,
+    /// Which calls outside or inside of them.
+    moved: Written,
+}
+
+impl Passed {
+    /// Takes in what was passed on up to `until`.
+    pub(super) fn add(&mut self, wanted: &Wanted, until: u64) {
+        self.ranges.extend(&wanted.ranges);
+        self.ranges = joined(std::mem::take(&mut self.ranges));
+        for (at, is_passed) in &wanted.moved {
+            self.moved.add(&at.to_le_bytes());
+            self.moved.add(&[u8::from(*is_passed)]);
+        }
+        self.until = until;
+    }
+
+    /// True where the same lines are `wanted` now that all is known.
+    pub(super) fn is(&self, wanted: &Wanted) -> bool {
+        let mut now = Passed::default();
+        now.add(wanted, self.until);
+        (now.ranges, now.moved) == (joined(self.ranges.clone()), self.moved)
+    }
 }
 
 /// The lines of a log that are wanted.
@@ -104,24 +128,24 @@ pub(super) fn joined(mut ranges: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     out
 }
 
-/// Writes to an output, and remembers what.
-pub(super) struct Both<'w>(pub(super) &'w mut dyn Write, pub(super) &'w mut Written);
-
-impl Write for Both<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write_all(bytes)?;
-        self.1.add(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_passed_on_in_parts_is_what_is_wanted_in_one() {
+        let wanted = |moved: &[(u64, bool)]| Wanted {
+            ranges: vec![(0, 15), (30, 60)],
+            moved: moved.to_vec(),
+        };
+        let all = wanted(&[(3, false), (20, true), (40, false)]);
+        let mut passed = Passed::default();
+        for (from, to) in [(0, 10), (10, 35), (35, 50)] {
+            passed.add(&all.between(from, to), to);
+        }
+        assert!(passed.is(&all.between(0, 50)));
+        assert!(!passed.is(&wanted(&[(3, false), (20, true)]).between(0, 50)));
+    }
 
     #[test]
     fn neighbouring_ranges_are_one_and_none_overlaps() {
