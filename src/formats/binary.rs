@@ -15,18 +15,6 @@ macro_rules! magic {
     };
 }
 
-/// A Python pickle of PyTorch's flight recorder.
-pub(super) const FLIGHT_RECORDER: Format = Format {
-    name: "flight",
-    what: "a dump of PyTorch's flight recorder",
-    tells: Tells::NOTHING,
-    probe: |head| {
-        let has = |key: &[u8]| memmem::find(head.bytes, key).is_some();
-        let is_dump = || has(b"entries") && (has(b"pg_config") || has(b"nccl_version"));
-        Is::sure(is_pickle(head) && is_dump())
-    },
-};
-
 /// An SQLite database with the tables of Nsight Systems.
 pub(super) const NSIGHT: Format = Format {
     name: "nsys",
@@ -66,7 +54,7 @@ pub(super) const OTHER: Format = Format {
     probe: |head| Is::sure(is_binary(head.bytes)),
 };
 
-fn is_pickle(head: &Head<'_>) -> bool {
+pub(super) fn is_pickle(head: &Head<'_>) -> bool {
     matches!(head.bytes, [0x80, 2..=5, ..])
 }
 
@@ -122,7 +110,7 @@ mod tests {
         assert_eq!(kind(&database("TARGET_INFO_GPU")), Some(NSIGHT.what));
         assert_eq!(kind(&database("users")), Some("an SQLite database"));
         let pickle = b"\x80\x04\x95}(\x8c\x07version\x8c\x032.4\x8c\tpg_config}\x8c\x07entries]";
-        assert_eq!(kind(pickle), Some(FLIGHT_RECORDER.what));
+        assert_eq!(kind(pickle), Some(crate::formats::flight::PICKLE.what));
         assert_eq!(
             kind(b"\x80\x04\x95}(\x8c\x05model"),
             Some("a Python pickle")

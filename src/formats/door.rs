@@ -5,7 +5,7 @@ use super::lines::{self, Rows};
 use super::log::blocks::REJOIN;
 use super::log::walk::Visit;
 use super::log::{self, Begun, Log, Part};
-use super::{Format, Head, Reader, Tells, recognise};
+use super::{Format, Head, Reader, Tells, ordered, recognise};
 use crate::error::{Error, Result};
 use crate::members::twice::Twice;
 use crate::members::{Merged, Renumbered};
@@ -38,7 +38,9 @@ pub fn open<V>(origin: &Origin, source: source::Options, needs: Tells) -> Result
     }
     let (format, reader) = recognise(&Head::of(&head), needs);
     drop(head);
-    if reader == Reader::None {
+    // A recorder's file beside a log has the log's calls once more.
+    let is_beside = origin.is_listed() && matches!(reader, Reader::Ordered(_));
+    if matches!(reader, Reader::None) || is_beside {
         let (name, what) = (name(), format.what);
         return Err(match format.name {
             "" => Error::NoText { name, what },
@@ -67,7 +69,7 @@ fn refused(name: &str, format: &Format, part: &str) -> Error {
 
 /// True where a small file that begins with `head` is a log.
 pub fn is_log(head: &[u8]) -> bool {
-    recognise(&Head::of(head), Tells::CALLS).1 == Reader::Log
+    matches!(recognise(&Head::of(head), Tells::CALLS).1, Reader::Log)
 }
 
 impl<V> Known<V> {
@@ -127,7 +129,7 @@ impl<V> Known<V> {
         refused(&self.name(), self.format, part)
     }
 
-    /// Reads an input that is a record a line.
+    /// Reads an input that is a record a line, or is read in order.
     ///
     /// # Errors
     /// As [`Known::read`].
@@ -142,6 +144,9 @@ impl<V> Known<V> {
         match self.reader {
             Reader::Records(records) => {
                 records.read(&self.input, options, twice, new, progress, sink)
+            }
+            Reader::Ordered(reader) => {
+                ordered::read(reader, &self.input, options, new, progress, sink)
             }
             Reader::Log | Reader::None => Err(self.refused("rows")),
         }
@@ -162,7 +167,7 @@ impl<V: Visit + Rows + Send> Known<V> {
         progress: impl Fn(u64),
         mut sink: impl FnMut(Part<'_, V>) -> Result<()>,
     ) -> Result<Log> {
-        if self.reader == Reader::Log {
+        if matches!(self.reader, Reader::Log) {
             return self.log(options, merged, new, progress, sink);
         }
         let mut twice = std::mem::take(&mut merged.twice);
@@ -217,7 +222,7 @@ impl<V: Visit + Send> Known<V> {
         progress: impl Fn(u64),
         sink: impl FnMut(Part<'_, V>) -> Result<()>,
     ) -> Result<Log> {
-        if self.reader != Reader::Log {
+        if !matches!(self.reader, Reader::Log) {
             return Err(self.refused("log lines"));
         }
         match self.begun.take() {
@@ -228,7 +233,7 @@ impl<V: Visit + Send> Known<V> {
 
     /// The same, walked as far as a worker walks a log before it is its turn.
     fn begin(mut self, options: &log::Options, again: bool, new: impl Fn() -> V) -> Result<Self> {
-        if self.reader == Reader::Log {
+        if matches!(self.reader, Reader::Log) {
             if again {
                 self = self.rewindable()?;
             }
@@ -418,7 +423,7 @@ mod tests {
                 let rest = head.get(cut..).unwrap_or_default();
                 let (format, reader) = recognise(&Head::of(rest), Tells::CALLS);
                 let what = format.what;
-                if reader != Reader::Log {
+                if !matches!(reader, Reader::Log) {
                     refused.push(format!("{}: {what} from {cut}", path.display()));
                 }
             }

@@ -334,11 +334,7 @@ impl<'r, L: Lines, R: Rows> Reader<'r, L, R> {
             return Ok(());
         };
         let take = &mut |row: &Row<'_>| {
-            account.calls = account.calls.saturating_add(row.calls);
-            if let Some(datatype) = row.datatype.filter(|d| d.size().is_none()) {
-                let known = account.unknown_datatypes.entry(datatype.0).or_default();
-                *known = known.saturating_add(row.calls);
-            }
+            account.row(row.calls, row.datatype);
             prints.row(row.step, (row.comm, row.op_count), || print_of(row));
             rows.row(row);
         };

@@ -4,11 +4,13 @@
 mod binary;
 mod chain;
 pub mod door;
+pub mod flight;
 mod hooks;
 mod inspector;
 mod kineto;
 pub mod lines;
 pub mod log;
+mod ordered;
 mod other;
 mod profiler;
 pub mod rows;
@@ -156,17 +158,20 @@ impl Tells {
     }
 }
 
-/// Makes the list of the formats, and what reads those that are a record a line: one line for each.
+/// Makes the list of the formats, and what reads those that are a record a line, or in order: one
+/// line for each.
 macro_rules! formats {
     (
         records { $($name:ident: $format:path, $reader:path;)+ }
+        ordered { $($in_order:path, $read:path;)+ }
         refused { $($other:path;)+ }
     ) => {
         /// All formats but the log: what is none of these is one. The first that is sure of an
         /// input has it.
-        static FORMATS: &[(Format, Option<Records>)] = &[
-            $(($format, Some(Records::$name)),)+
-            $(($other, None),)+
+        static FORMATS: &[(Format, Reader)] = &[
+            $(($format, Reader::Records(Records::$name)),)+
+            $(($in_order, Reader::Ordered($read)),)+
+            $(($other, Reader::None),)+
         ];
 
         /// The formats that are a record a line.
@@ -201,6 +206,10 @@ formats! {
         Jsonl: rows::JSONL, rows::Jsonl;
         Chain: chain::FORMAT, chain::Chain;
     }
+    ordered {
+        flight::PICKLE, flight::read;
+        flight::JSON, flight::read;
+    }
     refused {
         profiler::FORMAT;
         inspector::FORMAT;
@@ -209,7 +218,6 @@ formats! {
         snoopie::FORMAT;
         hooks::MPI;
         hooks::CUDA;
-        binary::FLIGHT_RECORDER;
         binary::NSIGHT;
         binary::ELF;
         binary::SQLITE;
@@ -229,8 +237,8 @@ formats! {
 /// Recognises an input by its beginning; with that comes what reads it.
 fn recognise(head: &Head<'_>, needs: Tells) -> (&'static Format, Reader) {
     let mut perhaps = None;
-    for (format, records) in FORMATS {
-        let reader = records.map_or(Reader::None, Reader::Records);
+    for (format, reader) in FORMATS {
+        let reader = *reader;
         match (format.probe)(head) {
             Is::Yes => return (format, reader),
             Is::Perhaps => _ = perhaps.get_or_insert((format, reader)),
@@ -244,12 +252,14 @@ fn recognise(head: &Head<'_>, needs: Tells) -> (&'static Format, Reader) {
 }
 
 /// What reads an input.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 enum Reader {
     /// The walk over a log.
     Log,
     /// The driver of records.
     Records(Records),
+    /// That of what is read in order.
+    Ordered(ordered::Read1),
     /// Nothing.
     None,
 }

@@ -1,5 +1,6 @@
 //! Where every line of an input went: the sum of the classes is the number of lines.
 
+use crate::grammar::values::Datatype;
 use crate::members::twice::Again;
 use crate::source::{Broken, Seen};
 use serde::{Deserialize, Serialize};
@@ -150,6 +151,16 @@ impl Account {
             Class::Repaired => &mut self.repaired,
             Class::Damaged => &mut self.damaged,
         } += 1;
+    }
+
+    /// Counts a row of a record: so many equal calls.
+    #[inline]
+    pub fn row(&mut self, calls: u64, datatype: Option<Datatype>) {
+        self.calls = self.calls.saturating_add(calls);
+        if let Some(datatype) = datatype.filter(|d| d.size().is_none()) {
+            let known = self.unknown_datatypes.entry(datatype.0).or_default();
+            *known = known.saturating_add(calls);
+        }
     }
 
     /// The lines whose class is known: all of them, once the log is read.

@@ -1,0 +1,137 @@
+//! The JSON form of a dump, as values. What was read of a document that is cut is kept.
+
+use super::value::{Id, Value, Values};
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use std::fmt;
+
+/// Reads a document; its value, and where it is cut: line and column.
+pub(super) fn read(bytes: &[u8], values: &mut Values) -> (Option<Id>, Option<(usize, usize)>) {
+    let mut root = None;
+    let mut reader = serde_json::Deserializer::from_slice(bytes);
+    let seed = Seed {
+        values,
+        keep: &mut |_, id| {
+            root = Some(id);
+            true
+        },
+    };
+    let read = seed.deserialize(&mut reader);
+    let cut = read.err().map(|e| (e.line(), e.column()));
+    (root, cut)
+}
+
+/// Puts a value where it belongs; false where there is no room.
+type Keep<'k> = &'k mut dyn FnMut(&mut Values, Id) -> bool;
+
+/// Reads one value. A list or dictionary is kept before it is filled, so that it is there when the
+/// document ends too soon; serde_json bounds the depth.
+struct Seed<'s> {
+    values: &'s mut Values,
+    keep: Keep<'s>,
+}
+
+impl Seed<'_> {
+    fn add<E: Error>(self, value: Value) -> Result<Id, E> {
+        let id = self.values.add(value);
+        let id = id.map_err(|_| E::custom("more values than a dump has"))?;
+        match (self.keep)(self.values, id) {
+            true => Ok(id),
+            false => Err(E::custom("more items than a dump has")),
+        }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Seed<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Seed<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<(), E> {
+        self.add(Value::None).map(drop)
+    }
+
+    fn visit_bool<E: Error>(self, is: bool) -> Result<(), E> {
+        self.add(Value::Bool(is)).map(drop)
+    }
+
+    fn visit_i64<E: Error>(self, n: i64) -> Result<(), E> {
+        self.add(Value::Int(n)).map(drop)
+    }
+
+    fn visit_u64<E: Error>(self, n: u64) -> Result<(), E> {
+        let value = i64::try_from(n).map_or(Value::Other, Value::Int);
+        self.add(value).map(drop)
+    }
+
+    fn visit_f64<E: Error>(self, n: f64) -> Result<(), E> {
+        self.add(Value::Float(n)).map(drop)
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<(), E> {
+        self.add(Value::Text(text.into())).map(drop)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
+        let values = &mut *self.values;
+        let list = Seed {
+            values,
+            keep: self.keep,
+        }
+        .add(Value::List(Vec::new()))?;
+        loop {
+            let seed = Seed {
+                values: self.values,
+                keep: &mut |values, id| values.extend(list, &[id]) == Ok(true),
+            };
+            match seq.next_element_seed(seed) {
+                Ok(Some(())) => {}
+                Ok(None) => return Ok(()),
+                Err(e) => {
+                    self.values.cut(list);
+                    return Err(e);
+                }
+            }
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let values = &mut *self.values;
+        let dict = Seed {
+            values,
+            keep: self.keep,
+        }
+        .add(Value::Dict(Vec::new()))?;
+        loop {
+            let mut pair = || -> Result<bool, A::Error> {
+                let Some(key) = map.next_key::<String>()? else {
+                    return Ok(false);
+                };
+                let key = self.values.add(Value::Text(key.into()));
+                let key = key.map_err(|_| A::Error::custom("more values than a dump has"))?;
+                map.next_value_seed(Seed {
+                    values: self.values,
+                    keep: &mut |values, id| values.insert(dict, &[key, id]) == Ok(true),
+                })?;
+                Ok(true)
+            };
+            match pair() {
+                Ok(true) => {}
+                Ok(false) => return Ok(()),
+                Err(e) => {
+                    self.values.cut(dict);
+                    return Err(e);
+                }
+            }
+        }
+    }
+}

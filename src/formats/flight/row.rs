@@ -1,0 +1,217 @@
+//! The calls of a dump as rows of the call table.
+
+use super::dump::{Dump, Entry, State, Tensors};
+use super::ops::{self, Op};
+use crate::error::Result;
+use crate::formats::ordered::Taking;
+use crate::grammar::values::Datatype;
+use crate::output::table::{Row, Timing};
+use crate::report::account::Class;
+use rustc_hash::FxHashMap;
+
+/// The clock of `start_ns`: the host's, in ns since 1970.
+const CLOCK: &[u8] = b"unix";
+
+/// Whose dump it is, by what is in it, else by the number at the end of its file's name.
+pub(super) fn rank(dump: &Dump, name: &str) -> Option<u32> {
+    let by_peer = dump.entries.iter().find_map(|entry| {
+        let (Op::Send { from: own, .. } | Op::Recv { to: own, .. }) = entry.op else {
+            return None;
+        };
+        entry.group.ranks.get(own as usize).copied()
+    });
+    let mut known = dump.groups.iter().map(|group| &group.ranks);
+    let first = known.next().cloned().unwrap_or_default();
+    let others: Vec<_> = known.collect();
+    let mut shared = first
+        .iter()
+        .filter(|rank| others.iter().all(|ranks| ranks.contains(rank)));
+    let alone = match (shared.next(), shared.next()) {
+        (Some(rank), None) => Some(*rank),
+        _ => None,
+    };
+    let of_name = || {
+        let file = name.rsplit(['/', '\\']).next().unwrap_or(name);
+        let ends = [".gz", ".zst", ".pkl", ".pickle", ".json"];
+        let bare = |name| ends.iter().find_map(|end| str::strip_suffix(name, end));
+        let mut stem = file;
+        while let Some(rest) = bare(stem) {
+            stem = rest;
+        }
+        let digits = stem.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+        let rank: u32 = stem.get(digits..)?.parse().ok()?;
+        let fits = dump.groups.iter().all(|group| group.ranks.contains(&rank));
+        fits.then_some(rank)
+    };
+    by_peer.or(alone).or_else(of_name)
+}
+
+/// Hands over the rows of all calls.
+pub(super) fn rows(dump: &Dump, taking: &mut Taking<'_>) -> Result<()> {
+    let mut seqs = Seqs::of(dump);
+    for entry in &dump.entries {
+        let Some(name) = entry.op_name() else {
+            taking.line(match entry.op {
+                Op::Foreign => Class::Foreign,
+                _ => Class::Other,
+            });
+            continue;
+        };
+        let ranks = &entry.group.ranks;
+        let place = |rank: u32| ranks.iter().position(|&r| r == rank);
+        let own = dump
+            .rank
+            .and_then(place)
+            .and_then(|at| u32::try_from(at).ok());
+        let nranks = u32::try_from(ranks.len()).ok().filter(|&n| n > 0);
+        let (rank, root) = match entry.op {
+            Op::Send { from, to } => (Some(from), Some(i64::from(to))),
+            Op::Recv { to, from } => (Some(to), Some(i64::from(from))),
+            _ => (own, None),
+        };
+        let quality = quality(entry);
+        let timing = Timing {
+            start_ns: entry.created_ns,
+            dur_ns: entry.duration_ns,
+            clock: CLOCK,
+            quality: quality.as_bytes(),
+            ..Timing::default()
+        };
+        taking.line(Class::Call);
+        for call in calls(entry, name, nranks) {
+            taking.row(&Row {
+                rank,
+                nranks,
+                seq: seqs.next(entry),
+                op: name.as_bytes(),
+                count: call.count,
+                datatype: call.datatype,
+                root,
+                calls: 1,
+                src: b"flight",
+                timing: Some(&timing),
+                ..Row::default()
+            })?;
+        }
+    }
+    Ok(())
+}
+
+impl Entry {
+    /// The operation as NCCL names it, or as PyTorch does where that is not known; `None` where the
+    /// record is no call of NCCL.
+    pub fn op_name(&self) -> Option<&str> {
+        match self.op {
+            Op::Collective(name) => Some(name),
+            Op::Send { .. } => Some("Send"),
+            Op::Recv { .. } => Some("Recv"),
+            Op::Unknown => Some(self.name.strip_prefix("nccl:").unwrap_or(&self.name)),
+            Op::Coalesced | Op::Foreign => None,
+        }
+    }
+}
+
+/// What is known of a call's times.
+fn quality(entry: &Entry) -> String {
+    let state = entry.reached().name();
+    let group = match entry.coalesced {
+        Some(_) => " with its group",
+        None => "",
+    };
+    // How one tensor was parted is not recorded.
+    let parts = match (entry.op_name(), entry.inputs.shapes.len()) {
+        (Some("AlltoAll"), 1) => ", counted as equal parts",
+        _ => "",
+    };
+    let timed = match (entry.is_retired, entry.reached(), entry.duration_ns) {
+        (true, State::Scheduled | State::Started, _) => ", timed out",
+        (.., Some(_)) => ", duration by CUDA events",
+        _ => "",
+    };
+    format!("{state}{group}{timed}{parts}, start is when it was enqueued")
+}
+
+/// What one call of NCCL passed.
+struct Passed {
+    count: u64,
+    datatype: Option<Datatype>,
+}
+
+/// The calls of NCCL that a record is: coalesced ones are one for each tensor. The count is that of
+/// NCCL's own argument; where it cannot be known it is that of the tensor, without a type, so that
+/// no bytes are counted.
+fn calls(entry: &Entry, name: &str, nranks: Option<u32>) -> Vec<Passed> {
+    let whole = |tensors: &Tensors, at: usize| {
+        let count = tensors.counts().nth(at).flatten();
+        let datatype = tensors.types.get(at).and_then(|name| ops::datatype(name));
+        Passed {
+            count: count.unwrap_or(0),
+            datatype: datatype.filter(|_| count.is_some()),
+        }
+    };
+    let each = |tensors: &Tensors| -> Vec<Passed> {
+        (0..tensors.shapes.len().max(1))
+            .map(|at| whole(tensors, at))
+            .collect()
+    };
+    let is_coalesced = entry.name.ends_with("_coalesced");
+    match name {
+        "ReduceScatter" if is_coalesced => each(&entry.outputs),
+        _ if is_coalesced => each(&entry.inputs),
+        // What a rank receives.
+        "ReduceScatter" | "Scatter" => vec![whole(&entry.outputs, 0)],
+        "AlltoAll" => {
+            let one = whole(&entry.inputs, 0);
+            let total = entry
+                .inputs
+                .counts()
+                .try_fold(0_u64, |n, of| n.checked_add(of?));
+            // Parts of different sizes are no count of NCCL's.
+            let mut counts = entry.inputs.counts();
+            let part = match (total, nranks.map(u64::from), entry.inputs.shapes.len()) {
+                (Some(total), Some(n), 1) if total % n == 0 => Some(total / n),
+                (.., 2..) => Some(one.count).filter(|&n| counts.all(|of| of == Some(n))),
+                _ => None,
+            };
+            vec![Passed {
+                count: part.or(total).unwrap_or(0),
+                datatype: one.datatype.filter(|_| part.is_some()),
+            }]
+        }
+        _ => vec![whole(&entry.inputs, 0)],
+    }
+}
+
+/// Numbers calls as the call table does: a group's collectives, and sends and receives by peer.
+struct Seqs {
+    /// The recorder has every call since the process began.
+    is_all: bool,
+    next: FxHashMap<(u64, Option<Op>), u64>,
+}
+
+impl Seqs {
+    fn of(dump: &Dump) -> Seqs {
+        let mut ids = dump.entries.iter().map(|entry| entry.record_id);
+        Seqs {
+            is_all: dump.damaged == 0 && (0..).zip(&mut ids).all(|(n, id)| n == id),
+            next: FxHashMap::default(),
+        }
+    }
+
+    fn next(&mut self, entry: &Entry) -> Option<u64> {
+        let peer = match &entry.op {
+            op @ (Op::Send { .. } | Op::Recv { .. }) => Some(op.clone()),
+            _ => None,
+        };
+        if !self.is_all {
+            // PyTorch's own number, where it has one.
+            return match peer {
+                Some(_) => None,
+                None => entry.collective_seq.checked_sub(1),
+            };
+        }
+        let next = self.next.entry((entry.pg_id, peer)).or_default();
+        *next += 1;
+        Some(*next - 1)
+    }
+}

@@ -1,0 +1,113 @@
+//! Whatever is read in order, by one thread: a document, or lines that mean something only after
+//! those before them. There are few such files, and none is large.
+
+use super::{lines, log};
+use crate::error::{Error, Result};
+use crate::formats::lines::Rows;
+use crate::output::table::{Lacks, Row};
+use crate::report::account::{Account, Class};
+use crate::source::Input;
+use std::io::{self, Read};
+use std::path::PathBuf;
+
+/// Reads an input from its first byte to its last and gives what it finds to a [`Taking`].
+///
+/// # Errors
+/// It cannot be read at all. Damage in it is counted.
+pub(super) type Read1 = fn(&Input, &mut Taking<'_>) -> Result<()>;
+
+/// What takes the calls of an input, and its account.
+pub(super) struct Taking<'t> {
+    /// The account so far.
+    pub(super) account: Account,
+    take: &'t mut dyn FnMut(&Row<'_>) -> Result<()>,
+    progress: &'t dyn Fn(u64),
+}
+
+impl Taking<'_> {
+    /// A call, or several equal ones.
+    ///
+    /// # Errors
+    /// That of who takes it.
+    pub(super) fn row(&mut self, row: &Row<'_>) -> Result<()> {
+        self.account.row(row.calls, row.datatype);
+        (self.take)(row)
+    }
+
+    /// A line, or what is counted as one, that is not damaged.
+    pub(super) fn line(&mut self, class: Class) {
+        self.account.line(class);
+    }
+
+    /// A damaged one.
+    pub(super) fn damaged(&mut self, what: Lacks, text: &[u8]) {
+        self.account.place(self.account.lines, 0, what, text);
+        self.account.line(Class::Damaged);
+    }
+
+    /// So many bytes were read.
+    pub(super) fn progress(&self, bytes: u64) {
+        (self.progress)(bytes);
+    }
+}
+
+/// Rows that a stage takes together.
+const TOGETHER: u64 = 8192;
+
+/// Gives what a stage keeps of each part of an input to `sink`, in order.
+///
+/// # Errors
+/// The input cannot be read; damage under `--strict`; the sink's own.
+pub(super) fn read<R: Rows>(
+    reader: Read1,
+    input: &Input,
+    options: lines::Options,
+    new: impl Fn() -> R,
+    progress: impl Fn(u64),
+    mut sink: impl FnMut(R) -> Result<()>,
+) -> Result<Account> {
+    let (mut rows, mut held) = (new(), 0);
+    let mut take = |row: &Row<'_>| {
+        rows.row(row);
+        held += 1;
+        if held < TOGETHER {
+            return Ok(());
+        }
+        held = 0;
+        sink(std::mem::replace(&mut rows, new()))
+    };
+    let mut taking = Taking {
+        account: Account::default(),
+        take: &mut take,
+        progress: &progress,
+    };
+    reader(input, &mut taking)?;
+    let mut account = taking.account;
+    sink(rows)?;
+    account.broken = log::unbroken(input, options.strict)?;
+    if options.strict {
+        log::first_damage(&input.name(), &account)?;
+    }
+    Ok(account)
+}
+
+/// All bytes of a document of at most `most` bytes.
+///
+/// # Errors
+/// It cannot be read, or is longer.
+pub(super) fn whole(input: &Input, most: usize) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let limit = most as u64 + 1;
+    let read = input.reader()?.take(limit).read_to_end(&mut bytes);
+    read.map_err(|cause| Error::Input {
+        path: PathBuf::from(input.name()),
+        cause,
+    })?;
+    if bytes.len() > most {
+        return Err(Error::Input {
+            path: PathBuf::from(input.name()),
+            cause: io::Error::other(format!("more than {most} bytes in one document")),
+        });
+    }
+    Ok(bytes)
+}
