@@ -35,6 +35,12 @@ use std::process::ExitCode;
 /// only if a line reports a failure, or if they are further behind and silent for longer than any
 /// rank before.
 ///
+/// Dumps of PyTorch's flight recorder (nccl_trace_rank_N, written when a job hangs) are read with the
+/// logs or alone. They have each rank's last calls with the source lines that made them: which rank
+/// never made the call that the others wait in, made another one, left one out, sent to a wrong peer,
+/// or left no dump. A finding of the log on the same rank takes the lines over. line_mismatch is an
+/// equal call by another line of the program, which shows a call that was left out.
+///
 /// Rows (--format csv, jsonl, table) have severity (error, warning, note), finding (a stable
 /// word), says (the finding as a sentence), host, pid, rank, comm_id, seq and step as in the call
 /// table, sure (the confidence: high, medium, low), why, advice, and the first line that shows it:
@@ -69,6 +75,7 @@ Examples:
   nccl-check nccl.log
   nccl-check logs/ > findings.csv
   nccl-check logs/ --format text | less
+  nccl-check nccl.log /tmp/nccl_trace_rank_*
   nccl-check logs/ --expect net=ib,gdr=on,mismatch=0 || mail -s 'job broken' me
   nccl-synth --ranks 16 --tp 4 --fault skip | nccl-check
 

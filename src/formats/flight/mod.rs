@@ -15,15 +15,18 @@ mod value;
 
 pub use dump::{Dump, Entry, Frame, Group, State, Status, Tensors};
 pub use ops::Op;
+pub(crate) use ops::datatype;
 
 use super::ordered::{self, Taking};
 use super::{Format, Head, Is, Tells, binary};
 use crate::error::{Error, Result};
+use crate::formats::log::blocks::REJOIN;
 use crate::output::table::Lacks;
 use crate::report::account::Class;
-use crate::source::Input;
+use crate::source::{self, Input, Origin};
 use dump::Maker;
 use memchr::memmem;
+use std::io::Read;
 use value::Values;
 
 /// What a dump tells.
@@ -121,12 +124,49 @@ pub fn parse(
     Ok((dump, cut.map(|place| Cut { place })))
 }
 
+/// Opens a file that is a dump; `None` for anything else, which is then opened as what it is.
+pub fn open(origin: &Origin, source: source::Options) -> Option<Input> {
+    let path = origin.path()?;
+    if !path.metadata().is_ok_and(|meta| meta.is_file()) {
+        return None;
+    }
+    // Of ten thousand logs only the first bytes are read here.
+    let mut first = [0; 4];
+    let mut file = std::fs::File::open(path).ok()?;
+    let n = file.read(&mut first).ok()?;
+    let begins = |with: &[u8]| first[..n].starts_with(with);
+    let is_packed = begins(b"\x1f\x8b") || begins(b"\x28\xb5\x2f\xfd");
+    let is_document = begins(b"\x80") || begins(b"(dp0") || begins(b"}q");
+    if !is_packed && !is_document && !first[..n].trim_ascii_start().starts_with(b"{") {
+        return None;
+    }
+    let input = Input::open(origin, source, REJOIN).ok()?;
+    let is_dump = {
+        let head = input.head().ok()?;
+        let head = Head::of(&head);
+        [&PICKLE, &JSON]
+            .iter()
+            .any(|format| (format.probe)(&head) == Is::Yes)
+    };
+    is_dump.then_some(input)
+}
+
+/// Reads the dump of an input, and where it is cut.
+///
+/// # Errors
+/// It cannot be read, or is refused.
+pub fn load(input: &Input) -> Result<(Dump, Option<Cut>)> {
+    of(&ordered::whole(input, LONGEST)?, &input.name())
+}
+
+fn of(bytes: &[u8], name: &str) -> Result<(Dump, Option<Cut>)> {
+    parse(bytes, name, |_| {}).map_err(|why| Error::Content(format!("{name}: {why}")))
+}
+
 /// Reads the dump of an input.
 pub(super) fn read(input: &Input, taking: &mut Taking<'_>) -> Result<()> {
     let bytes = ordered::whole(input, LONGEST)?;
-    let name = input.name();
-    let refused = |why: Refused| Error::Content(format!("{name}: {why}"));
-    let (dump, cut) = parse(&bytes, &name, |_| {}).map_err(refused)?;
+    let (dump, cut) = of(&bytes, &input.name())?;
     taking.line(Class::Other);
     row::rows(&dump, taking)?;
     for _ in 0..dump.damaged {

@@ -94,7 +94,7 @@ fn peers(name: &str) -> Option<Op> {
 }
 
 /// NCCL's type for PyTorch's: `getNcclDataType`. `None` for one that NCCL is given as another.
-pub(super) fn datatype(name: &str) -> Option<Datatype> {
+pub(crate) fn datatype(name: &str) -> Option<Datatype> {
     let name = match name {
         "Byte" | "Bool" => "uint8",
         "Char" => "int8",

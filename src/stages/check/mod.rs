@@ -8,12 +8,14 @@
 //! | `streams` | every rank's calls as hashes, and which communicators' members differ |
 //! | `ranks` | which ranks call different things or fewer, stopped, or wait in a circle |
 //! | `warn` | what NCCL reports: WARN lines by their first cause, and settings |
+//! | `dumps` | what the dumps of PyTorch's flight recorder show of each rank's last calls |
 //! | `watchdog` | what PyTorch's watchdog reports, and the calls it waited for |
 //! | `hosts` | which hosts differ, and what the job runs over |
 //! | `log` | whether the log is whole, which jobs it holds and how they ended |
 //! | [`answer`] | what must hold (`--expect`), what the log can answer, findings as rows |
 
 pub mod answer;
+mod dumps;
 pub(crate) mod evidence;
 pub(crate) mod finding;
 pub(crate) mod hosts;
@@ -29,14 +31,16 @@ use crate::count::calls::{Options, Progress};
 use crate::error::Result;
 use crate::report::Report;
 use crate::source::Origin;
-use crate::stages::communicators::State;
+use crate::stages::communicators::{Found, State};
 use crate::stages::net::{self, fact::Kind};
 use answer::{coverage::Known, expect::Facts, summary};
-use finding::{Evidence, Finding, Severity, Spot, Sure};
+use dumps::Dumps;
+use finding::{About, Evidence, Finding, Severity, Spot, Sure};
 use hosts::{channels, initialisation, transport};
 use log::first_failure::{self, Failed};
 use log::hygiene;
 use log::{nothing_to_check, odd_steps};
+use ranks::names::Names;
 pub use ranks::stopped::Now;
 use ranks::{Inputs, stopped::Failures};
 use ranks::{fewer_calls::End, unnamed_communicators};
@@ -74,8 +78,8 @@ impl Checked {
     }
 }
 
-/// Reads all `origins`, which must be logs, and checks them; `now` is what is known of the job
-/// beside them.
+/// Reads all `origins`, logs and dumps of the flight recorder, and checks them; `now` is what is known
+/// of the job beside them.
 ///
 /// # Errors
 /// No input could be read, or is a log; damage under `--strict`.
@@ -85,12 +89,18 @@ pub fn check(
     report: &mut Report,
     progress: &dyn Progress,
 ) -> Result<Checked> {
-    let seen = walk::walk(origins, options, report, progress)?;
-    judge(seen, (options, now), report)
+    let (logs, dumps) = dumps::take(origins, options.source, report)?;
+    let seen = walk::walk(&logs, options, report, progress)?;
+    judge(seen, dumps, (options, now), report)
 }
 
 /// What follows from everything that was gathered.
-fn judge(mut seen: Seen, (options, now): (&Options, Now), report: &mut Report) -> Result<Checked> {
+fn judge(
+    mut seen: Seen,
+    dumps: Dumps,
+    (options, now): (&Options, Now),
+    report: &mut Report,
+) -> Result<Checked> {
     let untold = unnamed_communicators::take(&mut seen.found);
     seen.net.note_hidden(report);
     let open = |number| seen.open(number);
@@ -131,6 +141,15 @@ fn judge(mut seen: Seen, (options, now): (&Options, Now), report: &mut Report) -
     let ranks = ranks::ranks(&seen.found, &untold, &seen.streams, told, &inputs)?;
     findings.extend(ranks.findings);
     fold(&mut findings);
+    let (names, has_dumps) = (
+        dumps.names().cloned().collect::<Vec<_>>(),
+        !dumps.is_empty(),
+    );
+    let first = u32::try_from(seen.inputs.len()).unwrap_or(u32::MAX);
+    let shown = dumps.findings(first, report);
+    dumps::join(&mut findings, shown, |finding| {
+        rank_in_job(&seen.found, finding)
+    });
     findings.extend(transport::findings(&seen.net));
     findings.extend(hosts::findings(&seen.net));
     findings.extend(settings::findings(&seen.net));
@@ -140,7 +159,9 @@ fn judge(mut seen: Seen, (options, now): (&Options, Now), report: &mut Report) -
         findings.extend(odd_steps::findings(number, input, &seen.found));
         findings.extend(hygiene::findings(number, input, account));
     }
-    findings.extend(nothing_to_check::finding(&seen));
+    if !has_dumps {
+        findings.extend(nothing_to_check::finding(&seen));
+    }
     evidence::resolve(&mut findings, &seen.inputs, open)?;
     findings.sort_by(|a, b| worst_first(a).cmp(&worst_first(b)));
     let compared = ranks.compared;
@@ -154,8 +175,31 @@ fn judge(mut seen: Seen, (options, now): (&Options, Now), report: &mut Report) -
             .map(|(why, those)| (why.text(), those.len() as u64))
             .collect(),
         findings,
-        inputs: seen.inputs.into_iter().map(|input| input.name).collect(),
+        inputs: seen
+            .inputs
+            .into_iter()
+            .map(|input| input.name)
+            .chain(names)
+            .collect(),
     })
+}
+
+/// The rank in the job of who a finding is about.
+fn rank_in_job(found: &Found, finding: &Finding) -> Option<u32> {
+    let About {
+        host,
+        pid,
+        rank,
+        comm_id,
+        ..
+    } = &finding.about;
+    let is_its = |side: &usize| {
+        let process = &found.processes[found.sides[*side].process as usize];
+        host.as_deref() == Some(&*process.host) && *pid == process.pid
+    };
+    let side = (0..found.sides.len()).filter(is_its);
+    let mut known = side.filter_map(|side| Names { found }.in_job(side));
+    known.next().or(rank.filter(|_| comm_id.is_none()))
 }
 
 /// True for what `nccl-steps --keep-init` leaves of a log: communicators, but no version, and the

@@ -1,6 +1,7 @@
 //! nccl-check against jobs whose fault is known, and jobs that have none.
 
 mod doubt;
+mod dumps;
 mod ended;
 mod evidence;
 mod faults;

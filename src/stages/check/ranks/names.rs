@@ -37,7 +37,7 @@ impl Names<'_> {
     }
 
     /// The rank in the job of a side's GPU, where a communicator of all ranks gives it.
-    fn in_job(&self, side: usize) -> Option<u32> {
+    pub(crate) fn in_job(&self, side: usize) -> Option<u32> {
         let found = self.found;
         let own = gpu(&found.sides[side]);
         let mut worlds = found

@@ -1,0 +1,145 @@
+//! The dumps of one job: which ranks left one, and their calls by process group.
+
+use crate::formats::flight::{Dump, Entry, Group, Op, State};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// One rank's dump.
+#[derive(Debug)]
+pub(super) struct Left {
+    /// The number of its input.
+    pub(super) input: u32,
+    pub(super) dump: Dump,
+}
+
+/// All dumps, by rank in the job.
+#[derive(Debug, Default)]
+pub(super) struct Job {
+    pub(super) ranks: BTreeMap<u32, Left>,
+    /// How many dumps do not tell their rank, or are another one's of the same rank.
+    pub(super) unused: u64,
+}
+
+/// A collective that a rank made: its record or, where several were coalesced, their records.
+pub(super) type Calls<'d> = BTreeMap<u64, Vec<&'d Entry>>;
+
+/// A process group with the calls of those members that left a dump.
+pub(super) struct Grouped<'d> {
+    pub(super) group: &'d Group,
+    /// Its collectives, by the member's rank in the job and by their number in the group.
+    pub(super) members: BTreeMap<u32, Calls<'d>>,
+    /// Its sends and receives, in the order in which each member made them.
+    pub(super) messages: BTreeMap<u32, Vec<&'d Entry>>,
+}
+
+impl Job {
+    /// The job of some dumps, each with the number of its input. Of two of one rank the one with the
+    /// later calls is taken: a job that was started again writes to the same files.
+    pub(super) fn of(dumps: impl IntoIterator<Item = (u32, Dump)>) -> Job {
+        let mut job = Job::default();
+        for (input, dump) in dumps {
+            let Some(rank) = dump.rank else {
+                job.unused += 1;
+                continue;
+            };
+            let left = Left { input, dump };
+            match job.ranks.entry(rank) {
+                std::collections::btree_map::Entry::Vacant(new) => _ = new.insert(left),
+                std::collections::btree_map::Entry::Occupied(mut old) => {
+                    job.unused += 1;
+                    if last(&left.dump) > last(&old.get().dump) {
+                        old.insert(left);
+                    }
+                }
+            }
+        }
+        job
+    }
+
+    /// All ranks that the groups name.
+    pub(super) fn world(&self) -> BTreeSet<u32> {
+        let groups = self.ranks.values().flat_map(|left| &left.dump.groups);
+        groups
+            .flat_map(|group| group.ranks.iter().copied())
+            .collect()
+    }
+
+    /// The process groups, by name and members: new groups may have the name of one that was destroyed.
+    pub(super) fn groups(&self) -> Vec<Grouped<'_>> {
+        let mut all: BTreeMap<(&str, &[u32]), Grouped<'_>> = BTreeMap::new();
+        for (&rank, left) in &self.ranks {
+            for entry in &left.dump.entries {
+                let group = &*entry.group;
+                // A group's own ranks are not always told; then its calls cannot be compared.
+                if !group.ranks.contains(&rank) || entry.op == Op::Foreign {
+                    continue;
+                }
+                let grouped = all
+                    .entry((&group.name, &group.ranks))
+                    .or_insert_with(|| Grouped {
+                        group,
+                        members: BTreeMap::new(),
+                        messages: BTreeMap::new(),
+                    });
+                if matches!(entry.op, Op::Send { .. } | Op::Recv { .. }) {
+                    grouped.messages.entry(rank).or_default().push(entry);
+                } else if !entry.is_p2p {
+                    let calls = grouped.members.entry(rank).or_default();
+                    // The launch of coalesced messages has the number of the collective before it.
+                    let seq = entry.collective_seq;
+                    if entry.op != Op::Coalesced || seq > 0 && !calls.contains_key(&seq) {
+                        calls.entry(seq).or_default().push(entry);
+                    }
+                }
+            }
+        }
+        // A member that made no call in a group is behind those that did.
+        for grouped in all.values_mut() {
+            if grouped.members.is_empty() {
+                continue;
+            }
+            for rank in grouped.group.ranks.iter() {
+                if self.ranks.contains_key(rank) {
+                    grouped.members.entry(*rank).or_default();
+                }
+            }
+        }
+        all.into_values().collect()
+    }
+}
+
+impl Grouped<'_> {
+    /// `process group 0 (default_pg)`.
+    pub(super) fn name(&self) -> String {
+        let Group { name, desc, .. } = self.group;
+        // A hash says nothing to a reader.
+        let is_short = name.len() <= 8;
+        match (is_short, &**desc) {
+            (true, "" | "undefined") => format!("process group {name}"),
+            (false, "" | "undefined") => "a process group".to_owned(),
+            (true, desc) => format!("process group {name} ({desc})"),
+            (false, desc) => format!("process group {desc}"),
+        }
+    }
+}
+
+/// When the last call of a dump was made.
+fn last(dump: &Dump) -> Option<u64> {
+    dump.entries
+        .iter()
+        .filter_map(|entry| entry.created_ns)
+        .max()
+}
+
+/// True where a call did not end.
+pub(super) fn is_open(calls: &[&Entry]) -> bool {
+    calls
+        .iter()
+        .any(|entry| entry.reached() != State::Completed)
+}
+
+/// True where the watchdog gave a call up: it does not watch it any more, and it did not end.
+pub(super) fn is_given_up(calls: &[&Entry]) -> bool {
+    calls
+        .iter()
+        .any(|entry| entry.is_retired && entry.reached() != State::Completed)
+}

@@ -1,0 +1,201 @@
+//! Small jobs with one fault each, as dumps in JSON.
+
+use super::*;
+use std::fmt::Write as _;
+
+/// A call: group, operation with its elements, line of the program, whether it ended.
+type Call<'a> = (&'a str, &'a str, u64, bool);
+
+/// The dump of a rank whose groups are `0`, of all, and pairs.
+fn dump(rank: u32, world: u32, calls: &[Call<'_>]) -> Dump {
+    let all: Vec<u32> = (0..world).collect();
+    let (low, pair) = (rank / 2 * 2, format!("pair{}", rank / 2));
+    let groups = format!(
+        r#""pg_config":{{"0":{{"name":"0","desc":"default_pg","ranks":"{all:?}"}},"{pair}":{{"name":"{pair}","desc":"pair","ranks":"[{low}, {}]"}}}}"#,
+        low + 1
+    );
+    let (mut entries, mut world_seq, mut pair_seq, mut p2p) = (String::new(), 0, 0, 0);
+    for (at, (group, op, line, ended)) in calls.iter().enumerate() {
+        let (name, elements) = op.split_once('/').unwrap();
+        let is_p2p = name.contains(' ');
+        let (id, seq, name_of) = match *group {
+            "0" => (0, &mut world_seq, r#"["0","default_pg"]"#.to_owned()),
+            _ => (1, &mut pair_seq, format!(r#"["{pair}","pair"]"#)),
+        };
+        match is_p2p {
+            true => p2p += 1,
+            false => *seq += 1,
+        }
+        let state = if *ended { "completed" } else { "scheduled" };
+        write!(
+            entries,
+            r#"{}{{"record_id":{at},"pg_id":{id},"process_group":{name_of},"collective_seq_id":{seq},"p2p_seq_id":{p2p},"op_id":{at},"profiling_name":"nccl:{name}","time_created_ns":{},"input_sizes":[[{elements}]],"input_dtypes":["Float"],"output_sizes":[[{elements}]],"output_dtypes":["Float"],"state":"{state}","time_discovered_started_ns":null,"time_discovered_completed_ns":null,"retired":false,"timeout_ms":1000,"is_p2p":{is_p2p},"frames":[{{"name":"main","filename":"/job/train.py","line":{line}}}]}}"#,
+            if at == 0 { "" } else { "," },
+            1_000_000 * (at as u64 + 1) + u64::from(rank),
+        )
+        .unwrap();
+    }
+    let text = format!(r#"{{"version":"2.10",{groups},"pg_status":{{}},"entries":[{entries}]}}"#);
+    let name = format!("nccl_trace_rank_{rank}");
+    let (dump, cut) = flight::parse(text.as_bytes(), &name, |_| {}).unwrap();
+    assert_eq!((cut, dump.damaged, dump.rank), (None, 0, Some(rank)));
+    dump
+}
+
+/// What the dumps of these ranks show: the finding, its rank, the sentence.
+fn shown(ranks: &[(u32, Vec<Call<'_>>)]) -> Option<(&'static str, Option<u32>, String)> {
+    let mut dumps = Dumps::default();
+    for (rank, calls) in ranks {
+        dumps.names.push(format!("nccl_trace_rank_{rank}"));
+        dumps.read.push(dump(*rank, 4, calls));
+    }
+    let report = Report::new("nccl-check", false, false);
+    let mut shown = dumps.findings(0, &report);
+    assert!(shown.len() < 2);
+    let Shown { finding, .. } = shown.pop()?;
+    Some((finding.id, finding.about.rank, finding.says))
+}
+
+/// Four ranks that make three steps, the last of them open; `change` changes one rank's calls.
+fn job(odd: u32, change: impl Fn(&mut Vec<Call<'static>>)) -> Vec<(u32, Vec<Call<'static>>)> {
+    let ranks = (0..4).map(|rank| {
+        let mut calls = Vec::new();
+        for step in 0..3 {
+            let ended = step < 2;
+            calls.push(("0", "all_reduce/400", 10, ended));
+            calls.push(("pair", "_all_gather_base/64", 11, ended));
+            calls.push(("0", "all_reduce/1", 12, ended));
+            calls.push(("0", "all_reduce/1", 13, ended));
+        }
+        if rank == odd {
+            change(&mut calls);
+        }
+        (rank, calls)
+    });
+    ranks.collect()
+}
+
+#[test]
+fn ranks_that_wait_for_nobody_show_nothing() {
+    assert_eq!(shown(&job(9, |_| {})), None);
+    // Two further calls of all are under way.
+    let mut all = job(9, |_| {});
+    for (_, calls) in &mut all {
+        calls.push(("0", "all_reduce/400", 10, false));
+    }
+    assert_eq!(shown(&all), None);
+}
+
+#[test]
+fn who_made_another_call_is_named_with_both_lines() {
+    let (id, rank, says) = shown(&job(2, |calls| calls[8].1 = "broadcast/400")).unwrap();
+    assert_eq!((id, rank), ("op_mismatch", Some(2)));
+    assert!(
+        says.contains("rank 2 called Broadcast of 400 fp32 at train.py:10"),
+        "{says}"
+    );
+    let (id, rank, _) = shown(&job(3, |calls| calls[8].1 = "all_reduce/404")).unwrap();
+    assert_eq!((id, rank), ("count_mismatch", Some(3)));
+}
+
+#[test]
+fn a_call_left_out_is_found_by_its_line_where_the_next_is_the_same_call() {
+    let left_out = |calls: &mut Vec<Call<'static>>| {
+        calls.remove(6);
+    };
+    let (id, rank, says) = shown(&job(1, left_out)).unwrap();
+    assert_eq!((id, rank), ("line_mismatch", Some(1)));
+    assert!(says.contains("rank 1 left out 1 call"), "{says}");
+}
+
+#[test]
+fn who_never_made_a_call_is_named_with_where_the_others_wait() {
+    let (id, rank, says) = shown(&job(0, |calls| calls.truncate(8))).unwrap();
+    assert_eq!((id, rank), ("rank_behind", Some(0)));
+    assert!(
+        says.contains("rank 0 never made PyTorch's call 7 of process group 0"),
+        "{says}"
+    );
+    assert!(
+        says.contains("AllReduce of 400 fp32 at train.py:10; ranks 1, 2 and 3 made it"),
+        "{says}"
+    );
+    assert!(
+        says.ends_with("AllReduce of 1 fp32 at train.py:13"),
+        "{says}"
+    );
+}
+
+#[test]
+fn a_rank_without_a_dump_is_named_where_the_others_wait() {
+    let mut three = job(9, |_| {});
+    three.remove(2);
+    let (id, rank, says) = shown(&three).unwrap();
+    assert_eq!((id, rank), ("dead_process", Some(2)));
+    assert!(says.contains("rank 2 left no dump"), "{says}");
+}
+
+#[test]
+fn groups_in_crossed_order_are_a_deadlock() {
+    let mut all = job(9, |calls| calls.truncate(8));
+    for (rank, calls) in &mut all {
+        calls.truncate(8);
+        match rank {
+            1 => calls.push(("pair", "_all_gather_base/64", 11, false)),
+            _ => calls.push(("0", "all_reduce/400", 10, false)),
+        }
+    }
+    let (id, rank, says) = shown(&all).unwrap();
+    assert_eq!((id, rank), ("deadlock", Some(1)));
+    assert!(
+        says.contains("rank 1 waits in PyTorch's call 3 of process group pair0"),
+        "{says}"
+    );
+}
+
+#[test]
+fn messages_without_a_counterpart_name_the_rank_common_to_them() {
+    let ring = |wrong: bool| {
+        let names = [
+            ("send 0->1/8", "recv 0<-3/8"),
+            ("send 1->2/8", "recv 1<-0/8"),
+            ("send 2->3/8", "recv 2<-1/8"),
+            ("send 3->0/8", "recv 3<-2/8"),
+        ];
+        (0..4_u32).zip(names).map(move |(rank, names)| {
+            let (send, recv) = match (rank, wrong) {
+                (1, true) => ("send 1->0/8", "recv 1<-2/8"),
+                _ => names,
+            };
+            (rank, vec![("0", send, 20, false), ("0", recv, 20, false)])
+        })
+    };
+    assert_eq!(shown(&ring(false).collect::<Vec<_>>()), None);
+    let (id, rank, _) = shown(&ring(true).collect::<Vec<_>>()).unwrap();
+    assert_eq!((id, rank), ("p2p_wrong_peer", Some(1)));
+    let mut missing: Vec<_> = ring(false).collect();
+    missing[3].1.remove(0);
+    let (id, rank, says) = shown(&missing).unwrap();
+    assert_eq!((id, rank), ("p2p_missing_counterpart", Some(3)));
+    assert!(says.contains("rank 3 made no send for it"), "{says}");
+}
+
+#[test]
+fn a_recorder_that_forgot_the_first_calls_is_compared_from_what_it_has() {
+    let mut all = job(0, |calls| calls.truncate(8));
+    // Rank 3's recorder is full: its first calls are gone. Numbers stay.
+    let whole = dump(3, 4, &all[3].1);
+    let mut cut = whole.clone();
+    cut.entries.drain(..5);
+    all.remove(3);
+    let mut dumps = Dumps::default();
+    for (rank, calls) in &all {
+        dumps.names.push(rank.to_string());
+        dumps.read.push(dump(*rank, 4, calls));
+    }
+    dumps.names.push("3".to_owned());
+    dumps.read.push(cut);
+    let shown = dumps.findings(0, &Report::new("nccl-check", false, false));
+    assert_eq!(shown[0].finding.id, "rank_behind");
+    assert_eq!(shown[0].finding.about.rank, Some(0));
+}

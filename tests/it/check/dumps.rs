@@ -1,0 +1,67 @@
+//! Hung jobs of one GPU with the dumps of PyTorch's flight recorder: who, which call, and which line
+//! of the program; from the dumps alone, and with the log.
+
+use crate::support::{Csv, run};
+use std::path::Path;
+
+/// The job, the finding of the dumps alone and with the log, the rank in the job, and what the
+/// sentence has.
+const HUNG: [(&str, &str, &str, &str, &str); 6] = [
+    ("crossed", "deadlock", "deadlock", "1", "late.py:34"),
+    (
+        "ddp-skip",
+        "line_mismatch",
+        "redop_mismatch",
+        "1",
+        "job.py:317",
+    ),
+    ("ddp-stall", "rank_behind", "rank_behind", "1", "job.py:336"),
+    ("kill", "dead_process", "rank_behind", "2", "late.py:38"),
+    (
+        "pp-recv",
+        "p2p_missing_counterpart",
+        "p2p_missing_counterpart",
+        "1",
+        "job.py:213",
+    ),
+    ("skippair", "rank_behind", "deadlock", "3", "late.py:39"),
+];
+
+/// The errors: finding, rank, sentence.
+fn errors(path: &Path, only_dumps: bool) -> Vec<[String; 3]> {
+    let mut args = vec![path.to_str().unwrap().to_owned()];
+    args.extend(["-q", "--format", "csv"].map(str::to_owned));
+    if only_dumps {
+        args.extend(["--glob", "nccl_trace_*"].map(str::to_owned));
+    }
+    let csv = Csv::of(&run("nccl-check", &args).calm().ends(1));
+    let errors = csv
+        .rows
+        .iter()
+        .filter(|row| csv.get(row, "severity") == "error");
+    errors
+        .map(|row| ["finding", "rank", "says"].map(|name| csv.get(row, name).to_owned()))
+        .collect()
+}
+
+#[test]
+fn hung_jobs_are_told_with_the_source_line() {
+    let hung = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/hung");
+    for (name, alone, joined, rank, line) in HUNG {
+        let [one] = &errors(&hung.join(name), true)[..] else {
+            panic!("{name}: not one error");
+        };
+        assert_eq!([&one[0], &one[1]], [alone, rank], "{name}");
+        assert!(one[2].contains(line), "{name}: {}", one[2]);
+        let [both] = &errors(&hung.join(name), false)[..] else {
+            panic!("{name}: not one error with the log");
+        };
+        assert_eq!(both[0], joined, "{name}");
+        assert!(
+            both[2].contains("by the flight recorder"),
+            "{name}: {}",
+            both[2]
+        );
+        assert!(both[2].contains(line), "{name}: {}", both[2]);
+    }
+}
