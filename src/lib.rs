@@ -70,6 +70,13 @@
 //! $ nccl-tuning nccl.log
 //! ```
 //!
+//! **nccl-proxy** ([`stages::proxy`]) reads traces of NCCL's profiler plugin: what the steps of the
+//! network traffic wait for.
+//!
+//! ```console
+//! $ nccl-proxy trace_*.json
+//! ```
+//!
 //! **nccl-diff** ([`stages::diff`]) reports what changed between two runs. In one walk it keeps what
 //! the stages above keep, and compares the two.
 //!

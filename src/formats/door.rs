@@ -5,7 +5,7 @@ use super::lines::{self, Rows};
 use super::log::blocks::REJOIN;
 use super::log::walk::Visit;
 use super::log::{self, Begun, Log, Part};
-use super::{Format, Head, Reader, Tells, ordered, recognise};
+use super::{Format, Head, Reader, Tells, ordered, profiler, recognise};
 use crate::error::{Error, Result};
 use crate::members::twice::Twice;
 use crate::members::{Merged, Renumbered};
@@ -39,7 +39,8 @@ pub fn open<V>(origin: &Origin, source: source::Options, needs: Tells) -> Result
     let (format, reader) = recognise(&Head::of(&head), needs);
     drop(head);
     // A recorder's file beside a log has the log's calls once more.
-    let is_beside = origin.is_listed() && matches!(reader, Reader::Ordered(_));
+    let is_beside =
+        origin.is_listed() && matches!(reader, Reader::Ordered(_)) && !needs.has(Tells::PROXY);
     if matches!(reader, Reader::None) || is_beside {
         let (name, what) = (name(), format.what);
         return Err(match format.name {
@@ -60,10 +61,13 @@ pub fn open<V>(origin: &Origin, source: source::Options, needs: Tells) -> Result
 
 /// The error of an input that lacks a part.
 fn refused(name: &str, format: &Format, part: &str) -> Error {
+    let has = match part == Tells::OF_PROXY {
+        true => profiler::FORMAT.what,
+        false => log::FORMAT.what,
+    };
     Error::Content(format!(
-        "{name} is {}: it has no {part}; {} has them",
-        format.what,
-        log::FORMAT.what
+        "{name} is {}: it has no {part}; {has} has them",
+        format.what
     ))
 }
 
@@ -396,7 +400,7 @@ mod tests {
                 // What the chain prints is a table.
                 || name.ends_with("2-comm_analyzer.out");
             if path.is_dir() {
-                if !begins(&["inspector", "expect"]) {
+                if !begins(&["inspector", "expect", "flight", "profiler"]) {
                     files(&path, all);
                 }
             } else if !is_other {

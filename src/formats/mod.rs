@@ -12,7 +12,7 @@ pub mod lines;
 pub mod log;
 mod ordered;
 mod other;
-mod profiler;
+pub mod profiler;
 pub mod rows;
 mod snoopie;
 
@@ -126,9 +126,14 @@ impl Tells {
     pub const ALGORITHMS: Tells = Tells(1 << 7);
     /// The lines of a log, with which anything can be shown.
     pub const LINES: Tells = Tells(1 << 8);
+    /// What NCCL's proxy thread did.
+    pub const PROXY: Tells = Tells(1 << 9);
+
+    /// The name of that part.
+    const OF_PROXY: &str = "operations of NCCL's proxy thread";
 
     /// Each part by its name.
-    const NAMES: [(Tells, &str); 9] = [
+    const NAMES: [(Tells, &str); 10] = [
         (Tells::CALLS, "calls"),
         (Tells::STEPS, "steps"),
         (Tells::STEP_LINES, "step lines"),
@@ -138,6 +143,7 @@ impl Tells {
         (Tells::DURATIONS, "durations"),
         (Tells::ALGORITHMS, "algorithms"),
         (Tells::LINES, "log lines"),
+        (Tells::PROXY, Tells::OF_PROXY),
     ];
 
     /// These parts and `other`.
@@ -209,9 +215,9 @@ formats! {
     ordered {
         flight::PICKLE, flight::read;
         flight::JSON, flight::read;
+        profiler::FORMAT, profiler::read;
     }
     refused {
-        profiler::FORMAT;
         inspector::FORMAT;
         inspector::METRICS;
         kineto::FORMAT;

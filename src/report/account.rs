@@ -126,6 +126,10 @@ pub struct Account {
     pub dropped: u64,
     /// Where some of these first are.
     pub firsts: Firsts,
+    /// Mistakes of the program that wrote it which were made good: which, and how often.
+    pub repairs: BTreeMap<Cow<'static, str>, u64>,
+    /// Calls that its own numbers show to be missing.
+    pub missing: u64,
     /// Inputs before this one that have calls of it.
     pub again: Option<Again>,
     /// What is wrong with a packed input.
@@ -305,6 +309,10 @@ impl Account {
             let known = self.unknown_datatypes.entry(*code).or_default();
             *known = known.saturating_add(*calls);
         }
+        for (what, times) in &next.repairs {
+            *self.repairs.entry(what.clone()).or_default() += times;
+        }
+        self.missing = self.missing.saturating_add(next.missing);
         self.torn += next.torn;
         self.overwritten += next.overwritten;
         self.headless += next.headless;

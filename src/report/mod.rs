@@ -156,6 +156,7 @@ impl Report {
         if let Some(again) = &account.again {
             self.again(input, again);
         }
+        self.recorder(input, account);
         self.deduplication(input, account);
         self.buffering(input, account);
         if account.truncated > 0 {
@@ -210,6 +211,27 @@ impl Report {
                      of a job that was killed: it is not counted"
                 ));
             }
+        }
+    }
+
+    /// What the program that wrote it got wrong, and what it left out.
+    fn recorder(&self, input: &str, account: &Account) {
+        if !account.repairs.is_empty() {
+            let all = account
+                .repairs
+                .iter()
+                .map(|(what, n)| format!("{n} {what}"));
+            let all: Vec<String> = all.collect();
+            self.note(&format!(
+                "{input}: mistakes of the recorder were repaired: {}",
+                all.join(", ")
+            ));
+        }
+        if account.missing > 0 {
+            self.note(&format!(
+                "{input}: the recorder dropped {} (gaps in their numbers): its pools hold only a few",
+                counted(account.missing, "call")
+            ));
         }
     }
 
@@ -362,6 +384,11 @@ impl Report {
         } else {
             format!("; {} calls in total", t.calls)
         }
+    }
+
+    /// How many inputs were read.
+    pub fn inputs(&self) -> u64 {
+        self.inputs
     }
 
     /// What all inputs hold together.

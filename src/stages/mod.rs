@@ -26,6 +26,7 @@ pub mod net;
 pub mod ops;
 #[cfg(test)]
 pub(crate) mod pieces;
+pub mod proxy;
 pub mod steps;
 pub mod survey;
 pub mod timing;

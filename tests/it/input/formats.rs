@@ -3,12 +3,7 @@
 use crate::support::{READERS, Work, feed, gzip, job, long_job, run_in};
 
 /// Texts that are no log, and what they are.
-const OTHERS: [(&str, &str); 9] = [
-    (
-        "[\n{\"name\": \"AllReduce\", \"cat\": \"COLL\", \"ph\": \"b\", \"id\": 0, \"pid\": 7, \"tid\": 1, \
-         \"ts\": 46.483407, \"args\": {\"SeqNum\": 0, \"CommHash\": 1493, \"Rank\": 0}},\n{}]\n",
-        "stdin is an NCCL profiler trace: it cannot be read yet",
-    ),
+const OTHERS: [(&str, &str); 8] = [
     (
         "{\"header\":{\"id\":\"0xe62d\",\"rank\":4,\"n_ranks\":8},\"metadata\":\
          {\"inspector_output_format_version\":\"v4.0\"},\"coll_perf\":{\"coll\":\"AllReduce\"}}\n",
@@ -86,16 +81,16 @@ fn a_part_that_a_table_lacks_is_named() {
 fn a_trace_in_a_folder_of_logs_is_skipped() {
     let work = Work::new();
     work.file("job/nccl.log", job(2, 3, 1));
-    work.file("job/trace.json", OTHERS[0].0);
+    work.file("job/inspector.log", OTHERS[0].0);
     for program in READERS {
         let alone = run_in(work.dir(), program, &["job/nccl.log"]).ends(0);
         let out = run_in(work.dir(), program, &["job"]).ends(0);
         assert_eq!(out.text(), alone.text(), "{program}");
-        let out = out.says(&["job/trace.json (an NCCL profiler trace)"]);
+        let out = out.says(&["job/inspector.log (an NCCL Inspector dump)"]);
         assert!(out.stderr.contains("skipped"), "{}", out.stderr);
         // One that is named is an error, and the rest is read.
-        let both = run_in(work.dir(), program, &["job/nccl.log", "job/trace.json"]).ends(1);
-        both.says(&["error: job/trace.json is an NCCL profiler trace: it cannot be read yet"]);
+        let both = run_in(work.dir(), program, &["job/nccl.log", "job/inspector.log"]).ends(1);
+        both.says(&["error: job/inspector.log is an NCCL Inspector dump: it cannot be read yet"]);
     }
 }
 

@@ -5,6 +5,7 @@ mod comms;
 mod communicators;
 mod diff;
 mod net;
+mod proxy;
 mod synth;
 mod tables;
 mod timing;

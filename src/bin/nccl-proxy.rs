@@ -1,0 +1,84 @@
+//! nccl-proxy: see `--help`.
+
+use anyhow::bail;
+use clap::Parser;
+use nccl_pipe::program::cli;
+use nccl_pipe::program::cli::{FormatArgs, InputArgs, Run, StepArgs};
+use nccl_pipe::program::exit;
+use nccl_pipe::program::exit::Exit;
+use nccl_pipe::stages::proxy::{self, By};
+use std::process::ExitCode;
+
+/// Where the network time of NCCL's calls goes: what the steps of its proxy thread wait for
+///
+/// Reads traces of NCCL's example profiler plugin (NCCL_PROFILE_EVENT_MASK with 8 and 16), versions 1
+/// to 6. An operation is the traffic of one call on one channel with one peer, in steps.
+///
+/// Writes, after the columns of --by: side (send or recv), ops, incomplete (operations that did not end),
+/// steps, steps_seen (steps whose waits the trace has: the plugin keeps only the last of an operation), bytes
+/// (versions 1 to 3), queue_us (before the proxy thread took the operations up),
+/// progress_us, mean_us and max_us (from then to their end), and what the seen steps waited for:
+/// buffer_us (a slot), gpu_us (the GPU), peer_us (room at the receiver), net_us (the network, or data) and
+/// flush_us (the flush into the GPU's memory). most and share are the longest of these. Times are sums
+/// over operations, which run side by side.
+///
+/// Notes report what the longest wait usually means, and a peer or channel that takes 1.5 times as long as
+/// the median of the others.
+#[derive(Debug, Parser)]
+#[command(name = "nccl-proxy", version, max_term_width = 100, after_long_help = AFTER)]
+struct Cli {
+    #[command(flatten)]
+    input: InputArgs,
+    /// Columns that separate rows: op, comm_id, rank, channel, peer
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "COLUMN",
+        default_value = "op",
+        conflicts_with = "incomplete"
+    )]
+    by: Vec<String>,
+    /// List the operations that did not end, and how far each came
+    #[arg(long)]
+    incomplete: bool,
+    #[command(flatten)]
+    format: FormatArgs,
+}
+
+const AFTER: &str = "\
+Examples:
+  nccl-proxy trace_*.json
+  nccl-proxy traces/ --by op,channel,peer
+  nccl-proxy traces/ --incomplete
+
+Exit codes: 0 everything was read, 1 some input was damaged, 2 the program failed.";
+
+fn main() -> ExitCode {
+    exit::run("nccl-proxy", || {
+        let cli = Cli::parse();
+        if cli::generated::<Cli>(cli.input.generate)? {
+            return Ok(Exit::Clean);
+        }
+        let mut options = proxy::Options::default();
+        for name in &cli.by {
+            let Some((by, _)) = By::ALL.iter().find(|(_, known)| known == name) else {
+                bail!("--by {name}: expected op, comm_id, rank, channel or peer");
+            };
+            options.by.push(*by);
+        }
+        Run::refuse_follow("nccl-proxy", &cli.input)?;
+        let steps = StepArgs::default();
+        let mut run = Run::new("nccl-proxy", &cli.input, &steps, cli::AWK_WINDOW)?;
+        let strict = run.options.log.strict;
+        let found = proxy::read(&run.origins, run.options.source, strict, &mut run.report)?;
+        let sheet = || match cli.incomplete {
+            true => proxy::incomplete(&found).into(),
+            false => proxy::grid(&found, &options).into(),
+        };
+        cli::print(sheet, None::<fn() -> Vec<u8>>, cli.format.get(), 1)?;
+        if !cli.incomplete {
+            proxy::say(&found, &run.report);
+        }
+        Ok(run.finish())
+    })
+}

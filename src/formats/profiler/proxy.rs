@@ -1,0 +1,168 @@
+//! Operations of NCCL's proxy thread: one call's traffic on one channel with one peer.
+
+use super::event::Args;
+
+/// Which way the data goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Side {
+    /// To the peer.
+    Send,
+    /// From the peer.
+    Recv,
+}
+
+/// What a step of an operation waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Wait {
+    /// A free slot of the buffer (v1 to v3).
+    Buffer,
+    /// The GPU has not yet written the data, or not yet taken it.
+    Gpu,
+    /// The receiver has not yet said that it has room (v4 and later).
+    Peer,
+    /// The network has not yet sent the data, or it has not yet arrived.
+    Net,
+    /// The data is on its way from the NIC into the GPU's memory.
+    Flush,
+}
+
+impl Wait {
+    /// All, in the order of a step.
+    pub const ALL: [Wait; 5] = [Wait::Buffer, Wait::Gpu, Wait::Peer, Wait::Net, Wait::Flush];
+
+    /// The wait of an event.
+    pub(super) fn of(name: &[u8]) -> Option<Wait> {
+        Some(match name {
+            b"SendBufferWait" | b"RecvBufferWait" => Wait::Buffer,
+            b"SendGpuWait" | b"RecvGpuWait" => Wait::Gpu,
+            b"SendPeerWait" => Wait::Peer,
+            b"SendWait" | b"RecvWait" => Wait::Net,
+            b"RecvFlushWait" => Wait::Flush,
+            _ => return None,
+        })
+    }
+
+    /// The name in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Wait::Buffer => "buffer",
+            Wait::Gpu => "gpu",
+            Wait::Peer => "peer",
+            Wait::Net => "net",
+            Wait::Flush => "flush",
+        }
+    }
+}
+
+/// How many steps were posted, received, transmitted and done (v1 to v3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Phases {
+    /// Posted.
+    pub posted: u64,
+    /// For a send those whose receiver had room, for a receive those that came.
+    pub ready: u64,
+    /// Transmitted.
+    pub transmitted: u64,
+    /// Done.
+    pub done: u64,
+}
+
+/// An operation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Op {
+    /// The call's operation; empty where the trace does not show the call.
+    pub op: Box<[u8]>,
+    /// The id of its communicator.
+    pub comm: Option<u64>,
+    /// The rank in it.
+    pub rank: Option<u64>,
+    /// Its SeqNum.
+    pub seq: Option<u64>,
+    /// Which way.
+    pub side: Side,
+    /// The channel.
+    pub channel: u64,
+    /// The rank at the other end.
+    pub peer: u64,
+    /// Steps in all.
+    pub steps: u64,
+    /// Bytes of a step at most.
+    pub chunk: u64,
+    /// Bytes in all, where the plugin has them right.
+    pub bytes: Option<u64>,
+    /// Bytes that the network plugin posted.
+    pub net_bytes: u64,
+    /// v1 to v3: how many steps came how far.
+    pub phases: Option<Phases>,
+    /// When it was handed to the thread, when the thread took it up, when it ended: ns.
+    pub scheduled: Option<u64>,
+    /// The end of the time in the thread's queue.
+    pub scheduled_until: Option<u64>,
+    /// The beginning of its progress.
+    pub begin: Option<u64>,
+    /// Its end.
+    pub end: Option<u64>,
+    /// The waits of its steps: how many, and how long together, in the order of [`Wait::ALL`].
+    pub waits: [(u64, u64); 5],
+    /// The last wait that began.
+    pub last: Option<Wait>,
+    pub(super) is_stale: bool,
+}
+
+impl Op {
+    pub(super) fn of(args: Args<'_>, side: Side) -> Op {
+        let number = |key| args.number(key).unwrap_or(0);
+        let steps = |key| args.phase(key).map(|(steps, _)| steps);
+        let phases = || {
+            Some(Phases {
+                posted: steps("POSTED")?,
+                ready: steps("REM_FIFO_WAIT").or(steps("RECEIVED"))?,
+                transmitted: steps("TRANSMITTED")?,
+                done: steps("DONE")?,
+            })
+        };
+        Op {
+            op: Box::default(),
+            comm: None,
+            rank: None,
+            seq: None,
+            side,
+            channel: number("Channel"),
+            peer: number("Peer"),
+            steps: number("Steps"),
+            chunk: number("ChunkSize"),
+            bytes: args.number("transSize"),
+            net_bytes: 0,
+            phases: phases(),
+            scheduled: None,
+            scheduled_until: None,
+            begin: None,
+            end: None,
+            waits: [(0, 0); 5],
+            last: None,
+            is_stale: false,
+        }
+    }
+
+    /// True where the arguments are those of the same operation.
+    pub(super) fn is_same(&self, args: Args<'_>) -> bool {
+        args.number("Channel") == Some(self.channel) && args.number("Peer") == Some(self.peer)
+    }
+
+    pub(super) fn waited(&mut self, wait: Wait, ns: u64) {
+        let (n, sum) = &mut self.waits[wait as usize];
+        *n += 1;
+        *sum = sum.saturating_add(ns);
+    }
+
+    /// Steps whose waits the trace has: the plugin keeps only the last 16, 32 or 1,024.
+    pub fn seen(&self) -> u64 {
+        self.waits.iter().map(|(n, _)| *n).max().unwrap_or(0)
+    }
+
+    /// True where it ended, with all its steps.
+    pub fn is_complete(&self) -> bool {
+        let all = self.phases.is_none_or(|phases| phases.done >= self.steps);
+        all && self.end.is_some_and(|end| end > 0)
+    }
+}

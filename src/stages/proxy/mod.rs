@@ -1,0 +1,207 @@
+//! nccl-proxy: where the network time goes, from the operations of NCCL's proxy thread in traces of
+//! the profiler plugin.
+//!
+//! An operation is one call's traffic on one channel with one peer. Each of its steps waits for a slot of
+//! the buffer, for the GPU, for the peer and for the network; the plugin keeps the waits of the last
+//! steps only, so that every sum has the number of steps it is of.
+
+mod notes;
+mod table;
+
+pub use notes::say;
+pub use table::{By, Options, grid, incomplete};
+
+use crate::error::{Error, Result};
+use crate::formats::Tells;
+use crate::formats::door::{self, Outcome};
+use crate::formats::profiler::{self, Op, Side, Visit, Wait};
+use crate::output::table::Row;
+use crate::report::Report;
+use crate::source::{self, Origin};
+use std::collections::BTreeMap;
+
+/// What tells operations apart.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Key {
+    /// The call's operation; empty where the trace does not show the call.
+    pub(crate) op: Box<[u8]>,
+    pub(crate) side: Side,
+    /// The communicator's id and the rank in it.
+    pub(crate) comm: Option<u64>,
+    pub(crate) rank: Option<u64>,
+    pub(crate) channel: u64,
+    pub(crate) peer: u64,
+    /// Steps of one operation: those of other numbers are not compared.
+    pub(crate) steps: u64,
+}
+
+/// The sums of operations.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Sums {
+    pub(crate) ops: u64,
+    pub(crate) incomplete: u64,
+    pub(crate) steps: u64,
+    pub(crate) seen: u64,
+    /// Bytes, and of how many operations they are known.
+    pub(crate) bytes: u128,
+    pub(crate) sized: u64,
+    /// ns in the thread's queue.
+    pub(crate) queued: u128,
+    /// ns from the beginning of progress to its end, of how many operations, and steps of these.
+    pub(crate) busy: u128,
+    pub(crate) timed: u64,
+    pub(crate) timed_steps: u64,
+    pub(crate) longest: u64,
+    /// ns by wait, in the order of [`Wait::ALL`], and how many waits.
+    pub(crate) waits: [u128; 5],
+    pub(crate) waited: [u64; 5],
+}
+
+impl Sums {
+    fn add(&mut self, op: &Op) {
+        let mut of = Sums {
+            ops: 1,
+            incomplete: u64::from(!op.is_complete()),
+            steps: op.steps,
+            seen: op.seen(),
+            ..Sums::default()
+        };
+        if let Some(bytes) = op.bytes {
+            (of.bytes, of.sized) = (bytes.into(), 1);
+        }
+        let took = |from: Option<u64>, to: Option<u64>| to?.checked_sub(from?);
+        of.queued = took(op.scheduled, op.begin).unwrap_or(0).into();
+        if let Some(ns) = took(op.begin, op.end).filter(|_| op.is_complete()) {
+            (of.busy, of.timed, of.timed_steps, of.longest) = (ns.into(), 1, op.steps, ns);
+        }
+        of.waits = op.waits.map(|(_, ns)| ns.into());
+        of.waited = op.waits.map(|(n, _)| n);
+        self.merge(&of);
+    }
+
+    pub(crate) fn merge(&mut self, of: &Sums) {
+        let add = |a: &mut u64, b: u64| *a = a.saturating_add(b);
+        let sum = |a: &mut u128, b: u128| *a = a.saturating_add(b);
+        add(&mut self.ops, of.ops);
+        add(&mut self.incomplete, of.incomplete);
+        add(&mut self.steps, of.steps);
+        add(&mut self.seen, of.seen);
+        sum(&mut self.bytes, of.bytes);
+        add(&mut self.sized, of.sized);
+        sum(&mut self.queued, of.queued);
+        sum(&mut self.busy, of.busy);
+        add(&mut self.timed, of.timed);
+        add(&mut self.timed_steps, of.timed_steps);
+        self.longest = self.longest.max(of.longest);
+        for (a, b) in self.waits.iter_mut().zip(of.waits) {
+            sum(a, b);
+        }
+        for (a, b) in self.waited.iter_mut().zip(of.waited) {
+            add(a, b);
+        }
+    }
+
+    /// The wait that takes most of the steps' time, and its share.
+    pub(crate) fn most(&self) -> Option<(Wait, f64)> {
+        let all: u128 = self.waits.iter().fold(0, |sum, ns| sum.saturating_add(*ns));
+        // Of equal ones the first.
+        let most = Wait::ALL
+            .into_iter()
+            .rev()
+            .max_by_key(|wait| self.waits[*wait as usize])?;
+        let ns = self.waits[most as usize];
+        (ns > 0).then(|| (most, ns as f64 / all as f64))
+    }
+}
+
+/// How many incomplete operations are kept one by one; more are only counted.
+const KEPT: usize = 10_000;
+
+/// The operations of all traces.
+#[derive(Debug, Default)]
+pub struct Found {
+    pub(crate) sums: BTreeMap<Key, Sums>,
+    /// Those that did not end, in the order of the traces.
+    pub(crate) open: Vec<Op>,
+    calls: u64,
+}
+
+impl Visit for Found {
+    fn call(&mut self, _: &Row<'_>) -> Result<()> {
+        self.calls += 1;
+        Ok(())
+    }
+
+    fn proxy(&mut self, op: &Op) {
+        let key = Key {
+            op: op.op.clone(),
+            side: op.side,
+            comm: op.comm,
+            rank: op.rank,
+            channel: op.channel,
+            peer: op.peer,
+            steps: op.steps,
+        };
+        // A trace has a few hundred of them; flipped bytes must not fill the memory.
+        if self.sums.len() < MOST || self.sums.contains_key(&key) {
+            self.sums.entry(key).or_default().add(op);
+        }
+        if !op.is_complete() && self.open.len() < KEPT {
+            self.open.push(op.clone());
+        }
+    }
+}
+
+/// Most links that are told apart.
+const MOST: usize = 1 << 20;
+
+/// Reads the operations of all traces.
+///
+/// # Errors
+/// No input could be read, or one is no trace; damage under `--strict`.
+pub fn read(
+    origins: &[Origin],
+    source: source::Options,
+    strict: bool,
+    report: &mut Report,
+) -> Result<Found> {
+    let mut found = Found::default();
+    let mut outcome = Outcome::of(origins);
+    for origin in origins {
+        let before = (found.sums.len(), found.calls);
+        let known = door::open::<()>(origin, source, Tells::PROXY);
+        // In a folder there are logs too.
+        if origin.is_listed() && matches!(known, Err(Error::Content(_))) {
+            continue;
+        }
+        let read = known.and_then(|known| {
+            let mut account = profiler::trace(known.input(), &mut found)?;
+            account.calls = found.calls - before.1;
+            if strict {
+                crate::formats::log::first_damage(&known.name(), &account)?;
+            }
+            report.input(&known.name(), &account);
+            if (found.sums.len(), found.calls) == before {
+                report.warn(&format!(
+                    "{}: the trace has no call: the plugin records nothing without \
+                     NCCL_PROFILE_EVENT_MASK",
+                    known.name()
+                ));
+            }
+            Ok(())
+        });
+        outcome.add(origin, read, report)?;
+    }
+    outcome.end(report)?;
+    if report.inputs() == 0 {
+        let none = "none of the files is a trace of NCCL's profiler plugin";
+        return Err(Error::Content(none.to_owned()));
+    }
+    if found.sums.is_empty() && found.calls > 0 {
+        report.warn(
+            "the traces have no operation of the proxy thread: nothing went over a network, or \
+             NCCL_PROFILE_EVENT_MASK lacks 8 (operations) and 16 (steps)",
+        );
+    }
+    Ok(found)
+}

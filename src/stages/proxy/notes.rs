@@ -1,0 +1,153 @@
+//! What the sums usually mean, with the numbers that it is said on.
+
+use super::table::{phase, side, us};
+use super::{Found, Key, Sums};
+use crate::formats::profiler::{Side, Wait};
+use crate::report::{Report, counted};
+use std::collections::BTreeMap;
+
+/// A peer or channel is named if it takes so many times as long as the median of the others.
+const FACTOR: f64 = 1.5;
+
+/// Reports the wait that most time goes to, a peer and a channel that are slower than others, and what
+/// did not end.
+pub fn say(found: &Found, report: &Report) {
+    for of in [Side::Send, Side::Recv] {
+        let mut all = Sums::default();
+        let those = found.sums.iter().filter(|(key, _)| key.side == of);
+        those.for_each(|(_, sums)| all.merge(sums));
+        if let Some((wait, share)) = all.most() {
+            report.note(&format!(
+                "{}: {:.0} % of the waits are {} ({:.1} us a step, {} of {} steps seen): {}",
+                side(of),
+                share * 100.0,
+                wait.name(),
+                us(all.waits[wait as usize]) / all.seen as f64,
+                all.seen,
+                all.steps,
+                meaning(of, wait)
+            ));
+        }
+    }
+    // What others wait for at a peer: room to send to it, and data from it.
+    let for_peer = |key: &Key, sums: &Sums| match key.side {
+        Side::Send => (sums.waits[Wait::Peer as usize], sums.seen),
+        Side::Recv => (sums.waits[Wait::Net as usize], sums.seen),
+    };
+    if let Some((key, of)) = slowest(found, |key| key.peer, for_peer) {
+        let what = match key.side {
+            Side::Send => "to have room",
+            Side::Recv => "to send",
+        };
+        report.note(&format!(
+            "the slowest peer is rank {}{} in {}: the others wait {:.1} us a step for it {what}, {:.1} us \
+             for a median rank ({} steps seen)",
+            of.slowest,
+            key.comm.map_or(String::new(), |id| format!(" of communicator {id:#x}")),
+            String::from_utf8_lossy(&key.op),
+            of.own,
+            of.median,
+            of.steps,
+        ));
+    }
+    if let Some((key, of)) = slowest(
+        found,
+        |key| key.channel,
+        |_, sums| (sums.busy, sums.timed_steps),
+    ) {
+        report.note(&format!(
+            "the slowest channel is {} in {} ({}): {:.1} us a step, the median channel {:.1} us",
+            of.slowest,
+            String::from_utf8_lossy(&key.op),
+            side(key.side),
+            of.own,
+            of.median,
+        ));
+    }
+    let incomplete = found
+        .sums
+        .values()
+        .fold(0_u64, |n, sums| n.saturating_add(sums.incomplete));
+    if let Some(last) = found.open.last() {
+        let op = String::from_utf8_lossy(&last.op);
+        let seq = last.seq.map_or(String::new(), |seq| format!(" {seq}"));
+        report.warn(&format!(
+            "{} did not end; the last is {op}{seq}, channel {}, {} with rank {}: {} ({} of {} steps seen). \
+             --incomplete lists them",
+            counted(incomplete, "operation"),
+            last.channel,
+            side(last.side),
+            last.peer,
+            phase(last),
+            last.seen(),
+            last.steps,
+        ));
+    }
+}
+
+/// What it usually means where most time goes to a wait.
+fn meaning(side: Side, wait: Wait) -> &'static str {
+    match (side, wait) {
+        (_, Wait::Buffer) => "no free slot in the buffer, the steps before are slow",
+        (Side::Send, Wait::Gpu) => "the GPU is late with the data",
+        (Side::Recv, Wait::Gpu) => "the GPU is slow to take the data",
+        (_, Wait::Peer) => "the receiver is late",
+        (Side::Send, Wait::Net) => "the network is slow, or the NIC",
+        (Side::Recv, Wait::Net) => "the sender is late, or the network is slow",
+        (_, Wait::Flush) => "the flush into the GPU's memory is slow (GPUDirect RDMA)",
+    }
+}
+
+/// A part that takes longer than the others.
+struct Slow {
+    slowest: u64,
+    /// us a step.
+    own: f64,
+    /// Of the median of the others.
+    median: f64,
+    steps: u64,
+}
+
+/// The peer or channel that stands out most in time, among those of operations that are alike: of one
+/// communicator, operation, direction and number of steps.
+fn slowest(
+    found: &Found,
+    part: impl Fn(&Key) -> u64,
+    of: impl Fn(&Key, &Sums) -> (u128, u64),
+) -> Option<(Key, Slow)> {
+    let mut alike: BTreeMap<Key, BTreeMap<u64, (u128, u64)>> = BTreeMap::new();
+    for (key, sums) in &found.sums {
+        let shape = Key {
+            rank: None,
+            channel: 0,
+            peer: 0,
+            ..key.clone()
+        };
+        let (ns, steps) = of(key, sums);
+        let parts = alike.entry(shape).or_default();
+        let (all_ns, all_steps) = parts.entry(part(key)).or_default();
+        *all_ns = all_ns.saturating_add(ns);
+        *all_steps = all_steps.saturating_add(steps);
+    }
+    let slow = |(key, parts): (Key, BTreeMap<u64, (u128, u64)>)| {
+        let timed = parts.into_iter().filter(|(_, (_, steps))| *steps > 0);
+        let mut rates: Vec<_> = timed
+            .map(|(at, (ns, n))| (us(ns) / n as f64, at, n))
+            .collect();
+        rates.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let (own, slowest, steps) = rates.pop()?;
+        let (median, ..) = *rates.get(rates.len() / 2)?;
+        let of = Slow {
+            slowest,
+            own,
+            median,
+            steps,
+        };
+        (own > FACTOR * median && own > LEAST).then_some((key, of))
+    };
+    let all = alike.into_iter().filter_map(slow);
+    all.max_by(|(_, a), (_, b)| (a.own * a.steps as f64).total_cmp(&(b.own * b.steps as f64)))
+}
+
+/// Less than so many us a step are not worth a word.
+const LEAST: f64 = 10.0;
