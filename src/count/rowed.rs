@@ -134,12 +134,18 @@ impl Rowed {
         } else {
             0
         };
-        let datatype = row.datatype.map_or(tally::NO_TYPE, |d| d.0.into());
+        let (count, datatype) = match (row.count, row.only_bytes) {
+            (None, Some(bytes)) => (bytes, tally::BYTES),
+            (count, _) => (
+                count.unwrap_or(0),
+                row.datatype.map_or(tally::NO_TYPE, |d| d.0.into()),
+            ),
+        };
         let key = self.options.key_of(&Counted {
             op,
             member: who,
             datatype,
-            count: row.count,
+            count,
             nranks: row.nranks,
             redop: row.redop.map_or(tally::NONE, |r| r.0),
             root: row.root.unwrap_or(tally::NO_ROOT),

@@ -54,7 +54,7 @@ fn row(line: &[u8]) -> Option<Row<'_>> {
     }
     Some(Row {
         op,
-        count,
+        count: Some(count),
         datatype: Some(datatype),
         calls: 1,
         ..Row::default()

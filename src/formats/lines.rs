@@ -4,6 +4,9 @@
 //! A quoted field may go on over line ends, so that where a record begins depends on all quotes
 //! before it. A chunk is read as if it began with a record, which few do not; such a one is read
 //! once more when it is its turn, after what is still open.
+//!
+//! A record may also need what one before it tells ([`Lines::tells`]). The records of a chunk before
+//! its first that tells are read when it is its turn.
 
 use super::log;
 use crate::error::Result;
@@ -24,6 +27,9 @@ pub trait Lines: Clone + Send + Sync {
     /// A field in quotes may go on over line ends.
     const QUOTES: bool = false;
 
+    /// Records may need what one before them tells.
+    const CARRIES: bool = false;
+
     /// The reader of the input `name`, with the header if the format has one.
     ///
     /// # Errors
@@ -42,6 +48,32 @@ pub trait Lines: Clone + Send + Sync {
         quotes: bool,
         take: &mut impl FnMut(&Row<'_>),
     ) -> Result<(), Lacks>;
+
+    /// True for a record that tells of those after it, up to the next such record. Nothing but its
+    /// own bytes decides that.
+    fn tells(_record: &[u8]) -> bool {
+        false
+    }
+
+    /// Reads a record after the last one that tells, which is empty where there is none. While a
+    /// reader lives, what one has told stays where it is.
+    ///
+    /// # Errors
+    /// As [`Lines::row`].
+    #[inline]
+    fn row_after(
+        &self,
+        scratch: &mut Self::Scratch,
+        _told: &[u8],
+        record: &[u8],
+        quotes: bool,
+        take: &mut impl FnMut(&Row<'_>),
+    ) -> Result<(), Lacks> {
+        self.row(scratch, record, quotes, take)
+    }
+
+    /// What records tell beside their calls.
+    fn told(_scratch: &mut Self::Scratch, _account: &mut Account) {}
 }
 
 /// How records are read.
@@ -111,6 +143,7 @@ fn read_by<L: Lines, R: Rows + Send>(
         strict: options.strict,
         account: Account::default(),
         open: Vec::new(),
+        told: Vec::new(),
         twice,
     };
     let mut chunks = input.chunks(chunk, |_, _| Place::Quiet)?;
@@ -138,9 +171,17 @@ fn read_by<L: Lines, R: Rows + Send>(
             let chunk = chunk?;
             let state = State {
                 open: Vec::new(),
+                told: &[],
                 prints: RowPrints::ahead(first.get().copied()),
             };
-            let walked = walk(&mut Some(format.clone()), &chunk, &name, state, new())?;
+            let (_, rest) = chunk.bytes().split_at(untold::<L>(chunk.bytes()));
+            let walked = walk(
+                &mut Some(format.clone()),
+                (&chunk, rest),
+                &name,
+                state,
+                new(),
+            )?;
             chunk.walked()?;
             Ok((chunk, walked))
         };
@@ -149,6 +190,11 @@ fn read_by<L: Lines, R: Rows + Send>(
             let (chunk, mut walked) = walked?;
             if !all.open.is_empty() || all.twice.is_doubtful(&walked.prints) {
                 walked = all.walk(&mut Some(format.clone()), &chunk, new())?;
+            } else if let before @ 1.. = untold::<L>(chunk.bytes()) {
+                let (before, _) = chunk.bytes().split_at(before);
+                let before = all.lines(&mut Some(format.clone()), before, new())?;
+                progress(before.bytes);
+                all.add(before, &mut sink)?;
             }
             progress(walked.bytes);
             all.add(walked, &mut sink)?;
@@ -177,6 +223,8 @@ struct Gathered<'g> {
     account: Account,
     /// A record that is not closed yet.
     open: Vec<u8>,
+    /// The last record that tells.
+    told: Vec<u8>,
     twice: &'g mut Twice,
 }
 
@@ -190,17 +238,34 @@ impl Gathered<'_> {
     ) -> Result<Walked<R>> {
         let state = State {
             open: std::mem::take(&mut self.open),
+            told: &self.told,
             prints: self.twice.so_far(),
         };
-        walk(format, chunk, self.name, state, rows)
+        walk(format, (chunk, chunk.bytes()), self.name, state, rows)
+    }
+
+    /// Reads the first lines of a chunk whose turn it is, which no record of its own tells of.
+    fn lines<L: Lines, R: Rows>(
+        &mut self,
+        format: &mut Option<L>,
+        bytes: &[u8],
+        rows: R,
+    ) -> Result<Walked<R>> {
+        let prints = self.twice.so_far();
+        let mut reader = Reader::new(format, self.name, &self.told, prints, rows);
+        let open = reader.read(bytes, Vec::new())?;
+        let mut walked = reader.end();
+        walked.bytes = bytes.len() as u64;
+        walked.open = open;
+        Ok(walked)
     }
 
     /// Reads the records that were never closed: each line by itself, so that one cut row does not
     /// take those after it along.
     fn rest<L: Lines, R: Rows>(&mut self, format: &mut Option<L>, rows: R) -> Result<Walked<R>> {
-        let mut reader = Reader::new(format, self.name, self.twice.so_far(), rows);
+        let mut reader = Reader::new(format, self.name, &self.told, self.twice.so_far(), rows);
         reader.one_by_one(&mut self.open)?;
-        let mut walked = reader.walked;
+        let mut walked = reader.end();
         walked.account.is_open = self.account.is_open;
         Ok(walked)
     }
@@ -210,6 +275,9 @@ impl Gathered<'_> {
         self.account.merge(&walked.account);
         self.twice.rows(walked.prints);
         self.open = walked.open;
+        if let Some(told) = walked.told {
+            self.told = told;
+        }
         if self.strict {
             log::first_damage(self.name, &self.account)?;
         }
@@ -218,8 +286,9 @@ impl Gathered<'_> {
 }
 
 /// What a chunk is read after.
-struct State {
+struct State<'s> {
     open: Vec<u8>,
+    told: &'s [u8],
     prints: RowPrints,
 }
 
@@ -230,25 +299,37 @@ struct Walked<R> {
     account: Account,
     /// Its last record, if that is not closed.
     open: Vec<u8>,
+    /// Its last record that tells.
+    told: Option<Vec<u8>>,
     bytes: u64,
 }
 
+/// Reads the lines of a chunk, or its last ones.
 fn walk<L: Lines, R: Rows>(
     format: &mut Option<L>,
-    chunk: &Chunk,
+    (chunk, bytes): (&Chunk, &[u8]),
     name: &str,
-    state: State,
+    state: State<'_>,
     rows: R,
 ) -> Result<Walked<R>> {
-    let mut reader = Reader::new(format, name, state.prints, rows);
-    let open = reader.read(chunk.bytes(), state.open)?;
-    let mut walked = reader.walked;
+    let mut reader = Reader::new(format, name, state.told, state.prints, rows);
+    let open = reader.read(bytes, state.open)?;
+    let mut walked = reader.end();
     let is_open = chunk.bytes().last().is_some_and(|&b| b != b'\n');
     walked.account.is_open = is_open && chunk.dropped == 0;
     walked.account.dropped += chunk.dropped;
-    walked.bytes = chunk.bytes().len() as u64 + chunk.dropped;
+    walked.bytes = bytes.len() as u64 + chunk.dropped;
     walked.open = open;
     Ok(walked)
+}
+
+/// How many of these bytes are lines before the first that tells.
+fn untold<L: Lines>(bytes: &[u8]) -> usize {
+    if !L::CARRIES {
+        return 0;
+    }
+    let before = lines(bytes).take_while(|line| !L::tells(line));
+    before.map(<[u8]>::len).sum()
 }
 
 /// Reads record after record.
@@ -257,13 +338,22 @@ struct Reader<'r, L: Lines, R> {
     /// Once the header was read, if there is one.
     format: &'r mut Option<L>,
     scratch: L::Scratch,
+    /// The last record that tells.
+    told: &'r [u8],
     walked: Walked<R>,
 }
 
 impl<'r, L: Lines, R: Rows> Reader<'r, L, R> {
-    fn new(format: &'r mut Option<L>, name: &'r str, prints: RowPrints, rows: R) -> Self {
+    fn new(
+        format: &'r mut Option<L>,
+        name: &'r str,
+        told: &'r [u8],
+        prints: RowPrints,
+        rows: R,
+    ) -> Self {
         Reader {
             name,
+            told,
             format,
             scratch: L::Scratch::default(),
             walked: Walked {
@@ -271,17 +361,28 @@ impl<'r, L: Lines, R: Rows> Reader<'r, L, R> {
                 prints,
                 account: Account::default(),
                 open: Vec::new(),
+                told: None,
                 bytes: 0,
             },
         }
     }
 
+    /// What it read.
+    fn end(mut self) -> Walked<R> {
+        L::told(&mut self.scratch, &mut self.walked.account);
+        self.walked.told = (!self.told.is_empty()).then(|| self.told.to_vec());
+        self.walked
+    }
+
     /// Reads the records of whole lines; the first begins with what is `open`. Gives what is open at
     /// the end.
-    fn read(&mut self, bytes: &[u8], mut open: Vec<u8>) -> Result<Vec<u8>> {
+    fn read(&mut self, bytes: &'r [u8], mut open: Vec<u8>) -> Result<Vec<u8>> {
         // Few tables have quotes at all.
         let quotes = L::QUOTES && memchr(b'"', bytes).is_some();
         for line in lines(bytes) {
+            if L::CARRIES && L::tells(line) {
+                self.told = line;
+            }
             let turns = quotes && is_open(line);
             if open.is_empty() && !turns {
                 self.record(line, quotes)?;
@@ -333,17 +434,20 @@ impl<'r, L: Lines, R: Rows> Reader<'r, L, R> {
             count(account, Class::Foreign);
             return Ok(());
         };
+        let mut has_rows = false;
         let take = &mut |row: &Row<'_>| {
+            has_rows = true;
             account.row(row.calls, row.datatype);
             prints.row(row.step, (row.comm, row.op_count), || print_of(row));
             rows.row(row);
         };
         let row = match is_long {
             true => Err(TOO_LONG),
-            false => format.row(&mut self.scratch, text, quotes, take),
+            false => format.row_after(&mut self.scratch, self.told, text, quotes, take),
         };
         match row {
-            Ok(()) => count(account, Class::Call),
+            Ok(()) if has_rows => count(account, Class::Call),
+            Ok(()) => count(account, Class::Other),
             Err(what) => {
                 account.place(account.lines, 0, what, text);
                 count(account, Class::Damaged);
@@ -359,7 +463,7 @@ fn print_of(row: &Row<'_>) -> Option<(u64, Print)> {
     let call = CallText {
         op: row.op,
         op_count: row.op_count?,
-        count: row.count,
+        count: row.count?,
         datatype: row.datatype?.0,
         comm: row.comm?,
         stream: row.stream?,
@@ -397,6 +501,7 @@ fn is_open(text: &[u8]) -> bool {
 mod tests {
     use super::*;
     use crate::formats::chain::Chain;
+    use crate::formats::inspector::{Inspector, tests as inspector};
     use crate::formats::log::blocks::REJOIN;
     use crate::formats::rows::{Csv, Jsonl};
     use crate::source::{self, Origin};
@@ -412,7 +517,9 @@ mod tests {
             let (op, host) = (text(row.op), text(row.host));
             self.0.push(format!(
                 "{op} {} {:?} {host:?} {:?}",
-                row.count, row.datatype, row.step
+                row.count.unwrap_or_default(),
+                row.datatype,
+                row.step
             ));
         }
     }
@@ -500,6 +607,25 @@ mod tests {
         }
     }
 
+    proptest! {
+        /// What a record needs of those before it comes over the ends of chunks.
+        #[test]
+        fn chunks_carry_what_records_tell(
+            lines in inspector::lines(),
+            chunk in 1..4000_usize,
+            jobs in 1..4_usize,
+        ) {
+            let text = lines.join("\n");
+            let whole = read_as::<Inspector>(text.as_bytes(), CHUNK, 1);
+            let rows = inspector::one_by_one(&lines).into_iter();
+            let rows: Vec<String> =
+                rows.map(|(op, host)| format!("{op} 0 None {host:?} None")).collect();
+            prop_assert_eq!(&whole.0, &rows);
+            prop_assert_eq!(whole.1.decided(), whole.1.lines);
+            prop_assert_eq!(read_as::<Inspector>(text.as_bytes(), chunk, jobs), whole);
+        }
+    }
+
     #[test]
     fn blanks_at_the_end_belong_to_a_text_and_to_nothing_else() {
         let (rows, _) = read_all("op,count,datatype,host\nSend,1,int8,a \t\r\nSend,1,int8, \n");
@@ -539,7 +665,7 @@ mod tests {
         let row = Row {
             op: b"AllReduce",
             op_count: Some(0),
-            count: 64,
+            count: Some(64),
             datatype: Some(crate::grammar::values::Datatype(7)),
             comm: Some(0x55d0_a000_0000),
             stream: Some(0x5581_d0c3_0001),

@@ -211,6 +211,7 @@ formats! {
         Csv: rows::CSV, rows::Csv;
         Jsonl: rows::JSONL, rows::Jsonl;
         Chain: chain::FORMAT, chain::Chain;
+        Inspector: inspector::FORMAT, inspector::Inspector;
     }
     ordered {
         flight::PICKLE, flight::read;
@@ -218,7 +219,6 @@ formats! {
         profiler::FORMAT, profiler::read;
     }
     refused {
-        inspector::FORMAT;
         inspector::METRICS;
         kineto::FORMAT;
         snoopie::FORMAT;

@@ -174,6 +174,7 @@ impl Report {
             ));
         }
         self.sums(input, account);
+        self.unrecorded(input, account);
     }
 
     /// Its damaged lines: the first ones with their places.
@@ -285,6 +286,36 @@ impl Report {
             self.warn(&format!(
                 "{input}: datatype {code} is unknown: the sums of bytes omit {}",
                 counted(*calls, "call")
+            ));
+        }
+    }
+
+    /// What its recorder has no record of.
+    fn unrecorded(&self, input: &str, account: &Account) {
+        let kinds = [
+            "collective",
+            "Send or Recv",
+            "proxy step",
+            "proxy operation",
+        ];
+        let dropped = account.unrecorded.dropped();
+        let dropped = dropped.into_iter().zip(kinds).filter(|(n, _)| *n > 0);
+        let dropped = dropped.map(|(n, kind)| format!("{n} x {kind}"));
+        let dropped: Vec<String> = dropped.collect();
+        if !dropped.is_empty() {
+            self.warn(&format!(
+                "{input}: NCCL Inspector counted what it dropped ({}): the numbers of calls are too \
+                 low",
+                dropped.join(", ")
+            ));
+        }
+        let missing = account.unrecorded.missing();
+        if missing > 0 {
+            self.warn(&format!(
+                "{input}: {} up to the last recorded ones have no record, as their numbers (coll_sn) \
+                 show: between two dumps NCCL 2.28 keeps the last collective of a communicator, later \
+                 ones leave out what is small (NCCL_INSPECTOR_DUMP_MIN_SIZE_BYTES) or timed by the CPU",
+                counted(missing, "collective")
             ));
         }
     }

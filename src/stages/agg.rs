@@ -36,7 +36,7 @@ impl Options {
 /// Equal calls of a group.
 struct Equal<'c> {
     op: &'c [u8],
-    count: u64,
+    count: Option<u64>,
     /// The code.
     datatype: u64,
     /// Bytes of one call.
@@ -61,12 +61,11 @@ fn rows<'g>(
     let row = move |entry: &Entry| {
         let key = part.key(entry);
         let op = part.op(entry);
-        let size = Datatype::from_code(key.datatype).and_then(Datatype::size);
-        let api = size.map(|size| u128::from(key.size) * u128::from(size));
+        let (count, api) = key.size();
         let nranks = (key.nranks > 0).then_some(key.nranks);
         Equal {
             op,
-            count: key.size,
+            count,
             datatype: key.datatype,
             bytes: api.and_then(|api| basis.of(kind(op), api, nranks)),
             calls: entry.value.calls,
@@ -128,7 +127,8 @@ pub fn chain(calls: &Calls, options: &Options) -> Vec<u8> {
             .flat_map(|group| rows(&part, group, options.basis));
         lines.extend(rows.map(|row| {
             let op = String::from_utf8_lossy(row.op);
-            let (n, count) = (row.calls.to_string(), row.count.to_string());
+            let count = row.count.map_or(String::new(), |count| count.to_string());
+            let n = row.calls.to_string();
             let datatype = Datatype::from_code(row.datatype);
             let datatype = datatype.map_or(String::new(), |d| d.to_string());
             let bytes = row.bytes.map_or(String::new(), |b| b.to_string());

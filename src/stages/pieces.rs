@@ -456,7 +456,7 @@ proptest! {
                 rowed.row(&Row {
                     step,
                     op: [&b"Send"[..], b"AllReduce", b"Broadcast"][op],
-                    count,
+                    count: Some(count),
                     datatype: Some(Datatype(7)),
                     host: b"a",
                     rank: Some(op as u32),

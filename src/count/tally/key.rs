@@ -43,7 +43,7 @@ pub struct Counted {
     pub op: u32,
     /// The member's number.
     pub member: u32,
-    /// The datatype's code, or [`NO_TYPE`].
+    /// The datatype's code, [`NO_TYPE`] or [`BYTES`].
     pub datatype: u64,
     /// Elements.
     pub count: u64,
@@ -64,7 +64,7 @@ pub struct Key {
     pub member: u32,
     /// The operation's number in [`Ops`](super::Ops).
     pub op: u32,
-    /// The datatype's code, or [`NO_TYPE`]; 0 where datatypes are not told apart.
+    /// The datatype's code, [`NO_TYPE`] or [`BYTES`]; 0 where datatypes are not told apart.
     pub datatype: u64,
     /// The size by [`Sizing`]; [`UNKNOWN`] where the bytes are not known.
     pub size: u64,
@@ -91,6 +91,8 @@ impl std::hash::Hash for Key {
 
 /// A datatype whose name a table does not give.
 pub const NO_TYPE: u64 = u64::MAX;
+/// A call whose bytes are known and not what they are: its elements are bytes.
+pub const BYTES: u64 = u64::MAX - 1;
 /// No reduction, or one that is not told apart.
 pub const NONE: u64 = u64::MAX;
 /// No root, or one that is not told apart.
@@ -98,6 +100,19 @@ pub const NO_ROOT: i64 = i64::MIN;
 
 /// The size of a call whose bytes are not known.
 pub const UNKNOWN: u64 = u64::MAX;
+
+impl Key {
+    /// Elements and bytes of a call that is told apart by its elements ([`Sizing::Count`]) and its
+    /// datatype. The elements are unknown where only the bytes are known.
+    pub fn size(&self) -> (Option<u64>, Option<u128>) {
+        if self.datatype == BYTES {
+            return (None, Some(self.size.into()));
+        }
+        let size = Datatype::from_code(self.datatype).and_then(Datatype::size);
+        let bytes = size.map(|size| u128::from(self.size) * u128::from(size));
+        (Some(self.size), bytes)
+    }
+}
 
 impl Options {
     /// What a logged call counts as.

@@ -20,7 +20,7 @@ pub(crate) mod pieces;
 mod replay;
 
 pub use bag::Bag;
-pub use key::{Counted, Key, NO_ROOT, NO_TYPE, NONE, Options, Sizing, UNKNOWN};
+pub use key::{BYTES, Counted, Key, NO_ROOT, NO_TYPE, NONE, Options, Sizing, UNKNOWN};
 use replay::replay;
 
 /// How many calls and how large.

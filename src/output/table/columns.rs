@@ -3,7 +3,7 @@
 //! `docs/formats.md` follow from it.
 
 use super::Lacks;
-use super::kinds::{Count, Id, Kind, Name, Number, Pointer, Readable, Text, Times, Word, Written};
+use super::kinds::{Id, Kind, Name, Number, Pointer, Readable, Text, Times, Word, Written};
 #[cfg(test)]
 use super::samples::{Sampled, Samples};
 use crate::grammar::values::{Datatype, RedOp};
@@ -16,7 +16,7 @@ pub(crate) trait Source<'r>: Copy {
 }
 
 /// Makes the call table of its columns. A part's columns change together from row to row; those
-/// after `=>` are computed of others ([`Row::bytes`]) and not read.
+/// after `=>` are computed of others ([`Row::bytes`]); they are read only where those are unknown.
 macro_rules! columns {
     (
         $( $part:ident {
@@ -71,6 +71,8 @@ macro_rules! columns {
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
         pub struct Row<'a> {
             $( $( #[doc = $about] pub $name: $type, )* )*
+            /// Its bytes, where a source tells them and not how many elements of which type they are.
+            pub only_bytes: Option<u64>,
             /// When and how it was served, where a source tells.
             pub timing: Option<&'a Timing<'a>>,
         }
@@ -144,14 +146,21 @@ macro_rules! columns {
             /// The first column whose field has no value of its kind.
             #[inline]
             pub(crate) fn read(source: impl Source<'a>) -> Result<(Row<'a>, Timing<'a>), Lacks> {
-                let row = Row {
+                let mut row = Row {
                     $( $(
                         $name: source
                             .field::<_, $kind>(Column::$name)
                             .ok_or(concat!("a valid ", stringify!($name)))?,
                     )* )*
+                    only_bytes: None,
                     timing: None,
                 };
+                if row.count.is_none() {
+                    row.only_bytes = source
+                        .field::<Option<u64>, Number>(Column::bytes)
+                        .ok_or("a valid bytes")?;
+                    row.only_bytes.ok_or("a valid count")?;
+                }
                 let timing = Timing {
                     $(
                         $tname: source
@@ -165,10 +174,14 @@ macro_rules! columns {
             /// A row of any values, and what is to be its timing.
             #[cfg(test)]
             pub(crate) fn sample(from: &mut Samples<'a>) -> (Row<'a>, Timing<'a>) {
-                let row = Row {
+                let mut row = Row {
                     $( $( $name: Sampled::<$kind>::sample(from), )* )*
+                    only_bytes: None,
                     timing: None,
                 };
+                if row.count.is_none() {
+                    row.only_bytes = Some(row.calls);
+                }
                 (row, Timing { $( $tname: Sampled::<$tkind>::sample(from), )* })
             }
         }
@@ -232,14 +245,14 @@ columns! {
     }
     What {
         op: &'a [u8] as Name = "the operation as printed",
-        count: u64 as Count = "the number of elements",
+        count: Option<u64> as Number = "the number of elements; empty where only bytes are known",
         datatype: Option<Datatype> as Word =
             "the type of an element: fp32, bf16, int64 ..., or type<17> for an unknown code",
         redop: Option<RedOp> as Word =
             "sum, prod, max, min, avg or user<3>; empty where the operation does not reduce",
         root: Option<i64> as Number =
             "the root, or the peer of Send and Recv; empty for other operations",
-        => bytes: Number = "count × element size in bytes",
+        => bytes: Number = "count × element size in bytes, or what the source tells",
     }
     Rest {
         stream: Option<u64> as Pointer = "the CUDA stream's address",

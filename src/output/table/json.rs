@@ -23,7 +23,7 @@ impl JsonRow<'_> {
     /// What it lacks.
     pub(crate) fn row(&self) -> Result<(Row<'_>, Timing<'_>), Lacks> {
         let has = |column: Column| !matches!(self.values[column as usize], Scalar::Null);
-        if !has(Column::op) || !has(Column::count) {
+        if !has(Column::op) || !(has(Column::count) || has(Column::bytes)) {
             return Err(NO_ROW);
         }
         Row::read(self)

@@ -31,8 +31,6 @@ kinds! {
     Name {}
     /// An integer.
     Number {}
-    /// An integer that every row has.
-    Count {}
     /// How many calls a row is; one where nothing is written.
     Times {}
     /// An address.
@@ -216,7 +214,6 @@ macro_rules! known {
     };
 }
 
-known!(Count, |n: Option<u64>| n);
 known!(Times, |n: Option<u64>| Some(n.unwrap_or(1)));
 
 impl Written<Pointer> for Option<u64> {

@@ -16,10 +16,14 @@ pub(crate) use kinds::{Readable, csv_text};
 pub(crate) type Lacks = &'static str;
 
 impl Row<'_> {
-    /// Bytes on the API basis: count × element size.
+    /// Bytes on the API basis: count × element size, or what the source tells where it tells no
+    /// count.
     pub fn bytes(&self) -> Option<u128> {
+        let Some(count) = self.count else {
+            return self.only_bytes.map(u128::from);
+        };
         let size = self.datatype?.size()?;
-        Some(u128::from(self.count) * u128::from(size))
+        Some(u128::from(count) * u128::from(size))
     }
 
     /// Appends the row as CSV.

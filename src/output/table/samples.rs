@@ -1,6 +1,6 @@
 //! Rows of any values of each column's kind, the edges first, for property tests.
 
-use super::kinds::{Count, Id, Name, Number, Pointer, Text, Times, Word};
+use super::kinds::{Id, Name, Number, Pointer, Text, Times, Word};
 use crate::grammar::values::{Datatype, RedOp};
 use crate::members::comm_id::CommId;
 
@@ -77,12 +77,6 @@ impl Sampled<'_, Number> for Option<u32> {
 impl Sampled<'_, Number> for Option<i64> {
     fn sample(from: &mut Samples<'_>) -> Self {
         from.known(|from| from.value().cast_signed())
-    }
-}
-
-impl Sampled<'_, Count> for u64 {
-    fn sample(from: &mut Samples<'_>) -> Self {
-        from.value()
     }
 }
 

@@ -222,7 +222,7 @@ mod tests {
         let row = |op, rank, count| Row {
             op,
             rank,
-            count,
+            count: Some(count),
             host: b"a",
             datatype: Some(Datatype(7)),
             ..Row::default()

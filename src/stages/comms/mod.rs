@@ -168,7 +168,15 @@ pub fn unique(
     rows.sort_by(|(a, who_a), (b, who_b)| {
         let key = |r: &Row<'_>| {
             let step = (r.step.is_none(), r.step);
-            (step, r.count, r.datatype, r.nranks, r.redop, r.root)
+            (
+                step,
+                r.count,
+                r.only_bytes,
+                r.datatype,
+                r.nranks,
+                r.redop,
+                r.root,
+            )
         };
         (key(a).0, who_a, a.op)
             .cmp(&(key(b).0, who_b, b.op))
@@ -198,7 +206,8 @@ fn unique_row<'c>(calls: &'c calls::Calls, step: Option<u64>, key: &Key, value: 
         comm: who.comm,
         comm_id: who.comm_id,
         op,
-        count: key.size,
+        count: key.size().0,
+        only_bytes: (key.datatype == tally::BYTES).then_some(key.size),
         datatype: Datatype::from_code(key.datatype),
         redop: Some(key.redop)
             .filter(|&r| r != NONE && has_redop(op))

@@ -412,7 +412,7 @@ impl Records {
                 seq: Some(self.sequences[r.sequence as usize].1 + r.seq),
                 op_count: Some(r.op_count),
                 op,
-                count: r.count,
+                count: Some(r.count),
                 datatype: Some(Datatype(r.datatype)),
                 redop: has_redop.then_some(RedOp(r.redop)),
                 root: has_root.then_some(r.root),

@@ -125,13 +125,13 @@ impl Text {
         let number = |n: Option<u64>| n.unwrap_or(u64::MAX);
         let what = (
             row.op.as_ptr() as usize,
-            row.count,
+            // A log's line has one.
+            row.count.unwrap_or(u64::MAX),
             row.datatype.map_or(u32::MAX, |d| d.0),
             number(row.redop.map(|r| r.0)),
             row.root.unwrap_or(i64::MIN),
         );
-        let mixed =
-            row.count ^ (row.root.unwrap_or(0).cast_unsigned() << 48) ^ (what.0 as u64) << 32;
+        let mixed = what.1 ^ (row.root.unwrap_or(0).cast_unsigned() << 48) ^ (what.0 as u64) << 32;
         self.what
             .copy(what, mixed, out, |text| row.csv_part(Part::What, text));
         let stream = number(row.stream);

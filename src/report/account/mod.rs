@@ -1,11 +1,14 @@
 //! Where every line of an input went: the sum of the classes is the number of lines.
 
+pub mod unrecorded;
+
 use crate::grammar::values::Datatype;
 use crate::members::twice::Again;
 use crate::source::{Broken, Seen};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use unrecorded::Unrecorded;
 
 /// What became of one line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -124,6 +127,8 @@ pub struct Account {
     pub block_unended: u64,
     /// Bytes of over-long lines that were dropped.
     pub dropped: u64,
+    /// What its recorder has no record of.
+    pub unrecorded: Unrecorded,
     /// Where some of these first are.
     pub firsts: Firsts,
     /// Mistakes of the program that wrote it which were made good: which, and how often.
@@ -323,5 +328,6 @@ impl Account {
         self.block_lines += next.block_lines;
         self.block_unended += next.block_unended;
         self.dropped += next.dropped;
+        self.unrecorded.merge(&next.unrecorded);
     }
 }
