@@ -1,11 +1,14 @@
 //! nccl-hist: see `--help`.
 
+use anyhow::bail;
 use clap::Parser;
+use nccl_pipe::count::calls::Calls;
+use nccl_pipe::output::render::Sheet;
 use nccl_pipe::program::cli;
 use nccl_pipe::program::cli::{ChainFormatArgs, Format, GroupArgs, InputArgs, Run, Size, StepArgs};
 use nccl_pipe::program::exit;
 use nccl_pipe::program::exit::Exit;
-use nccl_pipe::stages::hist;
+use nccl_pipe::stages::{hist, timed};
 use std::process::ExitCode;
 
 /// Histogram of NCCL calls: calls and bytes for each operation and size bucket
@@ -19,6 +22,9 @@ use std::process::ExitCode;
 /// of all calls or bytes of the group. gpus is the number of different (host, pid, dev) that made
 /// these calls. gpus and calls_per_gpu are empty where an input does not name its hosts. The
 /// numbers include all ranks whose lines are in the input.
+///
+/// With --time it writes calls, total_us, mean_us, p50_us, p95_us, p99_us, max_us, algbw_gbs and
+/// busbw_gbs after to_bytes: how long the calls took, and their bandwidths, as nccl-ops --time does.
 #[derive(Debug, Parser)]
 #[command(name = "nccl-hist", version, max_term_width = 100, after_long_help = AFTER)]
 struct Cli {
@@ -34,6 +40,10 @@ struct Cli {
     /// Make one bucket for every power of two
     #[arg(long, conflicts_with = "edges")]
     log2: bool,
+    /// Report durations and bandwidths instead of calls and bytes; needs records
+    /// or call tables with durations
+    #[arg(long)]
+    time: bool,
     #[command(flatten)]
     format: ChainFormatArgs,
 }
@@ -46,6 +56,14 @@ Examples:
 
 Exit codes: 0 everything was read, 1 some input was damaged, 2 the program failed.";
 
+/// The rows asked for.
+fn sheet<'c>(all: &'c Calls, options: &'c hist::Options, bars: bool) -> Sheet<'c> {
+    match options.time {
+        true => hist::times(all, options),
+        false => hist::sheet(all, options, bars),
+    }
+}
+
 fn main() -> ExitCode {
     exit::run("nccl-hist", || {
         let cli = Cli::parse();
@@ -57,6 +75,7 @@ fn main() -> ExitCode {
             by: cli.group.by(),
             basis: cli.group.basis(),
             window: run.options.window.is_some(),
+            time: cli.time,
             ..hist::Options::default()
         };
         if cli.log2 {
@@ -66,15 +85,21 @@ fn main() -> ExitCode {
         }
         let tally = options.tally();
         let format = cli.format.get();
+        if cli.time && format == Format::Awk {
+            bail!("the AWK chain has no table of durations: use --format csv");
+        }
         let (all, early) = run.count(
             &options.by,
             &tally,
             format,
-            (&options, |all, options| hist::sheet(all, options, false)),
+            (&options, |all, options| sheet(all, options, false)),
         )?;
+        if cli.time {
+            timed::note(&all, &run.report)?;
+        }
         let chain = || hist::chain(&all, &options);
         cli::print_rest(
-            || hist::sheet(&all, &options, format == Format::Table),
+            || sheet(&all, &options, format == Format::Table),
             Some(chain),
             (format, run.options.log.jobs),
             Some((&early, &run.report)),

@@ -6,7 +6,7 @@ use nccl_pipe::program::cli;
 use nccl_pipe::program::cli::{ChainFormatArgs, Format, GroupArgs, InputArgs, Run, StepArgs};
 use nccl_pipe::program::exit;
 use nccl_pipe::program::exit::Exit;
-use nccl_pipe::stages::ops;
+use nccl_pipe::stages::{ops, timed};
 use std::process::ExitCode;
 
 /// Sizes of NCCL calls: the number of calls of each operation, and the distribution of their bytes
@@ -19,10 +19,13 @@ use std::process::ExitCode;
 /// total_bytes, after the columns of --by. Minimum, mean, maximum and total are exact. Percentiles
 /// have three significant digits. The numbers include all ranks whose lines are in the input.
 ///
-/// With --time it writes op, calls, total_us, mean_us, p50_us, p95_us, p99_us and max_us: how long the
-/// calls took, in microseconds. calls is then the number of calls with a duration of their own. A row
-/// of the call table that represents several calls has only the sum of their durations, and a log has
-/// no durations: NCCL prints a call when it is enqueued. A note reports how many calls are left out.
+/// With --time it writes op, calls, total_us, mean_us, p50_us, p95_us, p99_us, max_us, algbw_gbs and
+/// busbw_gbs: how long the calls took, in microseconds, and nccl-tests' algorithm and bus bandwidth in
+/// GB/s (of 10^9 bytes): the bytes of all these calls over the time of all. calls is then the number
+/// of calls with a duration of their own. NCCL Inspector's records have one. A row of the call table
+/// that represents several calls has only the sum of their durations, and a log has no durations: NCCL
+/// prints a call when it is enqueued. Notes report how many calls are left out, and what measured the
+/// others.
 #[derive(Debug, Parser)]
 #[command(name = "nccl-ops", version, max_term_width = 100, after_long_help = AFTER)]
 struct Cli {
@@ -32,8 +35,8 @@ struct Cli {
     steps: StepArgs,
     #[command(flatten)]
     group: GroupArgs,
-    /// Report durations in microseconds instead of sizes; needs call tables
-    /// with durations
+    /// Report durations and bandwidths instead of sizes; needs records or call
+    /// tables with durations
     #[arg(long, conflicts_with = "basis")]
     time: bool,
     #[command(flatten)]
@@ -46,6 +49,7 @@ Examples:
   nccl-ops nccl.log --steps 45..49 --by step
   nccl-comms nccl.log --op AllGather | nccl-ops --basis wire
   nccl-ops calls.csv --time
+  nccl-ops inspector/ --time --by algo,proto
 
 Exit codes: 0 everything was read, 1 some input was damaged, 2 the program failed.";
 
@@ -74,7 +78,7 @@ fn main() -> ExitCode {
         };
         let (all, early) = run.count(&options.by, &tally, format, (&options, sheet))?;
         if cli.time {
-            ops::note_untimed(&all, &run.report)?;
+            timed::note(&all, &run.report)?;
         }
         let chain = || ops::chain(&all, &options);
         cli::print_rest(

@@ -288,6 +288,7 @@ mod tests {
                 steps: true,
                 exact: false,
                 durations: false,
+                served: false,
             };
             // Two gaps are one step's, each third is between steps; two members are one.
             let step_of = |gap: usize| (gap % 3 != 2).then_some(gap as u64 / 4);

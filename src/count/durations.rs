@@ -14,28 +14,58 @@ pub type Clock = (Box<[u8]>, Box<[u8]>);
 /// Whose clocks measured durations: the columns `src` and `clock`. Times of different ones must not be
 /// compared, so it is enough to know a few.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Clocks(Vec<Clock>);
+pub struct Clocks {
+    clocks: Vec<Clock>,
+    /// The column `quality`, and how many durations are of it.
+    qualities: Vec<(Box<[u8]>, u64)>,
+}
 
-/// How many clocks are kept.
+/// How many clocks, and how many qualities, are kept.
 const CLOCKS: usize = 4;
 
 impl Clocks {
-    /// Adds a clock.
-    pub fn add(&mut self, src: &[u8], clock: &[u8]) {
-        let known = self.0.iter().any(|(s, c)| **s == *src && **c == *clock);
-        if !known && self.0.len() < CLOCKS {
-            self.0.push((src.into(), clock.into()));
+    /// Adds a duration.
+    pub fn add(&mut self, src: &[u8], clock: &[u8], quality: &[u8]) {
+        self.clock(src, clock);
+        self.quality(quality, 1);
+    }
+
+    fn clock(&mut self, src: &[u8], clock: &[u8]) {
+        let mut clocks = self.clocks.iter();
+        let known = clocks.any(|(s, c)| **s == *src && **c == *clock);
+        if !known && self.clocks.len() < CLOCKS {
+            self.clocks.push((src.into(), clock.into()));
+        }
+    }
+
+    fn quality(&mut self, quality: &[u8], more: u64) {
+        let has_room = self.qualities.len() < CLOCKS;
+        let mut known = self.qualities.iter_mut();
+        match known.find(|(known, _)| **known == *quality) {
+            Some((_, calls)) => *calls = calls.saturating_add(more),
+            None if has_room => self.qualities.push((quality.into(), more)),
+            None => {}
         }
     }
 
     /// Adds clocks that were met apart.
     pub fn merge(&mut self, other: &Clocks) {
-        other.0.iter().for_each(|(src, clock)| self.add(src, clock));
+        let clocks = other.clocks.iter();
+        clocks.for_each(|(src, clock)| self.clock(src, clock));
+        let qualities = other.qualities.iter();
+        qualities.for_each(|(quality, calls)| self.quality(quality, *calls));
     }
 
     /// The clocks, as source and name.
     pub fn list(&self) -> &[Clock] {
-        &self.0
+        &self.clocks
+    }
+
+    /// The column `quality` of the durations, each with how many are of it.
+    pub fn qualities(&self) -> impl Iterator<Item = (&[u8], u64)> {
+        self.qualities
+            .iter()
+            .map(|(quality, calls)| (&**quality, *calls))
     }
 }
 

@@ -8,5 +8,6 @@ pub mod notes;
 pub(crate) mod rowed;
 pub mod spread;
 pub mod tally;
+pub mod timed;
 pub(crate) mod times;
 pub mod who;

@@ -1,11 +1,13 @@
 //! The calls of a call table's rows, counted by what tells them apart.
 
-use super::durations::{Clocks, Durations};
+use super::durations::Clocks;
+use super::timed::Timed;
 use super::times::Total;
 use super::who::{Recorded, Who};
 use crate::count::tally::{self, Counted, Key, Value};
 use crate::formats::lines::Rows;
 use crate::formats::log::timeline::{Present, Window};
+use crate::grammar::values::Basis;
 use crate::members::Interner;
 use crate::members::Ops;
 use crate::output::table::Row;
@@ -33,7 +35,7 @@ pub(crate) struct Rowed {
     /// How long they took, where a tally is exact.
     pub(super) durations: By<Total>,
     /// How long each took, where that is asked for.
-    pub(super) times: By<Durations>,
+    pub(super) times: By<Timed>,
     /// Whose clocks measured them.
     pub(super) clocks: Clocks,
     /// The steps, where they are told apart.
@@ -95,9 +97,10 @@ impl Rowed {
     /// The number of who made a row's calls.
     fn member(&mut self, row: &Row<'_>) -> u32 {
         // What calls share that are counted as one.
-        let (src, timing) = match self.options.exact {
-            true => (row.src, row.timing.map(|timing| timing.shared())),
-            false => (&b""[..], None),
+        let (src, timing) = match (self.options.exact, self.options.served) {
+            (true, _) => (row.src, row.timing.map(|timing| timing.shared())),
+            (false, true) => (&b""[..], row.timing.map(|timing| timing.tuned())),
+            (false, false) => (&b""[..], None),
         };
         // Looked up without making a key: most rows are by someone known.
         let mut hasher = FxHasher::default();
@@ -160,8 +163,14 @@ impl Rowed {
         }
         // Of several calls a row has only the sum.
         if let (true, 1, Some(dur_ns)) = (self.options.durations, row.calls, row.times().dur_ns) {
-            self.times.entry((step, key)).or_default().add(dur_ns);
-            self.clocks.add(row.src, row.times().clock);
+            let on = |basis: Basis| {
+                let api = row.bytes()?;
+                basis.of(kind, api, row.nranks)
+            };
+            let all = self.times.entry((step, key)).or_default();
+            all.add(dur_ns, on(Basis::Message), on(Basis::Wire));
+            let timing = row.times();
+            self.clocks.add(row.src, timing.clock, timing.quality);
         }
     }
 }

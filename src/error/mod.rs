@@ -35,6 +35,14 @@ pub enum Error {
         /// What it is.
         what: &'static str,
     },
+    /// An input that is recognised, and of which no call can be made.
+    #[error("{name} is {what}: it cannot be read")]
+    NoCalls {
+        /// The input's name.
+        name: String,
+        /// What it is.
+        what: &'static str,
+    },
     /// The output could not be written.
     #[error("cannot write the output: {0}")]
     Output(io::Error),

@@ -45,6 +45,7 @@ pub fn open<V>(origin: &Origin, source: source::Options, needs: Tells) -> Result
         let (name, what) = (name(), format.what);
         return Err(match format.name {
             "" => Error::NoText { name, what },
+            "metrics" => Error::NoCalls { name, what },
             _ => Error::Unread { name, what },
         });
     }
@@ -336,9 +337,11 @@ impl Outcome {
     ) -> Result<()> {
         match result {
             Ok(()) => self.read += 1,
-            Err(Error::NoText { name, what } | Error::Unread { name, what })
-                if origin.is_listed() =>
-            {
+            Err(
+                Error::NoText { name, what }
+                | Error::Unread { name, what }
+                | Error::NoCalls { name, what },
+            ) if origin.is_listed() => {
                 report.pass(&name, what);
             }
             Err(e @ (Error::Output(_) | Error::Damaged(_) | Error::Usage(_))) => return Err(e),

@@ -33,6 +33,16 @@ impl CommId {
         *self == CommId::printed(id)
     }
 
+    /// The id as NCCL Inspector prints it: its buffer has room for 14 digits
+    /// (`NCCL_COMM_HASH_LENGTH` in `inspector.h`, 2.28.3 to 2.30.7), so that the last one or two are
+    /// missing.
+    pub fn recorded(self) -> CommId {
+        const DIGITS: u32 = 14;
+        let digits = (64 - self.printed.leading_zeros()).div_ceil(4);
+        let printed = self.printed >> (4 * digits.saturating_sub(DIGITS));
+        CommId { printed, ..self }
+    }
+
     /// The id of a split of this communicator: its child of that number and color.
     pub fn split(mut self, child: u32, color: i64) -> Option<CommId> {
         *self.splits.get_mut(usize::from(self.depth))? = (child, color);
@@ -120,5 +130,14 @@ mod tests {
             id = id.and_then(|id| id.split(1, 1));
         }
         assert_eq!(id, None);
+    }
+
+    #[test]
+    fn a_record_has_room_for_14_digits() {
+        let of = |id: &[u8]| CommId::parse(id).unwrap().recorded().to_string();
+        assert_eq!(of(b"0xbd140a80d32c2bcb"), "0xbd140a80d32c2b");
+        assert_eq!(of(b"0x849f9a1d6471799"), "0x849f9a1d647179");
+        assert_eq!(of(b"0xe62dedaa97644a"), "0xe62dedaa97644a");
+        assert_eq!(of(b"0x9f3b/2.7"), "0x9f3b/2.7");
     }
 }

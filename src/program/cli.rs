@@ -235,6 +235,8 @@ impl GroupArgs {
                 ByArg::Rank => By::Rank,
                 ByArg::Host => By::Host,
                 ByArg::Datatype => By::Datatype,
+                ByArg::Algo => By::Algo,
+                ByArg::Proto => By::Proto,
             };
             if !by.contains(&column) {
                 by.push(column);
@@ -272,6 +274,10 @@ enum ByArg {
     Host,
     /// The datatype
     Datatype,
+    /// NCCL's algorithm, where the input tells it
+    Algo,
+    /// NCCL's protocol, where the input tells it
+    Proto,
 }
 
 #[derive(Debug, Clone, Copy, Default, ValueEnum)]

@@ -33,6 +33,8 @@ pub struct Report {
     silent: bool,
     /// How calls were placed in steps.
     methods: Methods,
+    /// The first input that has calls: of logs or tables, and of a recorder.
+    sources: [Option<String>; 2],
 }
 
 /// The first of some names, and how many there are.
@@ -80,6 +82,7 @@ impl Report {
             unfinished: 0,
             silent: false,
             methods: Methods::default(),
+            sources: [None, None],
         }
     }
 
@@ -175,6 +178,7 @@ impl Report {
         }
         self.sums(input, account);
         self.unrecorded(input, account);
+        self.source(input, account);
     }
 
     /// Its damaged lines: the first ones with their places.
@@ -290,6 +294,26 @@ impl Report {
         }
     }
 
+    /// Warns where a log and records may be of the same calls.
+    fn source(&mut self, input: &str, account: &Account) {
+        let [logged, recorded] = &mut self.sources;
+        let (own, other) = match account.unrecorded.is_recorded {
+            true => (recorded, logged),
+            false => (logged, recorded),
+        };
+        if account.calls == 0 || own.is_some() {
+            return;
+        }
+        *own = Some(input.to_owned());
+        if let Some(other) = other {
+            let text = format!(
+                "{other} and {input}: one has a log's calls, one what a recorder saw of calls: what is \
+                 in both is counted twice; read one kind at a time (--glob)"
+            );
+            self.warn(&text);
+        }
+    }
+
     /// What its recorder has no record of.
     fn unrecorded(&self, input: &str, account: &Account) {
         let kinds = [
@@ -326,6 +350,7 @@ impl Report {
         debug_assert!(account.is_plain());
         self.inputs += inputs;
         self.total.add(account);
+        self.source("other inputs", account);
     }
 
     /// A soft error: the run goes on, the exit code remembers.

@@ -29,6 +29,7 @@ impl Options {
             steps: self.window || self.by.contains(&By::Step),
             exact: false,
             durations: false,
+            served: self.by.iter().any(|b| b.needs_served()),
         }
     }
 }

@@ -7,6 +7,7 @@ use crate::count::tally::{Sizing, UNKNOWN, Value};
 use crate::count::who::Who;
 use crate::grammar::values::Basis;
 use crate::output::render::{Cell, Sheet, bar};
+use crate::stages::timed;
 use std::collections::BTreeMap;
 
 /// What is asked for.
@@ -20,6 +21,8 @@ pub struct Options {
     pub edges: Vec<u128>,
     /// A window of steps is asked for.
     pub window: bool,
+    /// Durations are asked for.
+    pub time: bool,
 }
 
 impl Default for Options {
@@ -30,6 +33,7 @@ impl Default for Options {
             basis: Basis::default(),
             edges,
             window: false,
+            time: false,
         }
     }
 }
@@ -49,7 +53,8 @@ impl Options {
             datatypes: self.by.contains(&By::Datatype),
             steps: self.window || self.by.contains(&By::Step),
             exact: false,
-            durations: false,
+            durations: self.time,
+            served: self.by.iter().any(|b| b.needs_served()),
         }
     }
 }
@@ -142,6 +147,29 @@ pub fn sheet<'c>(calls: &'c Calls, options: &'c Options, bars: bool) -> Sheet<'c
     groups.sheet(&options.by, own, MadeOf::Calls, move |part, group, out| {
         let list: Vec<_> = gpus.buckets(part, group, &mut Vec::new()).collect();
         rows(&list, &options.edges, &labels, bars, out);
+    })
+}
+
+/// The rows of `--time`: how long the calls of each bucket took that have a duration of their own.
+pub fn times<'c>(calls: &'c Calls, options: &'c Options) -> Sheet<'c> {
+    let own = ["op", "bucket", "from_bytes", "to_bytes"];
+    let own: Vec<&str> = own.into_iter().chain(timed::COLUMNS).collect();
+    let durations = calls.durations_of(options.by.contains(&By::Step));
+    let groups = groups(calls, options);
+    groups.sheet(&options.by, &own, MadeOf::More, move |part, group, out| {
+        let of = |e: &Entry| (part.key(e).op, part.key(e).size);
+        for entries in group.chunk_by(|a, b| of(a) == of(b)) {
+            let size = part.key(&entries[0]).size;
+            let (from, to) = bounds(&options.edges, size);
+            let mut row = vec![
+                part.op(&entries[0]).into(),
+                label(&options.edges, size).into(),
+                from.into(),
+                to.into(),
+            ];
+            row.extend(timed::cells(&timed::of(&durations, part, entries)));
+            out(&row);
+        }
     })
 }
 

@@ -29,6 +29,7 @@ pub(crate) mod pieces;
 pub mod proxy;
 pub mod steps;
 pub mod survey;
+pub mod timed;
 pub mod timing;
 pub mod tuning;
 pub mod watch;

@@ -1,15 +1,13 @@
 //! nccl-ops: per operation the number of calls and their sizes.
 
 use crate::count::calls::Calls;
-use crate::count::durations::Durations;
 use crate::count::groups::{By, Entry, Groups, MadeOf, Part};
 use crate::count::spread::nearest;
 use crate::count::tally;
 use crate::count::tally::{Key, Sizing, UNKNOWN, Value};
-use crate::error::{Error, Result};
 use crate::grammar::values::Basis;
 use crate::output::render::{Sheet, awk};
-use crate::report::Report;
+use crate::stages::timed::{self, SHARES};
 
 /// What is asked for.
 #[derive(Debug, Clone, Default)]
@@ -38,6 +36,7 @@ impl Options {
             steps: self.window || self.by.contains(&By::Step),
             exact: false,
             durations: self.time,
+            served: self.by.iter().any(|b| b.needs_served()),
         }
     }
 }
@@ -127,77 +126,16 @@ pub fn sheet<'c>(calls: &'c Calls, options: &Options) -> Sheet<'c> {
     })
 }
 
-/// The shares of the percentiles.
-const SHARES: [f64; 3] = [0.50, 0.95, 0.99];
-
-/// ns as µs.
-fn us(ns: u128) -> f64 {
-    ns as f64 / 1000.0
-}
-
-/// Reports how many calls have no duration of their own.
-///
-/// # Errors
-/// None has one, or they are by different clocks or sources.
-pub fn note_untimed(calls: &Calls, report: &Report) -> Result<()> {
-    let (timed, all) = calls.timed();
-    if timed == 0 {
-        return Err(Error::Content(
-            "no call has a duration of its own: call tables with the column dur_ns and one row per \
-             call have durations; logs and tables of nccl-comms --unique do not"
-                .to_owned(),
-        ));
-    }
-    let clocks = calls.clocks.list();
-    if clocks.len() > 1 {
-        let shown = clocks.iter().map(|(src, clock)| {
-            let shown = |text: &[u8]| match text {
-                b"" => "unknown".to_owned(),
-                text => String::from_utf8_lossy(text).into_owned(),
-            };
-            format!("src {} with clock {}", shown(src), shown(clock))
-        });
-        return Err(Error::Content(format!(
-            "durations of different sources or clocks must not be added: give --time the rows of one \
-             of them ({})",
-            shown.collect::<Vec<_>>().join(", ")
-        )));
-    }
-    if timed < all {
-        let without = all.saturating_sub(timed);
-        report.note(&format!(
-            "the times leave out {without} of {all} calls, for lack of a duration of their own"
-        ));
-    }
-    Ok(())
-}
-
 /// The rows of `--time`: how long the calls took that have a duration of their own.
 pub fn times<'c>(calls: &'c Calls, options: &Options) -> Sheet<'c> {
-    let own = [
-        "op", "calls", "total_us", "mean_us", "p50_us", "p95_us", "p99_us", "max_us",
-    ];
+    let own: Vec<&str> = ["op"].into_iter().chain(timed::COLUMNS).collect();
     let durations = calls.durations_of(options.by.contains(&By::Step));
     let groups = groups(calls, options);
     groups.sheet(&options.by, &own, MadeOf::More, move |part, group, out| {
         for entries in by_op(part, group) {
-            let mut all = Durations::default();
-            let own = entries.iter();
-            let own = own.filter_map(|e| durations.get(&(e.step(), *part.key(e))));
-            own.for_each(|one| all.merge(one));
-            let known = |ns: Option<u64>| ns.map(|ns| us(ns.into())).into();
-            let sum = (all.calls() > 0).then(|| us(all.sum()));
-            let [p50, p95, p99] = all.percentiles(SHARES).map(known);
-            out(&[
-                part.op(&entries[0]).into(),
-                all.calls().into(),
-                sum.into(),
-                sum.map(|sum| sum / all.calls() as f64).into(),
-                p50,
-                p95,
-                p99,
-                known(all.most()),
-            ]);
+            let mut row = vec![part.op(&entries[0]).into()];
+            row.extend(timed::cells(&timed::of(&durations, part, entries)));
+            out(&row);
         }
     })
 }

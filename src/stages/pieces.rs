@@ -196,6 +196,7 @@ impl State {
             steps: true,
             exact: true,
             durations: false,
+            served: false,
         };
         let of_sides = communicators::tally_options(true);
         let mut state = State {

@@ -4,11 +4,12 @@
 mod ahead;
 
 use crate::count::cells::{Cells, Gathering};
-use crate::count::durations::{Clocks, Durations};
+use crate::count::durations::Clocks;
 use crate::count::notes::said;
 use crate::count::rowed::Rowed;
 use crate::count::tally;
 use crate::count::tally::{Key, Partial, Tally, Value};
+use crate::count::timed::Timed;
 use crate::count::times::Total;
 use crate::count::who::{Who, who};
 use crate::error::Result;
@@ -80,7 +81,7 @@ pub struct Calls {
     /// By step and key, where a tally is exact.
     durations: FxHashMap<(Option<u64>, Key), Total>,
     /// How long each call took, where a tally keeps that.
-    times: FxHashMap<(Option<u64>, Key), Durations>,
+    times: FxHashMap<(Option<u64>, Key), Timed>,
     /// Whose clocks measured that.
     pub clocks: Clocks,
 }
@@ -93,8 +94,8 @@ impl Calls {
     }
 
     /// How long each call took, by key, and by step or over all steps.
-    pub fn durations_of(&self, by_step: bool) -> FxHashMap<(Option<u64>, Key), Durations> {
-        let mut all: FxHashMap<(Option<u64>, Key), Durations> = FxHashMap::default();
+    pub fn durations_of(&self, by_step: bool) -> FxHashMap<(Option<u64>, Key), Timed> {
+        let mut all: FxHashMap<(Option<u64>, Key), Timed> = FxHashMap::default();
         for ((step, key), one) in &self.times {
             let step = step.filter(|_| by_step);
             all.entry((step, *key)).or_default().merge(one);
@@ -105,7 +106,11 @@ impl Calls {
     /// Calls with a duration of their own, and all.
     pub fn timed(&self) -> (u64, u64) {
         let sum = |all: u64, n: u64| all.saturating_add(n);
-        let timed = self.times.values().map(Durations::calls).fold(0, sum);
+        let timed = self
+            .times
+            .values()
+            .map(|one| one.durations.calls())
+            .fold(0, sum);
         let mut all = 0;
         for at in 0..self.cells.steps().count() {
             self.cells.each(at, |_, value| all = sum(all, value.calls));
@@ -118,7 +123,7 @@ impl Calls {
         let mut met: Interner<Who> = Interner::default();
         let mut cells = Gathering::default();
         let mut durations: Vec<((Option<u64>, Key), Total)> = Vec::new();
-        let mut times: Vec<((Option<u64>, Key), Durations)> = Vec::new();
+        let mut times: Vec<((Option<u64>, Key), Timed)> = Vec::new();
         for calls in [std::mem::take(self), other] {
             let ops = calls.ops.names().map(|name| self.ops.intern(name).0);
             let ops: Vec<u32> = ops.collect();

@@ -83,6 +83,7 @@ fn tally(steps: bool) -> tally::Options {
         steps,
         exact: true,
         durations: false,
+        served: false,
     }
 }
 

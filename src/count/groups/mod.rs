@@ -36,6 +36,10 @@ pub enum By {
     Host,
     /// The datatype.
     Datatype,
+    /// NCCL's algorithm.
+    Algo,
+    /// NCCL's protocol.
+    Proto,
 }
 
 impl By {
@@ -48,12 +52,19 @@ impl By {
             By::Rank => &["rank"],
             By::Host => &["host"],
             By::Datatype => &["datatype"],
+            By::Algo => &["algo"],
+            By::Proto => &["proto"],
         }
     }
 
     /// True where members must be told apart for it.
     pub fn needs_members(self) -> bool {
         !matches!(self, By::Step | By::Datatype)
+    }
+
+    /// True where how calls were served must be told apart for it.
+    pub fn needs_served(self) -> bool {
+        matches!(self, By::Algo | By::Proto)
     }
 }
 
@@ -83,6 +94,13 @@ impl Field {
         id.map_or(Field::Unknown, |id| {
             Field::Text(id.to_string().into_bytes())
         })
+    }
+
+    fn text(text: &[u8]) -> Field {
+        match text {
+            b"" => Field::Unknown,
+            text => Field::Text(text.to_vec()),
+        }
     }
 
     /// A datatype by its code.
@@ -181,6 +199,8 @@ impl<'c> Groups<'c> {
                 By::CommId => members(|w| vec![Field::id(w.comm_id)]),
                 By::Rank => members(|w| vec![Field::number(w.rank.map(u64::from))]),
                 By::Host => members(|w| vec![host(w)]),
+                By::Algo => members(|w| vec![Field::text(&w.recorded.algo)]),
+                By::Proto => members(|w| vec![Field::text(&w.recorded.proto)]),
                 By::Datatype => {
                     let codes: BTreeSet<u64> =
                         calls.cells.keys().iter().map(|key| key.datatype).collect();
@@ -370,11 +390,7 @@ fn compare(columns: &[(Column, Vec<Vec<Field>>)], a: &Key, b: &Key) -> Ordering 
 }
 
 fn host(who: &Who) -> Field {
-    if who.host.is_empty() {
-        Field::Unknown
-    } else {
-        Field::Text(who.host.to_vec())
-    }
+    Field::text(&who.host)
 }
 
 #[cfg(test)]
@@ -386,13 +402,15 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
-    const BY: [By; 6] = [
+    const BY: [By; 8] = [
         By::Step,
         By::Comm,
         By::CommId,
         By::Rank,
         By::Host,
         By::Datatype,
+        By::Algo,
+        By::Proto,
     ];
 
     fn fields(by: By, step: Option<u64>, key: &Key, who: &Who) -> Vec<Field> {
@@ -403,6 +421,8 @@ mod tests {
             By::Rank => vec![Field::number(who.rank.map(u64::from))],
             By::Host => vec![host(who)],
             By::Datatype => vec![Field::datatype(key.datatype)],
+            By::Algo => vec![Field::text(&who.recorded.algo)],
+            By::Proto => vec![Field::text(&who.recorded.proto)],
         }
     }
 

@@ -35,6 +35,9 @@ pub fn note(calls: &Calls, by: &[By], report: &Report) {
                 "ids come from NCCL's INIT lines (NCCL_DEBUG_SUBSYS=INIT,COLL; nccl-steps writes \
                  them under --keep-init), from NCCL 2.18 on"
             }
+            By::Algo | By::Proto => {
+                "it comes from a log's TUNING lines (nccl-comms --tuning) or from records that tell it"
+            }
             By::Comm | By::Host | By::Datatype => "the input does not report it",
         };
         report.note(&format!(
@@ -55,6 +58,8 @@ fn unknown(calls: &Calls, by: By) -> Option<(u64, u64)> {
             By::Rank => who.rank.is_none(),
             By::Host => who.host.is_empty(),
             By::Datatype => Datatype::from_code(key.datatype).is_none(),
+            By::Algo => who.recorded.algo.is_empty(),
+            By::Proto => who.recorded.proto.is_empty(),
         }
     };
     let lacking: Vec<bool> = calls.cells.keys().iter().map(lacks).collect();

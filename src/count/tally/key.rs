@@ -34,6 +34,8 @@ pub struct Options {
     pub exact: bool,
     /// Keep how long each call took, of rows that have it.
     pub durations: bool,
+    /// Tell algorithm and protocol apart, of rows that have them.
+    pub served: bool,
 }
 
 /// A call as far as a tally tells calls apart.
@@ -204,6 +206,7 @@ mod tests {
             steps: false,
             exact: false,
             durations: false,
+            served: false,
         };
         let call = |bytes| Counted {
             op: 0,

@@ -43,6 +43,7 @@ impl Lost {
     /// Adds it to an account.
     pub(super) fn say(self, account: &mut Account) {
         let all = &mut account.unrecorded;
+        all.is_recorded = true;
         for ((whose, name), numbers) in self.series {
             all.series(whose, &name, numbers);
         }

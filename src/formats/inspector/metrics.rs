@@ -6,7 +6,7 @@ use super::{Format, Tells};
 
 /// The metrics: recognised, to be refused.
 pub(in super::super) const METRICS: Format = Format {
-    name: "inspector",
+    name: "metrics",
     what: "a file of NCCL Inspector's metrics, which are means over an unknown number of calls",
     tells: Tells::NOTHING,
     probe: |head| {

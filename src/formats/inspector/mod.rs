@@ -5,7 +5,7 @@
 //! format v4.0 to v4.2 has the communicator and the process on every line, the coming v4.3 on the
 //! `dump_stats` line before the records of a communicator. Sizes are count × element size of what the
 //! caller passed, without the count or the type; `coll_sn` counts each collective of a communicator
-//! apart, from 0. `p2p_sn` counts what one process sends and receives: it is no call's number.
+//! apart, from 0. The communicator's id is cut to 14 digits ([`CommId::recorded`]). `p2p_sn` counts what one process sends and receives: it is no call's number.
 
 mod lost;
 mod metrics;

@@ -136,7 +136,7 @@ pub(super) enum Kind {
 pub(super) struct Member<'v> {
     /// It has a header or metadata.
     pub(super) is_told: bool,
-    /// The id of the communicator, which the log's INIT lines print as `commId`.
+    /// The id of the communicator: the first 14 digits of what the log's INIT lines print as `commId`.
     pub(super) id: Option<u64>,
     pub(super) rank: Option<u32>,
     pub(super) nranks: Option<u32>,

@@ -48,6 +48,15 @@ impl Row<'_> {
 }
 
 impl Timing<'_> {
+    /// How a call was served, without when.
+    pub fn tuned(self) -> Self {
+        Timing {
+            algo: self.algo,
+            proto: self.proto,
+            ..Timing::default()
+        }
+    }
+
     /// What several calls share that are one row.
     pub fn shared(self) -> Self {
         let (start_ns, dur_ns) = (None, None);

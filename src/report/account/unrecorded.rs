@@ -40,6 +40,8 @@ pub type Drops = [u64; 4];
 /// What there is no record of.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unrecorded {
+    /// The input has a recorder's operations, not a log's lines.
+    pub is_recorded: bool,
     /// The numbers of collectives, by whose and name.
     series: BTreeMap<(Whose, Vec<u8>), Numbers>,
     /// What the recorder's own counters say.
@@ -63,6 +65,7 @@ impl Unrecorded {
 
     /// Adds what another part or input shows.
     pub fn merge(&mut self, other: &Unrecorded) {
+        self.is_recorded |= other.is_recorded;
         for ((whose, name), numbers) in &other.series {
             self.series(*whose, name, *numbers);
         }

@@ -116,6 +116,7 @@ fn unique_tally(steps: bool) -> tally::Options {
         steps,
         exact: true,
         durations: false,
+        served: false,
     }
 }
 

@@ -106,6 +106,7 @@ pub(crate) fn tally_options(steps: bool) -> tally::Options {
         steps,
         exact: true,
         durations: false,
+        served: false,
     }
 }
 

@@ -5,9 +5,9 @@ use crate::support::{READERS, Work, feed, gzip, job, long_job, run_in};
 /// Texts that are no log, and what they are.
 const OTHERS: [(&str, &str); 8] = [
     (
-        "{\"header\":{\"id\":\"0xe62d\",\"rank\":4,\"n_ranks\":8},\"metadata\":\
-         {\"inspector_output_format_version\":\"v4.0\"},\"coll_perf\":{\"coll\":\"AllReduce\"}}\n",
-        "stdin is an NCCL Inspector dump: it cannot be read yet",
+        "nccl_bus_bandwidth_gbs{version=\"v5.1\",node=\"vm\",gpu=\"GPU0\"} 0.621034\n",
+        "stdin is a file of NCCL Inspector's metrics, which are means over an unknown number of calls: it \
+         cannot be read",
     ),
     (
         "\n  {\n    \"schemaVersion\": 1,\n    \"deviceProperties\": [\n    ],\n  \"traceEvents\": [\n",

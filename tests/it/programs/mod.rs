@@ -4,6 +4,7 @@ mod chain;
 mod comms;
 mod communicators;
 mod diff;
+mod inspector;
 mod net;
 mod proxy;
 mod synth;

@@ -182,8 +182,8 @@ fn ops_reports_how_long_calls_took() {
     let out = time(rows, &[]).ends(0);
     assert_eq!(
         out.text(),
-        "op,calls,total_us,mean_us,p50_us,p95_us,p99_us,max_us\n\
-         Recv,0,,,,,,\nSend,3,12,4,2.5,8,8,8\n"
+        "op,calls,total_us,mean_us,p50_us,p95_us,p99_us,max_us,algbw_gbs,busbw_gbs\n\
+         Recv,0,,,,,,,,\nSend,3,12,4,2.5,8,8,8,0.0015833333333333333,0.0015833333333333333\n"
     );
     let note = "the times leave out 5 of 8 calls, for lack of a duration of their own";
     assert!(out.stderr.contains(note), "{}", out.stderr);
@@ -193,14 +193,14 @@ fn ops_reports_how_long_calls_took() {
     assert_eq!(
         by_step.lines().skip(1).collect::<Vec<_>>(),
         [
-            "1,Send,2,4,2,1.5,2.5,2.5,2.5",
-            "2,Recv,0,,,,,,",
-            "2,Send,1,8,8,8,8,8,8"
+            "1,Send,2,4,2,1.5,2.5,2.5,2.5,0.0035,0.0035",
+            "2,Recv,0,,,,,,,,",
+            "2,Send,1,8,8,8,8,8,8,0.000625,0.000625"
         ]
     );
     assert_eq!(
         time(rows, &["--steps", "2"]).ends(0).text().lines().nth(2),
-        Some("Send,1,8,8,8,8,8,8")
+        Some("Send,1,8,8,8,8,8,8,0.000625,0.000625")
     );
     let other = format!("{rows}2,Send,5,int8,1,inspector,7,cpu\n");
     for (rows, says) in [

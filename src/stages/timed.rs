@@ -1,0 +1,126 @@
+//! How long calls took: what nccl-ops and nccl-hist write of it under `--time`.
+
+use crate::count::calls::Calls;
+use crate::count::groups::{Entry, Part};
+use crate::count::tally::Key;
+use crate::count::timed::Timed;
+use crate::error::{Error, Result};
+use crate::output::render::Cell;
+use crate::report::Report;
+use rustc_hash::FxHashMap;
+
+/// Durations by step and key.
+type ByKey = FxHashMap<(Option<u64>, Key), Timed>;
+
+/// The columns.
+pub(super) const COLUMNS: [&str; 9] = [
+    "calls",
+    "total_us",
+    "mean_us",
+    "p50_us",
+    "p95_us",
+    "p99_us",
+    "max_us",
+    "algbw_gbs",
+    "busbw_gbs",
+];
+
+/// The shares of the percentiles.
+pub(super) const SHARES: [f64; 3] = [0.50, 0.95, 0.99];
+
+/// ns as µs.
+fn us(ns: u128) -> f64 {
+    ns as f64 / 1000.0
+}
+
+/// What is written of these calls.
+pub(super) fn cells(all: &Timed) -> [Cell<'static>; COLUMNS.len()] {
+    let of = &all.durations;
+    let known = |ns: Option<u64>| ns.map(|ns| us(ns.into())).into();
+    let sum = (of.calls() > 0).then(|| us(of.sum()));
+    let [p50, p95, p99] = of.percentiles(SHARES).map(known);
+    let [algbw, busbw] = all.bandwidths().map(Cell::from);
+    [
+        of.calls().into(),
+        sum.into(),
+        sum.map(|sum| sum / of.calls() as f64).into(),
+        p50,
+        p95,
+        p99,
+        known(of.most()),
+        algbw,
+        busbw,
+    ]
+}
+
+/// The calls of these entries that have a duration of their own.
+pub(super) fn of(durations: &ByKey, part: &Part<'_>, entries: &[Entry]) -> Timed {
+    let mut all = Timed::default();
+    let own = entries.iter();
+    let own = own.filter_map(|e| durations.get(&(e.step(), *part.key(e))));
+    own.for_each(|one| all.merge(one));
+    all
+}
+
+/// Reports how many calls have no duration of their own, and what the others' are.
+///
+/// # Errors
+/// None has one, or they are by different clocks or sources.
+pub fn note(calls: &Calls, report: &Report) -> Result<()> {
+    let (timed, all) = calls.timed();
+    if timed == 0 {
+        return Err(Error::Content(
+            "no call has a duration of its own: NCCL Inspector's records and call tables with the \
+             column dur_ns and one row per call have durations; logs and tables of nccl-comms \
+             --unique do not"
+                .to_owned(),
+        ));
+    }
+    let clocks = calls.clocks.list();
+    if clocks.len() > 1 {
+        let shown = clocks.iter().map(|(src, clock)| {
+            let shown = |text: &[u8]| match text {
+                b"" => "unknown".to_owned(),
+                text => String::from_utf8_lossy(text).into_owned(),
+            };
+            format!("src {} with clock {}", shown(src), shown(clock))
+        });
+        return Err(Error::Content(format!(
+            "durations of different sources or clocks must not be added: give --time the rows of one \
+             of them ({})",
+            shown.collect::<Vec<_>>().join(", ")
+        )));
+    }
+    if timed < all {
+        let without = all.saturating_sub(timed);
+        report.note(&format!(
+            "the times leave out {without} of {all} calls, for lack of a duration of their own"
+        ));
+    }
+    for (quality, calls) in calls.clocks.qualities() {
+        if let Some(what) = meaning(quality) {
+            let quality = String::from_utf8_lossy(quality);
+            report.note(&format!("{calls} of the durations are {quality}: {what}"));
+        }
+    }
+    Ok(())
+}
+
+/// What a duration of this quality is (NCCL's `plugins/profiler/inspector/inspector.cc`).
+fn meaning(quality: &[u8]) -> Option<&'static str> {
+    Some(match quality {
+        b"kernel_gpu" => {
+            "the time of the longest channel's kernel by the GPU's clock, with the wait for ranks that \
+             came later"
+        }
+        b"kernel_cpu" => {
+            "the time of the longest channel's kernel as NCCL's proxy thread saw it, too long by what \
+             that thread lags behind"
+        }
+        b"collective_cpu" => {
+            "the time from the launch on the host until all of its parts had ended, with the wait in \
+             the stream"
+        }
+        _ => return None,
+    })
+}
