@@ -84,6 +84,14 @@
 //! $ nccl-diff before.log after.log --tolerance 1%
 //! ```
 //!
+//! **nccl-skew** ([`stages::skew`]) reports which ranks come late to the same calls, from time stamps
+//! or recorded times.
+//!
+//! ```console
+//! $ nccl-skew nccl.log
+//! $ nccl-skew inspector/ --from durations
+//! ```
+//!
 //! **nccl-check** ([`stages::check`]) reports what is wrong with a job, with the lines that show it.
 //!
 //! ```console

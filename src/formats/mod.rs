@@ -15,6 +15,7 @@ mod other;
 pub mod profiler;
 pub mod rows;
 mod snoopie;
+pub(crate) mod table_rows;
 
 use crate::error::Result;
 use crate::members::twice::Twice;

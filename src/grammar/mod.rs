@@ -6,6 +6,7 @@ pub(crate) mod ending;
 pub mod header;
 pub mod hot;
 pub mod message;
+pub mod stamp;
 pub(crate) mod token;
 pub mod trainer;
 pub mod values;

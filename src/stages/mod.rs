@@ -27,6 +27,7 @@ pub mod ops;
 #[cfg(test)]
 pub(crate) mod pieces;
 pub mod proxy;
+pub mod skew;
 pub mod steps;
 pub mod survey;
 pub mod timed;

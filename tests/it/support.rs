@@ -39,6 +39,7 @@ pub(crate) const ALL: [&str; 14] = [
     "nccl-tuning",
     "nccl-check",
     "nccl-diff",
+    "nccl-skew",
     "nccl-watch",
     "nccl-proxy",
     "nccl-synth",

@@ -7,6 +7,7 @@ mod diff;
 mod inspector;
 mod net;
 mod proxy;
+mod skew;
 mod synth;
 mod tables;
 mod timing;

@@ -1,0 +1,127 @@
+//! nccl-skew: see `--help`.
+
+use clap::{Parser, ValueEnum};
+use nccl_pipe::program::cli;
+use nccl_pipe::program::cli::{FormatArgs, InputArgs, Run, StepArgs};
+use nccl_pipe::program::exit;
+use nccl_pipe::program::exit::Exit;
+use nccl_pipe::stages::skew;
+use std::process::ExitCode;
+use std::str::FromStr;
+
+/// Which rank is late: the spread of the ranks at the same calls
+///
+/// Reads NCCL debug logs with time stamps (NCCL_DEBUG_TIMESTAMP_LEVELS=ALL, with fractions of a second:
+/// NCCL_DEBUG_TIMESTAMP_FORMAT='[%F %T.%6f] '), NCCL Inspector's records, or the call table of nccl-comms
+/// with time or start_ns. Each rank is compared with the median (of two, the earlier) of the ranks at the
+/// same collective of the same communicator. Sends and receives are left out.
+///
+/// Writes a row for each rank: rank (in the communicator of all ranks, empty where none has all of
+/// them), host, pid, pattern (always, at times, or both), calls, last_share (the share of the calls to
+/// which it came last), p50_us, p95_us and max_us (how late it came to a call), and where the input has
+/// steps: steps, late_steps (later than usual by --late or more), usual_us (how late in the median step),
+/// late_us (how late in the median late step), every (the distance of the late steps, if most have the
+/// same) and which_steps. A step counts with its latest call.
+///
+/// A log's time stamp tells when a rank's host handed the call to NCCL, and so does start_ns of
+/// Inspector's records (NCCL_INSPECTOR_DUMP_VERBOSE=1). With --from durations the durations tell who
+/// came last: all ranks of an AllReduce, AllGather, ReduceScatter or AlltoAll end together, so that the
+/// last one waits least. That needs no clock.
+#[derive(Debug, Parser)]
+#[command(name = "nccl-skew", version, max_term_width = 100, after_long_help = AFTER)]
+struct Cli {
+    #[command(flatten)]
+    input: InputArgs,
+    #[command(flatten)]
+    steps: StepArgs,
+    /// What tells when a rank came to a call
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = From::Starts)]
+    from: From,
+    /// From how late on a rank is late: 500us, 1ms, 0.5s
+    #[arg(long, value_name = "TIME", default_value = "1ms")]
+    late: Time,
+    /// Take the clocks of hosts as they are: without it, what hosts are apart at most calls is taken for
+    /// their clocks
+    #[arg(long)]
+    no_align: bool,
+    /// Report how long calls take without the wait for late ranks instead: the least
+    /// duration of each call's ranks, by operation
+    #[arg(long, conflicts_with_all = ["from", "late", "no_align"])]
+    latency: bool,
+    #[command(flatten)]
+    format: FormatArgs,
+}
+
+/// What tells when a rank came.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum From {
+    /// When it was handed to NCCL
+    Starts,
+    /// How long it took: who comes last waits least
+    Durations,
+}
+
+/// A time as typed.
+#[derive(Debug, Clone, Copy)]
+struct Time {
+    ns: u64,
+}
+
+impl FromStr for Time {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Time, String> {
+        let wrong = || format!("invalid time `{text}`; expected 500us, 1ms or 0.5s");
+        let units = [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
+        let found = units.iter().find_map(|(unit, ns)| {
+            let number: f64 = text.strip_suffix(unit)?.trim().parse().ok()?;
+            Some(number * ns)
+        });
+        let ns = found
+            .filter(|ns| (0.0..1e18).contains(ns))
+            .ok_or_else(wrong)?;
+        Ok(Time {
+            ns: ns.round() as u64,
+        })
+    }
+}
+
+const AFTER: &str = "\
+Examples:
+  nccl-skew nccl.log
+  nccl-skew inspector/ --from durations
+  nccl-skew inspector/ --latency
+  nccl-comms nccl.log --steps 45..49 | nccl-skew --late 5ms
+
+Exit codes: 0 everything was read, 1 some input was damaged, 2 the program failed.";
+
+fn main() -> ExitCode {
+    exit::run("nccl-skew", || {
+        let cli = Cli::parse();
+        if cli::generated::<Cli>(cli.input.generate)? {
+            return Ok(Exit::Clean);
+        }
+        Run::refuse_follow("nccl-skew", &cli.input)?;
+        let mut run = Run::new("nccl-skew", &cli.input, &cli.steps, cli::AWK_WINDOW)?;
+        let options = skew::Options {
+            from: match cli.from {
+                From::Starts => skew::From::Starts,
+                From::Durations => skew::From::Durations,
+            },
+            late_ns: cli.late.ns,
+            align: !cli.no_align,
+            latency: cli.latency,
+            ..skew::Options::default()
+        };
+        let grid = skew::skew(
+            &run.origins,
+            &run.options,
+            &options,
+            &mut run.report,
+            &run.bar,
+        )?;
+        let chain = None::<fn() -> Vec<u8>>;
+        cli::print(|| grid.into(), chain, cli.format.get(), 1)?;
+        Ok(run.finish())
+    })
+}

@@ -1,0 +1,73 @@
+//! The call table as text that a stage of this program writes: its rows again, for a stage that is
+//! after it.
+
+use super::lines::Lines;
+use super::rows::Csv;
+use crate::output::table::Row;
+use memchr::{memchr_iter, memrchr};
+
+/// The reader of a table whose header is read.
+pub(crate) struct Reader {
+    csv: Csv,
+    scratch: csv::ByteRecord,
+}
+
+/// How many of these bytes are whole rows.
+pub(crate) fn whole(text: &[u8]) -> usize {
+    let mut end = text.len();
+    // A field in quotes may go on over line ends.
+    while let Some(at) = text.get(..end).and_then(|text| memrchr(b'\n', text)) {
+        if !is_open(&text[..=at]) {
+            return at + 1;
+        }
+        end = at;
+    }
+    0
+}
+
+fn is_open(text: &[u8]) -> bool {
+    memchr_iter(b'"', text).count() % 2 == 1
+}
+
+/// Gives the rows of `text`, which are whole, to `take`; the first one is the header.
+pub(crate) fn read(reader: &mut Option<Reader>, text: &[u8], take: &mut impl FnMut(&Row<'_>)) {
+    let mut rest = text;
+    while !rest.is_empty() {
+        let mut ends = memchr_iter(b'\n', rest).map(|at| at + 1);
+        let end = ends.find(|&end| !is_open(rest.get(..end).unwrap_or(rest)));
+        let (row, behind) = rest.split_at(end.unwrap_or(rest.len()));
+        rest = behind;
+        match reader {
+            Some(Reader { csv, scratch }) => {
+                // What this program writes it can read.
+                let _ = csv.row(scratch, row, true, take);
+            }
+            None => {
+                let csv = Csv::begin(row, "the call table").ok();
+                *reader = csv.map(|csv| Reader {
+                    csv,
+                    scratch: csv::ByteRecord::new(),
+                });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_come_as_they_were_written() {
+        let text = b"op,count,datatype,host\nSend,1,int8,\"a\nb\"\nRecv,2,int8,c\nSen";
+        let end = whole(text);
+        assert_eq!(&text[end..], b"Sen");
+        assert_eq!(whole(b"Send,1,int8,\"a\nb"), 0);
+        let (mut reader, mut rows) = (None, Vec::new());
+        read(&mut reader, &text[..end], &mut |row| {
+            rows.push((row.op.to_vec(), row.host.to_vec()));
+        });
+        let row = |op: &str, host: &str| (op.as_bytes().to_vec(), host.as_bytes().to_vec());
+        assert_eq!(rows, [row("Send", "a\nb"), row("Recv", "c")]);
+    }
+}

@@ -1,0 +1,144 @@
+//! Clocks of hosts, aligned by what many calls have in common.
+//!
+//! What two clocks are apart cannot be told from one host being always late by as much. So the
+//! median of what hosts are apart at the same calls is taken for their clocks, stretch by stretch,
+//! and said.
+
+use super::window::Call;
+use crate::report::Report;
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+
+/// How far a host's clock is ahead of the first host's, as it was found stretch by stretch.
+#[derive(Debug, Clone, Default)]
+struct Ahead {
+    /// ns, and the median of what calls differ from that.
+    found: Vec<(i64, i64)>,
+}
+
+/// What is known of the hosts' clocks.
+#[derive(Debug, Default)]
+pub(super) struct Clocks {
+    hosts: BTreeMap<Vec<u8>, Ahead>,
+}
+
+/// The lower median.
+pub(super) fn median(values: &mut [i64]) -> Option<i64> {
+    let at = values.len().checked_sub(1)? / 2;
+    Some(*values.select_nth_unstable(at).1)
+}
+
+impl Clocks {
+    /// Aligns calls that came one after the other; `host` gives the number of a rank's host,
+    /// `names` the hosts.
+    pub(super) fn align(
+        &mut self,
+        calls: &mut [Call],
+        host: impl Fn(u32) -> u32,
+        names: &[Vec<u8>],
+    ) {
+        // What hosts are apart from the first of each call, by pair.
+        let mut pairs: BTreeMap<(u32, u32), Vec<i64>> = BTreeMap::new();
+        let mut of_host: FxHashMap<u32, Vec<i64>> = FxHashMap::default();
+        for call in calls.iter() {
+            of_host.clear();
+            for came in &call.came {
+                of_host.entry(host(came.who)).or_default().push(came.ns);
+            }
+            let Some(first) = of_host.keys().min().copied() else {
+                continue;
+            };
+            let medians = of_host.iter_mut();
+            let medians = medians.filter_map(|(&host, times)| Some((host, median(times)?)));
+            let medians: FxHashMap<u32, i64> = medians.collect();
+            let Some(base) = medians.get(&first).copied() else {
+                continue;
+            };
+            for (&other, &ns) in medians.iter().filter(|(other, _)| **other != first) {
+                let apart = ns.saturating_sub(base);
+                pairs.entry((first, other)).or_default().push(apart);
+            }
+        }
+        let ahead = reach(&mut pairs);
+        for call in calls {
+            for came in &mut call.came {
+                if let Some((ahead, _)) = ahead.get(&host(came.who)) {
+                    came.ns = came.ns.saturating_sub(*ahead);
+                }
+            }
+        }
+        for (host, found) in ahead {
+            if let Some(name) = names.get(host as usize) {
+                let known = self.hosts.entry(name.clone()).or_default();
+                known.found.push(found);
+            }
+        }
+    }
+
+    /// Says what was found.
+    pub(super) fn notes(&self, aligned: bool, report: &Report) {
+        let ms = |ns: i64| ns as f64 / 1e6;
+        if !aligned || self.hosts.len() < 2 {
+            return;
+        }
+        for (host, Ahead { found }) in self.hosts.iter().take(HOSTS) {
+            let list = |value: fn(&(i64, i64)) -> i64| found.iter().map(value).collect::<Vec<_>>();
+            let (Some(ahead), Some(error)) =
+                (median(&mut list(|f| f.0)), median(&mut list(|f| f.1)))
+            else {
+                continue;
+            };
+            if (ahead, error) == (0, 0) {
+                continue;
+            }
+            report.note(&format!(
+                "{} is taken to be {:.3} ms ahead by its clock (half of the calls differ by more than \
+                 {:.3} ms): it cannot be told from always coming as late; --no-align takes clocks as \
+                 they are",
+                String::from_utf8_lossy(host),
+                ms(ahead),
+                ms(error)
+            ));
+        }
+    }
+}
+
+/// How many hosts are told.
+const HOSTS: usize = 8;
+
+/// How far each host is ahead of the first one that it is compared with, over others where it must
+/// be.
+fn reach(pairs: &mut BTreeMap<(u32, u32), Vec<i64>>) -> BTreeMap<u32, (i64, i64)> {
+    let mut apart: BTreeMap<(u32, u32), (usize, i64, i64)> = BTreeMap::new();
+    for (pair, list) in pairs.iter_mut() {
+        let Some(middle) = median(list) else { continue };
+        let mut off: Vec<i64> = list
+            .iter()
+            .map(|ns| ns.saturating_sub(middle).saturating_abs())
+            .collect();
+        let error = median(&mut off).unwrap_or(0);
+        apart.insert(*pair, (list.len(), middle, error));
+    }
+    let mut known: BTreeMap<u32, (i64, i64)> = BTreeMap::new();
+    let hosts: Vec<u32> = apart.keys().map(|(first, _)| *first).collect();
+    for start in hosts {
+        known.entry(start).or_insert((0, 0));
+        // The pair with the most calls that reaches a new host comes next.
+        loop {
+            let next = apart
+                .iter()
+                .filter(|((a, b), _)| known.contains_key(a) != known.contains_key(b))
+                .max_by_key(|(pair, (calls, ..))| (*calls, std::cmp::Reverse(**pair)));
+            let Some((&(a, b), &(_, middle, error))) = next else {
+                break;
+            };
+            let (from, to, middle) = match known.contains_key(&a) {
+                true => (a, b, middle),
+                false => (b, a, middle.saturating_neg()),
+            };
+            let (base, off) = known.get(&from).copied().unwrap_or_default();
+            known.insert(to, (base.saturating_add(middle), off.max(error)));
+        }
+    }
+    known
+}

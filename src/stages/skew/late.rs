@@ -1,0 +1,230 @@
+//! How late each rank comes, call by call and step by step.
+
+use super::align::median;
+use super::window::Call;
+use crate::count::durations::Durations;
+use crate::error::phrases::ranges;
+use crate::output::render::{Cell, Grid};
+use std::collections::BTreeMap;
+
+/// Who a rank is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Name {
+    /// The rank in the communicator of all, where that is known.
+    pub(super) rank: Option<u32>,
+    pub(super) host: Vec<u8>,
+    pub(super) pid: Option<u64>,
+}
+
+/// What is known of a rank.
+#[derive(Debug, Default)]
+struct Rank {
+    /// How late it came to each call; 0 where it was not.
+    late: Durations,
+    /// To how many calls it came last.
+    last: u64,
+    /// How late it came at most in each step.
+    steps: BTreeMap<u64, i64>,
+}
+
+/// All ranks.
+#[derive(Debug, Default)]
+pub(super) struct Late {
+    ranks: Vec<Rank>,
+    /// By number; known at the end.
+    pub(super) names: Vec<Name>,
+}
+
+/// A rank is always late where it is so in as large a share of the steps or calls.
+const ALWAYS: f64 = 0.8;
+
+impl Late {
+    /// Adds a call whose times are on one clock.
+    pub(super) fn add(&mut self, call: &Call) {
+        let mut times: Vec<i64> = call.came.iter().map(|came| came.ns).collect();
+        let (Some(middle), Some(most)) = (median(&mut times), times.iter().copied().max()) else {
+            return;
+        };
+        let one_last = times.iter().filter(|ns| **ns == most).count() == 1;
+        for came in &call.came {
+            let who = came.who as usize;
+            if self.ranks.len() <= who {
+                self.ranks.resize_with(who + 1, Rank::default);
+            }
+            let Some(rank) = self.ranks.get_mut(who) else {
+                continue;
+            };
+            let late = came.ns.saturating_sub(middle);
+            rank.late.add(u64::try_from(late).unwrap_or(0));
+            rank.last += u64::from(one_last && came.ns == most);
+            if let Some(step) = call.step {
+                let known = rank.steps.entry(step).or_insert(i64::MIN);
+                *known = late.max(*known);
+            }
+        }
+    }
+
+    /// A row for each rank.
+    pub(super) fn grid(&self, late_ns: u64) -> Grid {
+        let columns = [
+            "rank",
+            "host",
+            "pid",
+            "pattern",
+            "calls",
+            "last_share",
+            "p50_us",
+            "p95_us",
+            "max_us",
+            "steps",
+            "late_steps",
+            "usual_us",
+            "late_us",
+            "every",
+            "which_steps",
+        ];
+        let named = self.names.iter().zip(&self.ranks);
+        let mut named: Vec<(&Name, &Rank)> = named.filter(|(_, r)| r.late.calls() > 0).collect();
+        named.sort_by_key(|(name, _)| (name.rank.is_none(), *name));
+        Grid {
+            columns: columns.map(str::to_owned).to_vec(),
+            rows: named
+                .iter()
+                .map(|(name, rank)| rank.row(name, late_ns))
+                .collect(),
+        }
+    }
+}
+
+impl Rank {
+    fn row(&self, name: &Name, late_ns: u64) -> Vec<Cell<'static>> {
+        let us = |ns: i64| Cell::from(ns as f64 / 1000.0);
+        let of_calls = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1000.0).into();
+        let [p20, p50, p95] = self.late.percentiles([1.0 - ALWAYS, 0.50, 0.95]);
+        let steps = Steps::of(&self.steps, late_ns);
+        let has_steps = !self.steps.is_empty();
+        let is_late = |ns: Option<u64>| ns.is_some_and(|ns| ns >= late_ns);
+        let (always, times) = match has_steps {
+            true => (steps.is_always, !steps.late.is_empty()),
+            // What it is late by in most calls, and in some.
+            false => (is_late(p20), !is_late(p20) && is_late(self.late.most())),
+        };
+        let pattern = match (always, times) {
+            (true, true) => "always, at times more",
+            (true, false) => "always",
+            (false, true) => "at times",
+            (false, false) => "",
+        };
+        let of_steps = |cell: Cell<'static>| if has_steps { cell } else { Cell::Empty };
+        vec![
+            name.rank.map(u64::from).into(),
+            match &name.host[..] {
+                b"" => Cell::Empty,
+                host => host.to_vec().into(),
+            },
+            name.pid.into(),
+            match pattern {
+                "" => Cell::Empty,
+                pattern => pattern.into(),
+            },
+            self.late.calls().into(),
+            Cell::share(self.last as f64, self.late.calls() as f64),
+            of_calls(p50),
+            of_calls(p95),
+            of_calls(self.late.most()),
+            of_steps((self.steps.len() as u64).into()),
+            of_steps((steps.late.len() as u64).into()),
+            of_steps(us(steps.usual)),
+            steps.more.map(us).into(),
+            steps.every.into(),
+            match steps.late.is_empty() {
+                true => Cell::Empty,
+                false => ranges(steps.late.iter().copied()).into(),
+            },
+        ]
+    }
+}
+
+/// How late a rank comes in steps.
+#[derive(Debug, Default, PartialEq)]
+struct Steps {
+    /// In the median step, in ns.
+    usual: i64,
+    /// It comes late in most.
+    is_always: bool,
+    /// Those in which it comes later than usual.
+    late: Vec<u64>,
+    /// How late in the median one of them.
+    more: Option<i64>,
+    /// The distance of most of them.
+    every: Option<u64>,
+}
+
+impl Steps {
+    fn of(steps: &BTreeMap<u64, i64>, late_ns: u64) -> Steps {
+        let threshold = i64::try_from(late_ns).unwrap_or(i64::MAX);
+        let mut values: Vec<i64> = steps.values().copied().collect();
+        let Some(usual) = median(&mut values) else {
+            return Steps::default();
+        };
+        let late_in = values.iter().filter(|ns| **ns >= threshold).count();
+        let is_later = |ns: i64| ns >= usual.max(0).saturating_add(threshold);
+        let late = steps.iter().filter(|(_, ns)| is_later(**ns));
+        let late: Vec<u64> = late.map(|(step, _)| *step).collect();
+        let mut more: Vec<i64> = late.iter().filter_map(|s| steps.get(s).copied()).collect();
+        Steps {
+            usual: usual.max(0),
+            is_always: late_in as f64 >= ALWAYS * values.len() as f64,
+            more: median(&mut more),
+            every: every(&late),
+            late,
+        }
+    }
+}
+
+/// The distance of steps, where three or more have one and most have the same.
+fn every(steps: &[u64]) -> Option<u64> {
+    let mut apart: BTreeMap<u64, usize> = BTreeMap::new();
+    for pair in steps.windows(2) {
+        if let [a, b] = pair {
+            *apart.entry(b.saturating_sub(*a)).or_default() += 1;
+        }
+    }
+    let (&distance, &times) = apart.iter().max_by_key(|(_, times)| **times)?;
+    let all = steps.len() - 1;
+    (all >= 2 && times as f64 >= ALWAYS * all as f64).then_some(distance)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lateness_that_comes_and_goes_is_told_from_what_is_always() {
+        let ms = 1_000_000;
+        let of = |late: &dyn Fn(u64) -> i64| {
+            Steps::of(
+                &(1..=40).map(|step| (step, late(step) * ms)).collect(),
+                ms as u64,
+            )
+        };
+        let at_times = of(&|step| if step % 10 == 0 { 20 } else { 0 });
+        assert!(!at_times.is_always);
+        assert_eq!(at_times.late, [10, 20, 30, 40]);
+        assert_eq!((at_times.every, at_times.more), (Some(10), Some(20 * ms)));
+        let always = of(&|_| 2);
+        assert_eq!((always.is_always, always.usual), (true, 2 * ms));
+        assert!(always.late.is_empty());
+        let both = of(&|step| if step % 10 == 0 { 22 } else { 2 });
+        assert_eq!((both.is_always, both.every), (true, Some(10)));
+        assert_eq!(of(&|_| -3), Steps::default());
+    }
+
+    #[test]
+    fn a_distance_is_that_of_most() {
+        assert_eq!(every(&[10, 20, 30, 40]), Some(10));
+        assert_eq!(every(&[10, 20]), None);
+        assert_eq!(every(&[1, 7, 9, 30]), None);
+        assert_eq!(every(&[]), None);
+    }
+}

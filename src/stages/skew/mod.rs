@@ -1,0 +1,162 @@
+//! nccl-skew: who comes late to the collectives of a communicator, how often, and by how much.
+//!
+//! It reads the rows of the call table, which nccl-comms' stage makes of any input. Rows of the same
+//! call are put together in a window ([`window`]), the clocks of hosts are aligned by what many calls
+//! have in common ([`align`]), and each rank's lateness is kept by step ([`late`]).
+//!
+//! [`super::survey`] measures something else of the same logs: how many calls each rank has made at a
+//! step line, whenever that was.
+
+mod align;
+mod late;
+mod latency;
+mod rows;
+#[cfg(test)]
+mod tests;
+mod window;
+
+use crate::count::calls::{Options as Read, Progress};
+use crate::error::{Error, Result};
+use crate::output::render::Grid;
+use crate::report::{Report, counted};
+use crate::source::Origin;
+use crate::stages::comms;
+use rows::Feed;
+
+/// What tells when a rank came to a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum From {
+    /// Its start (`start_ns`), or the time stamp of its line: when it was handed to NCCL.
+    #[default]
+    Starts,
+    /// How long it took: all ranks of a call end together, so that who comes last waits least.
+    Durations,
+}
+
+/// What is asked for.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// What tells when a rank came.
+    pub from: From,
+    /// A rank is late from so many ns on.
+    pub late_ns: u64,
+    /// Whether the clocks of hosts are aligned.
+    pub align: bool,
+    /// How many calls of a rank may wait for those of others.
+    pub window: usize,
+    /// Latencies are asked for instead of ranks.
+    pub latency: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            from: From::default(),
+            late_ns: 1_000_000,
+            align: true,
+            window: 2_000_000,
+            latency: false,
+        }
+    }
+}
+
+/// The rows of the table.
+///
+/// # Errors
+/// No input could be read; no call has a time, or is of two ranks.
+pub fn skew(
+    origins: &[Origin],
+    read: &Read,
+    options: &Options,
+    report: &mut Report,
+    progress: &dyn Progress,
+) -> Result<Grid> {
+    let mut feed = Feed::new(options);
+    comms::rows(
+        origins,
+        read,
+        &comms::Options::default(),
+        report,
+        progress,
+        &mut feed,
+    )?;
+    let found = feed.end();
+    let none = |what: &str| Err(Error::Content(what.to_owned()));
+    if options.latency {
+        if found.latencies.is_empty() {
+            return none(
+                "no call has the duration of two ranks or more: NCCL Inspector's records and call \
+                 tables with the column dur_ns have durations",
+            );
+        }
+        return Ok(found.latencies.grid());
+    }
+    if found.timed == 0 {
+        return none(match options.from {
+            From::Starts => {
+                "no collective has a time: a log has time stamps under \
+                 NCCL_DEBUG_TIMESTAMP_LEVELS=ALL (with fractions under \
+                 NCCL_DEBUG_TIMESTAMP_FORMAT='[%F %T.%6f] '), NCCL Inspector's records under \
+                 NCCL_INSPECTOR_DUMP_VERBOSE=1; --from durations needs no start"
+            }
+            From::Durations => "no collective that keeps its ranks together has a duration",
+        });
+    }
+    if found.matched == 0 {
+        return none(
+            "no call was found on two ranks: rows need comm_id, rank and seq, which come from NCCL's \
+             INIT lines (NCCL_DEBUG_SUBSYS=INIT,COLL)",
+        );
+    }
+    found.notes(options, report);
+    Ok(found.late.grid(options.late_ns))
+}
+
+/// What all rows show.
+#[derive(Debug, Default)]
+struct Found {
+    /// Collectives with a time.
+    timed: u64,
+    /// Calls that were found on two ranks or more, and those of which not on all.
+    matched: u64,
+    partly: u64,
+    /// Calls that were found on one rank.
+    alone: u64,
+    /// How fine the times are, in ns.
+    step: i64,
+    late: late::Late,
+    clocks: align::Clocks,
+    latencies: latency::Latencies,
+}
+
+impl Found {
+    fn notes(&self, options: &Options, report: &Report) {
+        let Found {
+            matched,
+            partly,
+            alone,
+            ..
+        } = self;
+        report.note(&format!(
+            "{} compared: each rank with the median of the ranks of its call",
+            counted(*matched, "call")
+        ));
+        if *partly > 0 || *alone > 0 {
+            report.note(&format!(
+                "of {partly} of them some ranks are not in the input; {alone} more were found on one \
+                 rank only"
+            ));
+        }
+        let late_ns = i64::try_from(options.late_ns).unwrap_or(i64::MAX);
+        if self.step > late_ns {
+            report.warn(&format!(
+                "the times are printed to {} ms only: what is less than that cannot be seen; print \
+                 fractions with NCCL_DEBUG_TIMESTAMP_FORMAT='[%F %T.%6f] '",
+                self.step / 1_000_000
+            ));
+        }
+        if options.from == From::Starts {
+            self.clocks.notes(options.align, report);
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! The rows of the call table as they come, one after the other.
+
+use super::late::Name;
+use super::window::{Call, Came, Window};
+use super::{Found, From, Options};
+use crate::formats::table_rows;
+use crate::grammar::stamp::stamp;
+use crate::grammar::values::{Kind, kind};
+use crate::members::Interner;
+use crate::members::comm_id::CommId;
+use crate::output::table::Row;
+use rustc_hash::FxHashMap;
+use std::io::{self, Write};
+
+/// A process, or one GPU of several of a process; where that is not told, a rank of a communicator.
+type Who = (Vec<u8>, Option<u64>, Option<u32>, Option<(CommId, u32)>);
+
+/// Calls whose clocks are aligned together.
+const STRETCH: usize = 4096;
+
+/// Takes the call table as it is written.
+pub(super) struct Feed<'o> {
+    options: &'o Options,
+    /// A row that has not come to its end.
+    open: Vec<u8>,
+    reader: Option<table_rows::Reader>,
+    taken: Taken,
+}
+
+/// What the rows so far show.
+#[derive(Default)]
+struct Taken {
+    comms: Interner<CommId>,
+    ops: Interner<Vec<u8>>,
+    who: Interner<Who>,
+    hosts: Interner<Vec<u8>>,
+    /// The host of each of `who`.
+    host_of: Vec<u32>,
+    /// Each one's rank in the largest communicator, and the size of that.
+    ranks: FxHashMap<u32, (u32, u32)>,
+    window: Window,
+    stretch: Vec<Call>,
+    found: Found,
+}
+
+impl<'o> Feed<'o> {
+    pub(super) fn new(options: &'o Options) -> Feed<'o> {
+        Feed {
+            options,
+            open: Vec::new(),
+            reader: None,
+            taken: Taken::default(),
+        }
+    }
+
+    /// What all rows show.
+    pub(super) fn end(self) -> Found {
+        let Feed {
+            options, mut taken, ..
+        } = self;
+        let mut window = std::mem::take(&mut taken.window);
+        window.end(|call| taken.give(call, options));
+        taken.settle(options);
+        taken.named();
+        taken.found
+    }
+}
+
+impl Write for Feed<'_> {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        let Feed {
+            options,
+            open,
+            reader,
+            taken,
+        } = self;
+        open.extend_from_slice(text);
+        let end = table_rows::whole(open);
+        let rows: Vec<u8> = open.drain(..end).collect();
+        table_rows::read(reader, &rows, &mut |row| taken.row(row, options));
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Taken {
+    /// The next row.
+    fn row(&mut self, row: &Row<'_>, options: &Options) {
+        // Each peer has its own number of those.
+        let op = kind(row.op);
+        if op == Kind::PointToPoint || row.calls != 1 {
+            return;
+        }
+        let Some(ns) = self.time(row, op, options) else {
+            return;
+        };
+        self.found.timed += 1;
+        let (Some(id), Some(rank), Some(seq)) = (row.comm_id, row.rank, row.seq) else {
+            return;
+        };
+        let own = row.pid.is_none().then_some((id, rank));
+        let who = self.who.intern((row.host.to_vec(), row.pid, row.dev, own));
+        if self.host_of.len() <= who as usize {
+            self.host_of.push(self.hosts.intern(row.host.to_vec()));
+        }
+        let size = row.nranks.unwrap_or(0);
+        let known = self.ranks.entry(who).or_insert((size, rank));
+        if size > known.0 {
+            *known = (size, rank);
+        }
+        let which = (self.comms.intern(id), self.ops.intern(row.op.to_vec()), seq);
+        let came = Came {
+            who,
+            ns,
+            dur_ns: row.times().dur_ns,
+        };
+        let mut window = std::mem::take(&mut self.window);
+        let told = (row.step, row.nranks);
+        window.add(which, came, told, options.window, |call| {
+            self.give(call, options);
+        });
+        self.window = window;
+    }
+
+    /// When a row's rank came.
+    fn time(&mut self, row: &Row<'_>, op: Kind, options: &Options) -> Option<i64> {
+        let Options { from, latency, .. } = *options;
+        let times = row.times();
+        if latency {
+            return times.dur_ns.map(|_| 0);
+        }
+        if from == From::Durations {
+            // Where one rank gives to others, it may end before them.
+            let together = matches!(op, Kind::AllReduce | Kind::PerRank);
+            let dur = times.dur_ns.filter(|_| together)?;
+            return i64::try_from(dur).ok().map(|ns| -ns);
+        }
+        if let Some(start) = times.start_ns {
+            return i64::try_from(start).ok();
+        }
+        let stamp = stamp(row.time)?;
+        self.found.step = self.found.step.max(stamp.step);
+        Some(stamp.ns)
+    }
+
+    /// A call comes with all of its ranks that were found.
+    fn give(&mut self, call: Call, options: &Options) {
+        if call.came.len() < 2 {
+            self.found.alone += u64::from(!call.came.is_empty() && call.nranks != Some(1));
+            return;
+        }
+        self.found.matched += 1;
+        self.found.partly += u64::from(!call.is_whole());
+        if options.latency {
+            let op = self.ops.items().get(call.op as usize);
+            let op = op.map_or(&b""[..], |op| op);
+            self.found.latencies.add(op, &call);
+            return;
+        }
+        self.stretch.push(call);
+        if self.stretch.len() >= STRETCH {
+            self.settle(options);
+        }
+    }
+
+    /// Aligns the calls that are held, and adds them up.
+    fn settle(&mut self, options: &Options) {
+        let mut calls = std::mem::take(&mut self.stretch);
+        if options.align && options.from == From::Starts && self.hosts.items().len() > 1 {
+            let hosts = &self.host_of;
+            let host = |who: u32| hosts.get(who as usize).copied().unwrap_or(0);
+            self.found
+                .clocks
+                .align(&mut calls, host, self.hosts.items());
+        }
+        calls.iter().for_each(|call| self.found.late.add(call));
+        calls.clear();
+        self.stretch = calls;
+    }
+
+    /// Names the ranks. A rank in the largest communicator is a rank of the job where that has all
+    /// of them.
+    fn named(&mut self) {
+        let all = self.who.items().len();
+        let mut met = FxHashMap::default();
+        for &(size, rank) in self.ranks.values() {
+            *met.entry((size, rank)).or_insert(0) += 1;
+        }
+        let sizes: Vec<u32> = self.ranks.values().map(|(size, _)| *size).collect();
+        let one_size = sizes.iter().all(|size| Some(size) == sizes.first());
+        let fits = sizes.first().is_some_and(|size| *size as usize >= all);
+        let distinct = met.values().all(|times| *times == 1);
+        let is_global = one_size && fits && distinct;
+        let names = self.who.items().iter().enumerate();
+        self.found.late.names = names
+            .map(|(number, (host, pid, ..))| {
+                let rank = self.ranks.get(&(number as u32)).map(|(_, rank)| *rank);
+                Name {
+                    rank: rank.filter(|_| is_global),
+                    host: host.clone(),
+                    pid: *pid,
+                }
+            })
+            .collect();
+    }
+}

@@ -1,0 +1,199 @@
+use super::*;
+use crate::output::render::Cell;
+use proptest::prelude::*;
+use std::io::Write as _;
+
+const HEADER: &str =
+    "step,time,host,pid,rank,nranks,comm_id,seq,op,count,datatype,start_ns,dur_ns\n";
+
+/// How far the second host's clock is ahead.
+const AHEAD: i64 = 1_500_000_000;
+
+const MS: i64 = 1_000_000;
+
+/// The rows of a job of four ranks on two hosts, 40 steps of five calls, in the order of the ranks:
+/// rank 1 is 20 ms late in every tenth step, rank 3 is always 2 ms late.
+fn job(row: impl Fn(u64, u64, u64, i64) -> String) -> Vec<Vec<String>> {
+    let rank = |rank: u64| {
+        let calls = (1..=40).flat_map(|step| (0..5).map(move |call| (step, call)));
+        calls.map(move |(step, call): (u64, u64)| {
+            let late = match (rank, step % 10) {
+                (1, 0) => 20 * MS,
+                (3, _) => 2 * MS,
+                _ => 0,
+            };
+            let seq = 5 * (step - 1) + call;
+            // No two ranks are equal to the ns.
+            let jitter = ((seq * 7 + rank * 13) % 11) as i64 * 10_000;
+            (step, seq, late + jitter)
+        })
+    };
+    let rows = |of: u64| {
+        rank(of)
+            .map(|(step, seq, late)| row(step, of, seq, late))
+            .collect()
+    };
+    (0..4).map(rows).collect()
+}
+
+/// A row of a log with time stamps.
+fn logged(step: u64, rank: u64, seq: u64, late: i64) -> String {
+    let ahead = if rank < 2 { 0 } else { AHEAD };
+    let us = (seq as i64 * 30 * MS + late + ahead) / 1000;
+    let (s, us) = (us / 1_000_000, us % 1_000_000);
+    let time = format!("2026-11-23 10:{:02}:{:02}.{us:06}", s / 60, s % 60);
+    let host = ["a", "b"][rank as usize / 2];
+    format!(
+        "{step},{time},{host},{},{rank},4,0x9f3b,{seq},AllReduce,64,fp32,,\n",
+        100 + rank
+    )
+}
+
+/// A row of a record without a start: the late ones wait less.
+fn recorded(_: u64, rank: u64, seq: u64, late: i64) -> String {
+    let dur = 50 * MS - late;
+    format!(
+        ",,a,{},{rank},4,0x9f3b,{seq},AllReduce,64,fp32,,{dur}\n",
+        100 + rank
+    )
+}
+
+fn found(rows: impl Iterator<Item = String>, options: &Options, cut: usize) -> Found {
+    let mut feed = Feed::new(options);
+    let text: String = std::iter::once(HEADER.to_owned()).chain(rows).collect();
+    for part in text.as_bytes().chunks(cut) {
+        feed.write_all(part).unwrap();
+    }
+    feed.end()
+}
+
+/// Columns of the table, a row a line.
+fn shown(grid: &Grid, names: &[&str]) -> Vec<String> {
+    let at = |name: &&str| grid.columns.iter().position(|c| c == name).unwrap();
+    let cell = |cell: &Cell<'_>| match cell {
+        Cell::Int(n) => n.to_string(),
+        Cell::Float(x) | Cell::Share(x) => x.to_string(),
+        Cell::Text(text) => String::from_utf8_lossy(text).into_owned(),
+        Cell::Empty => String::new(),
+    };
+    let row = |row: &Vec<Cell<'_>>| {
+        let cells = names.iter().map(|name| cell(&row[at(name)]));
+        cells.collect::<Vec<_>>().join(" | ")
+    };
+    grid.rows.iter().map(row).collect()
+}
+
+const WHO: [&str; 4] = ["rank", "pattern", "every", "which_steps"];
+
+#[test]
+fn a_rank_that_is_late_at_times_is_told_from_one_that_always_is() {
+    let options = Options::default();
+    let rows = job(logged).into_iter().flatten();
+    let found = found(rows, &options, 4096);
+    assert_eq!((found.matched, found.partly, found.alone), (200, 0, 0));
+    let grid = found.late.grid(options.late_ns);
+    let expect = [
+        "0 |  |  | ",
+        "1 | at times | 10 | 10, 20, 30, 40",
+        "2 |  |  | ",
+        "3 | always |  | ",
+    ];
+    assert_eq!(shown(&grid, &WHO), expect);
+}
+
+#[test]
+fn clocks_that_are_not_aligned_hide_who_is_late() {
+    let options = Options {
+        align: false,
+        ..Options::default()
+    };
+    let rows = job(logged).into_iter().flatten();
+    let grid = found(rows, &options, 4096).late.grid(options.late_ns);
+    let always = ["0 | ", "1 | ", "2 | always", "3 | always"];
+    assert_eq!(shown(&grid, &["rank", "pattern"]), always);
+}
+
+#[test]
+fn durations_tell_who_came_last_without_a_clock() {
+    let options = Options {
+        from: From::Durations,
+        ..Options::default()
+    };
+    let rows = job(recorded).into_iter().flatten();
+    let grid = found(rows, &options, 4096).late.grid(options.late_ns);
+    let expect = ["0 | ", "1 | at times", "2 | ", "3 | always"];
+    assert_eq!(shown(&grid, &["rank", "pattern"]), expect);
+}
+
+#[test]
+fn the_latency_of_a_call_is_the_least_duration_of_its_ranks() {
+    let options = Options {
+        latency: true,
+        ..Options::default()
+    };
+    let row = |rank: u64, seq: u64, dur: &str| {
+        format!(",,a,{rank},{rank},2,0x9,{seq},AllReduce,64,fp32,,{dur}\n")
+    };
+    let rows = [
+        (0, 0, "9000"),
+        (0, 1, "4000"),
+        (0, 2, "5"),
+        (1, 0, "1000"),
+        (1, 1, "6000"),
+        (1, 2, ""),
+    ];
+    let rows = rows.into_iter().map(|(rank, seq, dur)| row(rank, seq, dur));
+    let grid = found(rows, &options, 4096).latencies.grid();
+    let columns = ["op", "calls", "mean_us", "p50_us", "max_us", "wait_share"];
+    assert_eq!(
+        shown(&grid, &columns),
+        ["AllReduce | 2 | 2.5 | 1 | 4 | 0.5"]
+    );
+}
+
+#[test]
+fn calls_that_are_too_far_apart_are_given_up() {
+    let options = Options {
+        window: 100,
+        ..Options::default()
+    };
+    let rows = job(logged).into_iter().flatten();
+    let apart = found(rows, &options, 4096);
+    assert_eq!((apart.matched, apart.alone), (0, 800));
+}
+
+proptest! {
+    /// The ranks' rows in any mixture, cut anywhere, give the same table.
+    #[test]
+    fn the_order_of_the_ranks_does_not_matter(
+        turns in proptest::collection::vec(0..4_usize, 800),
+        cut in 1..5000_usize,
+    ) {
+        let options = Options::default();
+        let expect = found(job(logged).into_iter().flatten(), &options, 4096);
+        let mut ranks: Vec<_> = job(logged).into_iter().map(Vec::into_iter).collect();
+        let mut rows = Vec::new();
+        for turn in turns {
+            rows.extend(ranks[turn].next());
+        }
+        rows.extend(ranks.into_iter().flatten());
+        let mixed = found(rows.into_iter(), &options, cut);
+        prop_assert_eq!(mixed.late.grid(options.late_ns), expect.late.grid(options.late_ns));
+    }
+
+    /// Whatever a table holds.
+    #[test]
+    fn any_rows_are_read(
+        rows in proptest::collection::vec(
+            "[0-9]{0,2},([0-9:. \\-]{0,20}|2026-11-23 10:00:0[0-9]),[ab]?,[0-9]?,[0-3]?,[0-4]?,(0x[0-3])?,\
+             [0-9]{0,20},(AllReduce|Send),[0-9]{1,3},(fp32)?,[0-9]{0,20},[0-9]{0,20}\n", 0..60),
+        late in any::<u64>(),
+    ) {
+        for (from, latency) in [(From::Starts, false), (From::Durations, false), (From::Starts, true)] {
+            let options = Options { from, latency, late_ns: late, ..Options::default() };
+            let found = found(rows.iter().cloned(), &options, 64);
+            found.late.grid(late);
+            found.latencies.grid();
+        }
+    }
+}

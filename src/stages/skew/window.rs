@@ -1,0 +1,105 @@
+//! The same call on several ranks, put together while rows come.
+
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
+
+/// What the same call of all ranks has in common: communicator, operation, number.
+pub(super) type Which = (u32, u32, u64);
+
+/// A rank's part of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Came {
+    /// Who: the number of a process or GPU.
+    pub(super) who: u32,
+    /// When, in ns of the host's clock; see [`super::From`].
+    pub(super) ns: i64,
+    /// How long the call took.
+    pub(super) dur_ns: Option<u64>,
+}
+
+/// A call with those ranks that have come.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Call {
+    /// The operation's number.
+    pub(super) op: u32,
+    /// The step of the first of them that is in one.
+    pub(super) step: Option<u64>,
+    /// How many ranks there are.
+    pub(super) nranks: Option<u32>,
+    pub(super) came: Vec<Came>,
+}
+
+impl Call {
+    /// True where all ranks have come.
+    pub(super) fn is_whole(&self) -> bool {
+        self.nranks.is_some_and(|n| self.came.len() >= n as usize)
+    }
+}
+
+/// Calls that wait for ranks.
+#[derive(Debug, Default)]
+pub(super) struct Window {
+    calls: FxHashMap<Which, Call>,
+    /// In the order in which they came first.
+    order: VecDeque<Which>,
+    /// Parts that are held.
+    held: usize,
+}
+
+impl Window {
+    /// A part of a call comes. Gives the call once it is whole; gives up the oldest ones where more
+    /// than `most` parts would be held.
+    pub(super) fn add(
+        &mut self,
+        which: Which,
+        came: Came,
+        (step, nranks): (Option<u64>, Option<u32>),
+        most: usize,
+        mut give: impl FnMut(Call),
+    ) {
+        let call = self.calls.entry(which).or_insert_with(|| {
+            self.order.push_back(which);
+            Call {
+                op: which.1,
+                ..Call::default()
+            }
+        });
+        // The same call of the same rank again is a row that came twice.
+        if call.came.iter().any(|known| known.who == came.who) {
+            return;
+        }
+        call.step = call.step.or(step);
+        call.nranks = call.nranks.or(nranks);
+        call.came.push(came);
+        self.held += 1;
+        if call.is_whole()
+            && let Some(call) = self.calls.remove(&which)
+        {
+            self.held = self.held.saturating_sub(call.came.len());
+            give(call);
+        }
+        while self.held > most
+            && let Some(oldest) = self.order.pop_front()
+        {
+            if let Some(call) = self.calls.remove(&oldest) {
+                self.held = self.held.saturating_sub(call.came.len());
+                give(call);
+            }
+        }
+        // Those that were given leave their place in the order behind.
+        if self.order.len() > 2 * self.calls.len() + 1024 {
+            let calls = &self.calls;
+            self.order.retain(|which| calls.contains_key(which));
+        }
+    }
+
+    /// Gives all that are left, in their order.
+    pub(super) fn end(&mut self, mut give: impl FnMut(Call)) {
+        for which in std::mem::take(&mut self.order) {
+            if let Some(call) = self.calls.remove(&which) {
+                give(call);
+            }
+        }
+        self.held = 0;
+    }
+}
