@@ -17,7 +17,7 @@ use std::str::FromStr;
 /// same collective of the same communicator. Sends and receives are left out.
 ///
 /// Writes a row for each rank: rank (in the communicator of all ranks, empty where none has all of
-/// them), host, pid, pattern (always, at times, or both), calls, last_share (the share of the calls to
+/// them), host, pid, pattern (always, at times, or both), calls, late_calls (late by --late or more), last_share (the share of the calls to
 /// which it came last), p50_us, p95_us and max_us (how late it came to a call), and where the input has
 /// steps: steps, late_steps (later than usual by --late or more), usual_us (how late in the median step),
 /// late_us (how late in the median late step), every (the distance of the late steps, if most have the

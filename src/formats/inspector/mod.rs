@@ -155,7 +155,7 @@ impl Scratch {
         let whose = match own {
             Some(_) => None,
             None if told.is_empty() => None,
-            None => Some(&*self.whose(told)),
+            None => Some(self.whose(told)),
         };
         let (member, host) = match (own, whose) {
             (Some(member), _) => (*member, member.host),

@@ -1,6 +1,6 @@
 //! Clocks of hosts, aligned by what many calls have in common.
 //!
-//! What two clocks are apart cannot be told from one host being always late by as much. So the
+//! Two clocks that are apart look like one host being always late by as much. So the
 //! median of what hosts are apart at the same calls is taken for their clocks, stretch by stretch,
 //! and said.
 
@@ -93,7 +93,7 @@ impl Clocks {
             }
             report.note(&format!(
                 "{} is taken to be {:.3} ms ahead by its clock (half of the calls differ by more than \
-                 {:.3} ms): it cannot be told from always coming as late; --no-align takes clocks as \
+                 {:.3} ms): ranks that all come late by as much look the same; --no-align takes clocks as \
                  they are",
                 String::from_utf8_lossy(host),
                 ms(ahead),

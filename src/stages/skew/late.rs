@@ -21,6 +21,8 @@ pub(super) struct Name {
 struct Rank {
     /// How late it came to each call; 0 where it was not.
     late: Durations,
+    /// To how many calls it came late by so much that it counts.
+    late_calls: u64,
     /// To how many calls it came last.
     last: u64,
     /// How late it came at most in each step.
@@ -40,7 +42,7 @@ const ALWAYS: f64 = 0.8;
 
 impl Late {
     /// Adds a call whose times are on one clock.
-    pub(super) fn add(&mut self, call: &Call) {
+    pub(super) fn add(&mut self, call: &Call, late_ns: u64) {
         let mut times: Vec<i64> = call.came.iter().map(|came| came.ns).collect();
         let (Some(middle), Some(most)) = (median(&mut times), times.iter().copied().max()) else {
             return;
@@ -55,7 +57,9 @@ impl Late {
                 continue;
             };
             let late = came.ns.saturating_sub(middle);
-            rank.late.add(u64::try_from(late).unwrap_or(0));
+            let ns = u64::try_from(late).unwrap_or(0);
+            rank.late.add(ns);
+            rank.late_calls += u64::from(ns >= late_ns.max(1));
             rank.last += u64::from(one_last && came.ns == most);
             if let Some(step) = call.step {
                 let known = rank.steps.entry(step).or_insert(i64::MIN);
@@ -72,6 +76,7 @@ impl Late {
             "pid",
             "pattern",
             "calls",
+            "late_calls",
             "last_share",
             "p50_us",
             "p95_us",
@@ -100,14 +105,15 @@ impl Rank {
     fn row(&self, name: &Name, late_ns: u64) -> Vec<Cell<'static>> {
         let us = |ns: i64| Cell::from(ns as f64 / 1000.0);
         let of_calls = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1000.0).into();
-        let [p20, p50, p95] = self.late.percentiles([1.0 - ALWAYS, 0.50, 0.95]);
+        let [p50, p95] = self.late.percentiles([0.50, 0.95]);
         let steps = Steps::of(&self.steps, late_ns);
         let has_steps = !self.steps.is_empty();
-        let is_late = |ns: Option<u64>| ns.is_some_and(|ns| ns >= late_ns);
         let (always, times) = match has_steps {
             true => (steps.is_always, !steps.late.is_empty()),
-            // What it is late by in most calls, and in some.
-            false => (is_late(p20), !is_late(p20) && is_late(self.late.most())),
+            false => {
+                let most = self.late_calls as f64 >= ALWAYS * self.late.calls() as f64;
+                (most, !most && self.late_calls > 0)
+            }
         };
         let pattern = match (always, times) {
             (true, true) => "always, at times more",
@@ -128,6 +134,7 @@ impl Rank {
                 pattern => pattern.into(),
             },
             self.late.calls().into(),
+            self.late_calls.into(),
             Cell::share(self.last as f64, self.late.calls() as f64),
             of_calls(p50),
             of_calls(p95),

@@ -12,7 +12,7 @@ use crate::output::table::Row;
 use rustc_hash::FxHashMap;
 use std::io::{self, Write};
 
-/// A process, or one GPU of several of a process; where that is not told, a rank of a communicator.
+/// A process, or one GPU of several of a process; where that is not known, a rank of a communicator.
 type Who = (Vec<u8>, Option<u64>, Option<u32>, Option<(CommId, u32)>);
 
 /// Calls whose clocks are aligned together.
@@ -176,7 +176,10 @@ impl Taken {
                 .clocks
                 .align(&mut calls, host, self.hosts.items());
         }
-        calls.iter().for_each(|call| self.found.late.add(call));
+        let late_ns = options.late_ns;
+        calls
+            .iter()
+            .for_each(|call| self.found.late.add(call, late_ns));
         calls.clear();
         self.stretch = calls;
     }
