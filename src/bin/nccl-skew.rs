@@ -19,8 +19,8 @@ use std::str::FromStr;
 /// Writes a row for each rank: rank (in the communicator of all ranks, empty where none has all of
 /// them), host, pid, pattern (always, at times, or both), calls, late_calls (late by --late or more), last_share (the share of the calls to
 /// which it came last), p50_us, p95_us and max_us (how late it came to a call), and where the input has
-/// steps: steps, late_steps (later than usual by --late or more), usual_us (how late in the median step),
-/// late_us (how late in the median late step), every (the distance of the late steps, if most have the
+/// steps: steps, late_steps (clearly later than in the others, by --late or more), late_us (how late in the
+/// median late step), every (the distance of the late steps, if most have the
 /// same) and which_steps. A step counts with its latest call.
 ///
 /// A log's time stamp tells when a rank's host handed the call to NCCL, and so does start_ns of

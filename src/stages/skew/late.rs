@@ -25,8 +25,17 @@ struct Rank {
     late_calls: u64,
     /// To how many calls it came last.
     last: u64,
-    /// How late it came at most in each step.
-    steps: BTreeMap<u64, i64>,
+    steps: BTreeMap<u64, Step>,
+}
+
+/// A rank's calls of a step.
+#[derive(Debug, Clone, Copy)]
+struct Step {
+    calls: u64,
+    /// Those to which it came late by so much that it counts.
+    late: u64,
+    /// How late it came at most.
+    most: i64,
 }
 
 /// All ranks.
@@ -39,6 +48,10 @@ pub(super) struct Late {
 
 /// A rank is always late where it is so in as large a share of the steps or calls.
 const ALWAYS: f64 = 0.8;
+
+/// Without steps it is late at times where it is so in less than such a share of the calls: one of two
+/// ranks that come as they like is late to half of them.
+const SELDOM: f64 = 1.0 / 3.0;
 
 impl Late {
     /// Adds a call whose times are on one clock.
@@ -59,11 +72,18 @@ impl Late {
             let late = came.ns.saturating_sub(middle);
             let ns = u64::try_from(late).unwrap_or(0);
             rank.late.add(ns);
-            rank.late_calls += u64::from(ns >= late_ns.max(1));
+            let counts = u64::from(ns >= late_ns.max(1));
+            rank.late_calls += counts;
             rank.last += u64::from(one_last && came.ns == most);
             if let Some(step) = call.step {
-                let known = rank.steps.entry(step).or_insert(i64::MIN);
-                *known = late.max(*known);
+                let known = rank.steps.entry(step).or_insert(Step {
+                    calls: 0,
+                    late: 0,
+                    most: i64::MIN,
+                });
+                known.calls += 1;
+                known.late += counts;
+                known.most = late.max(known.most);
             }
         }
     }
@@ -83,7 +103,6 @@ impl Late {
             "max_us",
             "steps",
             "late_steps",
-            "usual_us",
             "late_us",
             "every",
             "which_steps",
@@ -111,8 +130,8 @@ impl Rank {
         let (always, times) = match has_steps {
             true => (steps.is_always, !steps.late.is_empty()),
             false => {
-                let most = self.late_calls as f64 >= ALWAYS * self.late.calls() as f64;
-                (most, !most && self.late_calls > 0)
+                let share = self.late_calls as f64 / self.late.calls() as f64;
+                (share >= ALWAYS, share > 0.0 && share < SELDOM)
             }
         };
         let pattern = match (always, times) {
@@ -141,7 +160,6 @@ impl Rank {
             of_calls(self.late.most()),
             of_steps((self.steps.len() as u64).into()),
             of_steps((steps.late.len() as u64).into()),
-            of_steps(us(steps.usual)),
             steps.more.map(us).into(),
             steps.every.into(),
             match steps.late.is_empty() {
@@ -155,11 +173,9 @@ impl Rank {
 /// How late a rank comes in steps.
 #[derive(Debug, Default, PartialEq)]
 struct Steps {
-    /// In the median step, in ns.
-    usual: i64,
-    /// It comes late in most.
+    /// In most steps it is late to most calls.
     is_always: bool,
-    /// Those in which it comes later than usual.
+    /// The steps in which it comes later than in the others.
     late: Vec<u64>,
     /// How late in the median one of them.
     more: Option<i64>,
@@ -167,21 +183,30 @@ struct Steps {
     every: Option<u64>,
 }
 
+/// How many times what steps differ anyway a late one must be above them.
+const CLEAR: i64 = 4;
+
 impl Steps {
-    fn of(steps: &BTreeMap<u64, i64>, late_ns: u64) -> Steps {
+    fn of(steps: &BTreeMap<u64, Step>, late_ns: u64) -> Steps {
         let threshold = i64::try_from(late_ns).unwrap_or(i64::MAX);
-        let mut values: Vec<i64> = steps.values().copied().collect();
-        let Some(usual) = median(&mut values) else {
+        let mut most: Vec<i64> = steps.values().map(|step| step.most).collect();
+        most.sort_unstable();
+        // The lower half of the steps is what it comes like where nothing is wrong.
+        let at = |share: usize| most.get(most.len().saturating_sub(1) / share).copied();
+        let (Some(usual), Some(low)) = (at(2), at(10)) else {
             return Steps::default();
         };
-        let late_in = values.iter().filter(|ns| **ns >= threshold).count();
-        let is_later = |ns: i64| ns >= usual.max(0).saturating_add(threshold);
-        let late = steps.iter().filter(|(_, ns)| is_later(**ns));
+        let noise = usual.saturating_sub(low).saturating_mul(CLEAR);
+        let from = usual.max(0).saturating_add(threshold.max(noise));
+        let late = steps.iter().filter(|(_, step)| step.most >= from);
         let late: Vec<u64> = late.map(|(step, _)| *step).collect();
-        let mut more: Vec<i64> = late.iter().filter_map(|s| steps.get(s).copied()).collect();
+        let mut more: Vec<i64> = late
+            .iter()
+            .filter_map(|s| Some(steps.get(s)?.most))
+            .collect();
+        let always = steps.values().filter(|step| 2 * step.late >= step.calls);
         Steps {
-            usual: usual.max(0),
-            is_always: late_in as f64 >= ALWAYS * values.len() as f64,
+            is_always: always.count() as f64 >= ALWAYS * steps.len() as f64,
             more: median(&mut more),
             every: every(&late),
             late,
@@ -210,21 +235,28 @@ mod tests {
     fn lateness_that_comes_and_goes_is_told_from_what_is_always() {
         let ms = 1_000_000;
         let of = |late: &dyn Fn(u64) -> i64| {
-            Steps::of(
-                &(1..=40).map(|step| (step, late(step) * ms)).collect(),
-                ms as u64,
-            )
+            let step = |step: u64| Step {
+                calls: 5,
+                late: if late(step) > 0 { 5 } else { 0 },
+                most: late(step) * ms,
+            };
+            Steps::of(&(1..=40).map(|n| (n, step(n))).collect(), ms as u64)
         };
         let at_times = of(&|step| if step % 10 == 0 { 20 } else { 0 });
         assert!(!at_times.is_always);
         assert_eq!(at_times.late, [10, 20, 30, 40]);
         assert_eq!((at_times.every, at_times.more), (Some(10), Some(20 * ms)));
         let always = of(&|_| 2);
-        assert_eq!((always.is_always, always.usual), (true, 2 * ms));
-        assert!(always.late.is_empty());
+        assert!(always.is_always && always.late.is_empty());
         let both = of(&|step| if step % 10 == 0 { 22 } else { 2 });
         assert_eq!((both.is_always, both.every), (true, Some(10)));
+        assert_eq!(
+            of(&|step| if step % 2 == 0 { 20 } else { 0 }).every,
+            Some(2)
+        );
         assert_eq!(of(&|_| -3), Steps::default());
+        // Steps that differ anyway have none that is late.
+        assert!(of(&|step| (step * 7 % 11) as i64 * 9).late.is_empty());
     }
 
     #[test]

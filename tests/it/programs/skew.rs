@@ -46,3 +46,49 @@ fn records_tell_how_late_ranks_are_and_what_calls_take_without_waiting() {
     let row = table.rows.iter().find(|row| row[0] == "AllReduce").unwrap();
     assert_eq!((&*row[1], &*row[3]), ("12", "8"));
 }
+
+/// A real log whose calls are stamped anew: rank 1 comes 20 ms late to every tenth step, rank 3 always
+/// 2 ms.
+#[test]
+fn a_log_with_time_stamps_names_who_is_late_at_times_and_who_always() {
+    let log = std::fs::read(captured("tp-stamps").join("nccl.log.gz")).unwrap();
+    let log = std::io::read_to_string(flate2::read::GzDecoder::new(&log[..])).unwrap();
+    let mut made = std::collections::BTreeMap::new();
+    let stamped = log.lines().map(|line| {
+        let Some((header, _)) = line.split_once(": opCount ") else {
+            return format!("{line}\n");
+        };
+        let at = header.rfind("[2026-").unwrap();
+        let pid = header.rsplit("vm:").next().unwrap();
+        let pid: u64 = pid.split(':').next().unwrap().parse().unwrap();
+        let n = made.entry(pid).or_insert(0_u64);
+        // 45 calls a step, and a few before the first.
+        let late = match (pid, *n / 45 % 10) {
+            (2569, 9) if (10..30).contains(&(*n % 45)) => 20_000,
+            (2571, _) => 2_000,
+            _ => 0,
+        };
+        let us = *n * 30_000 + late + (*n * 7 + pid * 13) % 11 * 10;
+        *n += 1;
+        let time = format!(
+            "14:{:02}:{:02}.{:06}",
+            us / 60_000_000,
+            us / 1_000_000 % 60,
+            us % 1_000_000
+        );
+        let (before, line) = line.split_at(at);
+        let (_, line) = line.split_once(']').unwrap();
+        format!("{before}[2026-11-20 {time}]{line}\n")
+    });
+    let stamped: String = stamped.collect();
+    let out = feed("nccl-skew", &["--format", "csv"], stamped).ends(0);
+    let table = Csv::of(&out);
+    let who = table.pick(&["rank", "pid", "pattern", "every", "which_steps"]);
+    let expect = [
+        "0 2568   ",
+        "1 2569 at times 10 10, 20, 30, 40",
+        "2 2570   ",
+        "3 2571 always  ",
+    ];
+    assert_eq!(who, expect, "{}", out.stderr);
+}
