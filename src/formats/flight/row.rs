@@ -84,7 +84,7 @@ pub(super) fn rows(dump: &Dump, taking: &mut Taking<'_>) -> Result<()> {
                 nranks,
                 seq: seqs.next(entry),
                 op: name.as_bytes(),
-                count: call.count,
+                count: Some(call.count),
                 datatype: call.datatype,
                 root,
                 calls: 1,

@@ -121,7 +121,7 @@ impl Api {
         take(&Row {
             pid: Some(self.pid),
             op: &self.name,
-            count: self.count,
+            count: Some(self.count),
             datatype: self.datatype,
             root: self.root,
             stream: self.stream,
@@ -228,7 +228,7 @@ impl Call {
             comm_id: self.comm.map(CommId::printed),
             seq: self.seq,
             op: &self.name,
-            count: api.map_or(self.count, |api| api.count),
+            count: Some(api.map_or(self.count, |api| api.count)),
             datatype: api.map_or(self.datatype, |api| api.datatype),
             root: peer.or(api.and_then(|api| api.root)),
             stream: api.and_then(|api| api.stream),

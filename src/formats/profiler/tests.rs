@@ -22,7 +22,7 @@ impl Visit for Kept {
             "{} seq {} count {} {} = {} B, {} from {} on {}: {}",
             text(row.op),
             word(row.seq),
-            row.count,
+            row.count.unwrap_or_default(),
             row.datatype.map_or("?".to_owned(), |d| d.to_string()),
             row.bytes().map_or("?".to_owned(), |n| n.to_string()),
             word(time.dur_ns),
