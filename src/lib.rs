@@ -180,6 +180,7 @@
 //! | a word by which a job or a process ends | `grammar::ending` |
 //! | who of several that ended failed first | `stages/check/log/first_failure.rs` |
 //! | what shows that ranks stopped | `stages/check/ranks/stopped` |
+//! | what makes a rank late at times or always | `stages/skew/late.rs` |
 //! | what a WARN means | its row in `stages/check/warn/known/table.rs` |
 //! | text around a line (JSON, HTML, CSV, colours) | a layer in `grammar::wrap` |
 //! | a kind of damage | `formats/log/walk/line` to see it, [`formats::log::torn`] or [`formats::log::blocks`] to mend it, [`synth`] to make it |

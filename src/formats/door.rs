@@ -50,6 +50,11 @@ pub fn open<V>(origin: &Origin, source: source::Options, needs: Tells) -> Result
         });
     }
     match format.tells.lacks(needs) {
+        // Nobody named it: it lies in the folder of a job's logs.
+        Some(_) if origin.is_listed() && format.tells.has(Tells::RECORDED) => {
+            let (name, what) = (name(), format.what);
+            Err(Error::Unread { name, what })
+        }
         Some(part) => Err(refused(&name(), format, part)),
         None => Ok(Known {
             input,

@@ -133,9 +133,13 @@ impl Tells {
     /// The name of that part.
     const OF_PROXY: &str = "operations of NCCL's proxy thread";
 
+    /// What a recorder saw of calls: such files are beside a job's logs.
+    pub const RECORDED: Tells = Tells(1 << 9);
+
     /// Each part by its name.
     const NAMES: [(Tells, &str); 10] = [
         (Tells::CALLS, "calls"),
+        (Tells::RECORDED, "records"),
         (Tells::STEPS, "steps"),
         (Tells::STEP_LINES, "step lines"),
         (Tells::MEMBERS, "members of communicators"),

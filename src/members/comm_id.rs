@@ -10,12 +10,21 @@ const DEEPEST: usize = 6;
 /// A communicator's id: as NCCL prints it, `0x9f3b`. A split for which NCCL prints none (2.23 to 2.28) has
 /// its parent's, which of the parent's children it is, and its color: `0x9f3b/2.7`. A split is one
 /// call of all the parent's ranks, so the two numbers are the same to all members.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct CommId {
     printed: u64,
     /// The child's number and color, from the outermost on; unused ones are 0.
     splits: [(u32, i64); DEEPEST],
     depth: u8,
+}
+
+// Most ids have no splits, and rows are looked up by them.
+impl std::hash::Hash for CommId {
+    #[inline]
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        let used = self.splits.get(..usize::from(self.depth));
+        (self.printed, used).hash(state);
+    }
 }
 
 impl CommId {

@@ -31,6 +31,7 @@ pub(super) const FORMAT: Format = Format {
     name: "inspector",
     what: "an NCCL Inspector dump",
     tells: Tells::CALLS
+        .and(Tells::RECORDED)
         .and(Tells::STARTS)
         .and(Tells::DURATIONS)
         .and(Tells::ALGORITHMS),

@@ -272,3 +272,31 @@ fn what_is_no_call_is_no_row_and_what_is_no_record_is_damage() {
     let bytes = "a valid coll_msg_size_bytes or p2p_msg_size_bytes";
     assert_eq!(rows, [bytes, NO_RECORD, NO_RECORD]);
 }
+
+/// Cut at each place and with each byte changed: the account adds up, and no call is invented.
+#[test]
+fn damage_makes_no_call() {
+    let line = "{\"header\":{\"id\":\"0xe62dedaa97644a\",\"rank\":4,\"n_ranks\":8,\"nnodes\":2},\"metadata\":\
+                {\"inspector_output_format_version\":\"v4.0\",\"hostname\":\"vm\",\"pid\":12903},\
+                \"coll_perf\":{\"coll\":\"AllReduce\",\"coll_sn\":0,\"coll_msg_size_bytes\":4096,\
+                \"coll_exec_time_us\":38,\"coll_timing_source\":\"kernel_gpu\"}}\n";
+    let text = [line, V43, line].concat();
+    let whole = read(&text).0;
+    assert_eq!(whole.len(), 3);
+    for cut in 0..text.len() {
+        let rows = read(&text[..cut]).0;
+        let calls = rows.iter().filter(|row| row.contains(','));
+        assert!(calls.clone().all(|row| whole.contains(row)), "{cut}");
+    }
+    for at in 0..text.len() {
+        for byte in ["\0", "}", "\"", "9", "\n", ","] {
+            let mut damaged = text.clone();
+            damaged.replace_range(at..=at, byte);
+            let rows = read(&damaged).0;
+            assert!(
+                rows.iter().filter(|row| row.contains(',')).count() <= 3,
+                "{at}"
+            );
+        }
+    }
+}

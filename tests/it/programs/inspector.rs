@@ -133,6 +133,22 @@ fn a_log_and_its_records_are_not_one_job_twice() {
     out.says(&["what is in both is counted twice"]);
 }
 
+#[test]
+fn records_in_a_folder_of_logs_are_skipped_where_log_lines_are_needed() {
+    let folder = captured("ddp-inspector-2.28").display().to_string();
+    for program in ["nccl-communicators", "nccl-net", "nccl-steps"] {
+        let more: &[&str] = if program == "nccl-steps" {
+            &["--list"]
+        } else {
+            &[]
+        };
+        let args = [&[&*folder], more].concat();
+        run(program, &args)
+            .ends(0)
+            .says(&["(an NCCL Inspector dump)", "skipped"]);
+    }
+}
+
 /// The number behind a key of a line.
 fn number(line: &str, key: &str) -> f64 {
     let from = line.find(key).unwrap() + key.len();
