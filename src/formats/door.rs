@@ -38,9 +38,13 @@ pub fn open<V>(origin: &Origin, source: source::Options, needs: Tells) -> Result
     }
     let (format, reader) = recognise(&Head::of(&head), needs);
     drop(head);
-    // A recorder's file beside a log has the log's calls once more.
-    let is_beside =
-        origin.is_listed() && matches!(reader, Reader::Ordered(_)) && !needs.has(Tells::PROXY);
+    // Nobody named it: it lies in the folder of a job's logs. It has the log's calls once more, or not
+    // what is needed.
+    let is_beside = origin.is_listed()
+        && match reader {
+            Reader::Ordered(_) => !needs.has(Tells::PROXY),
+            _ => format.tells.has(Tells::RECORDED) && !format.tells.has(needs),
+        };
     if matches!(reader, Reader::None) || is_beside {
         let (name, what) = (name(), format.what);
         return Err(match format.name {
@@ -50,11 +54,6 @@ pub fn open<V>(origin: &Origin, source: source::Options, needs: Tells) -> Result
         });
     }
     match format.tells.lacks(needs) {
-        // Nobody named it: it lies in the folder of a job's logs.
-        Some(_) if origin.is_listed() && format.tells.has(Tells::RECORDED) => {
-            let (name, what) = (name(), format.what);
-            Err(Error::Unread { name, what })
-        }
         Some(part) => Err(refused(&name(), format, part)),
         None => Ok(Known {
             input,

@@ -134,10 +134,10 @@ impl Tells {
     const OF_PROXY: &str = "operations of NCCL's proxy thread";
 
     /// What a recorder saw of calls: such files are beside a job's logs.
-    pub const RECORDED: Tells = Tells(1 << 9);
+    pub const RECORDED: Tells = Tells(1 << 10);
 
     /// Each part by its name.
-    const NAMES: [(Tells, &str); 10] = [
+    const NAMES: [(Tells, &str); 11] = [
         (Tells::CALLS, "calls"),
         (Tells::RECORDED, "records"),
         (Tells::STEPS, "steps"),

@@ -27,7 +27,7 @@ pub(crate) const READERS: [&str; 10] = [
 pub(crate) const STEPLESS: [&str; 3] = ["nccl-net", "nccl-tuning", "nccl-check"];
 
 /// All programs.
-pub(crate) const ALL: [&str; 14] = [
+pub(crate) const ALL: [&str; 15] = [
     "nccl-steps",
     "nccl-timing",
     "nccl-comms",
