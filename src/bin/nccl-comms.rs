@@ -1,12 +1,15 @@
 //! nccl-comms: see `--help`.
 
 use anyhow::bail;
-use clap::Parser;
+use clap::{Parser, ValueEnum};
+use nccl_pipe::error::Error;
+use nccl_pipe::output::chrome::Chrome;
 use nccl_pipe::output::table::{COLUMNS, MEANINGS};
 use nccl_pipe::program::cli;
-use nccl_pipe::program::cli::{Address, ChainFormatArgs, Format, InputArgs, Run, Size, StepArgs};
+use nccl_pipe::program::cli::{Address, Format, InputArgs, Run, Size, StepArgs};
 use nccl_pipe::program::exit;
 use nccl_pipe::program::exit::Exit;
+use nccl_pipe::report::counted;
 use nccl_pipe::stages::comms::{self, Filter, Form, Options};
 use std::process::ExitCode;
 
@@ -49,8 +52,33 @@ struct Cli {
     /// How much of a pipe's calls may wait for their step in memory; more goes to a temporary file
     #[arg(long, value_name = "SIZE", default_value = "64MB")]
     hold: Size,
-    #[command(flatten)]
-    format: ChainFormatArgs,
+    /// How rows are written (default: table on a terminal, csv in a pipe)
+    #[arg(long, value_enum)]
+    format: Option<Rows>,
+}
+
+/// How rows are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Rows {
+    /// Comma-separated with a header: the default in a pipe.
+    Csv,
+    /// One JSON object a line.
+    Jsonl,
+    /// As the AWK chain prints it.
+    Awk,
+    /// A table for reading: the default on a terminal.
+    Table,
+    /// A trace for Perfetto (Chrome's JSON): calls by process and stream.
+    Chrome,
+}
+
+impl Rows {
+    fn fitting() -> Rows {
+        match Format::fitting() {
+            Format::Table => Rows::Table,
+            _ => Rows::Csv,
+        }
+    }
 }
 
 /// What `--help` begins with; the columns are those of the table's declaration.
@@ -84,12 +112,17 @@ are never one row.
 If no call passes a filter, a warning lists the values in the input. The table is then empty \
 and the exit code is 0.
 
+--format chrome writes a trace that Perfetto (https://ui.perfetto.dev) and chrome://tracing open: a \
+process for each process of the job and clock, a track for each stream, a slice for each call with a \
+duration, and an instant where only a start or a log's time stamp is known.
+
 A log from a pipe is first copied to a temporary file (see TMPDIR), since a call's step is known \
 only after its step line.";
 
 const AFTER: &str = "\
 Examples:
   nccl-comms nccl.log > calls.csv
+  nccl-comms trace_*.json --format chrome > calls.json
   nccl-comms nccl.log --unique --op AllGather,ReduceScatter
   nccl-steps nccl.log --steps 45..49 --keep-init | nccl-comms | nccl-hist --by rank
 
@@ -101,17 +134,21 @@ fn main() -> ExitCode {
         if cli::generated::<Cli>(cli.input.generate)? {
             return Ok(Exit::Clean);
         }
-        let form = match cli.format.get() {
-            Format::Csv => Form::Csv,
-            Format::Jsonl => Form::Jsonl,
-            Format::Table => Form::Table { tuning: cli.tuning },
-            Format::Awk if cli.unique => {
+        let format = cli.format.unwrap_or_else(Rows::fitting);
+        let form = match format {
+            Rows::Csv => Form::Csv,
+            Rows::Chrome if cli.unique => {
+                bail!("--format chrome shows each call at its time: --unique has none")
+            }
+            Rows::Jsonl | Rows::Chrome => Form::Jsonl,
+            Rows::Table => Form::Table { tuning: cli.tuning },
+            Rows::Awk if cli.unique => {
                 bail!("the AWK chain's lines have no field for a number of calls: use nccl-agg")
             }
-            Format::Awk if cli.tuning => {
+            Rows::Awk if cli.tuning => {
                 bail!("the AWK chain's lines have no fields for algo, proto and nchannels")
             }
-            Format::Awk => Form::Chain,
+            Rows::Awk => Form::Chain,
         };
         let bytes = |names: Vec<String>| names.into_iter().map(String::into_bytes).collect();
         let filter = Filter {
@@ -147,7 +184,21 @@ fn main() -> ExitCode {
         } else {
             comms::rows
         };
-        cli::with_stdout(|out| Ok(write(origins, read, &options, report, bar, out)?))?;
+        cli::with_stdout(|out| {
+            if format != Rows::Chrome {
+                return Ok(write(origins, read, &options, report, bar, out)?);
+            }
+            let mut chrome = Chrome::new(out);
+            let written = write(origins, read, &options, report, bar, &mut chrome);
+            let untimed = chrome.finish().map_err(Error::Output)?;
+            if untimed > 0 {
+                report.warn(&format!(
+                    "the trace omits {} without a time: a log has times with NCCL_DEBUG_TIMESTAMP_LEVELS",
+                    counted(untimed, "call")
+                ));
+            }
+            Ok(written?)
+        })?;
         Ok(run.finish())
     })
 }

@@ -165,7 +165,7 @@ pub enum Format {
 
 impl Format {
     /// The one that fits where the output goes.
-    fn fitting() -> Format {
+    pub fn fitting() -> Format {
         if io::stdout().is_terminal() {
             Format::Table
         } else {

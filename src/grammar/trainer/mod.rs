@@ -20,6 +20,7 @@ mod recogniser;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use parts::prefix::stamp;
 pub use recogniser::Recogniser;
 pub(crate) use recogniser::pieces;
 use serde::{Deserialize, Serialize};
