@@ -9,8 +9,11 @@ use nccl_pipe::program::cli;
 use nccl_pipe::program::cli::{Address, Format, InputArgs, Run, Size, StepArgs};
 use nccl_pipe::program::exit;
 use nccl_pipe::program::exit::Exit;
-use nccl_pipe::report::counted;
+use nccl_pipe::report::{Report, counted};
+use nccl_pipe::source::Origin;
 use nccl_pipe::stages::comms::{self, Filter, Form, Options};
+use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// The call table: one row for every NCCL call in a log
@@ -28,6 +31,10 @@ struct Cli {
     /// Fill algo, proto and nchannels from the log's TUNING lines
     #[arg(long)]
     tuning: bool,
+    /// Fill durations, starts, algorithms and channels from what a recorder saw of the same job: traces
+    /// of NCCL's profiler plugin, or NCCL Inspector's records; may be given several times
+    #[arg(long, value_name = "FILE", conflicts_with = "unique")]
+    times: Vec<PathBuf>,
     /// Only these operations: AllReduce,Send (upper or lower case)
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     op: Vec<String>,
@@ -104,6 +111,10 @@ nchannels come from the log's TUNING lines (NCCL_DEBUG_SUBSYS=INIT,COLL,TUNING),
 of a communicator prints; they are empty if the call of a line is unknown. \
 nccl-tuning --help describes how lines find their calls.
 
+With --times a recorder's files fill dur_ns, clock, quality, start_ns, algo, proto and nchannels: by \
+communicator, rank, operation and the number of the call among those. A note reports for how many \
+calls. A record with other bytes than the log's call fills none.
+
 With --unique equal calls are one row: calls is their number, dur_ns is the sum of their durations \
 (empty if one has none), and time, tid, seq, op_count, stream and start_ns are empty. step is also \
 empty unless --steps is given. Calls that differ in src, clock, quality, algo, proto or nchannels \
@@ -122,6 +133,7 @@ only after its step line.";
 const AFTER: &str = "\
 Examples:
   nccl-comms nccl.log > calls.csv
+  nccl-comms nccl.log --times vm-pid3753.log --times vm-pid3755.log | nccl-ops --time
   nccl-comms trace_*.json --format chrome > calls.json
   nccl-comms nccl.log --unique --op AllGather,ReduceScatter
   nccl-steps nccl.log --steps 45..49 --keep-init | nccl-comms | nccl-hist --by rank
@@ -179,17 +191,21 @@ fn main() -> ExitCode {
             report,
             bar,
         } = &mut run;
-        let write = if cli.unique {
-            comms::unique
-        } else {
-            comms::rows
-        };
+        let times: Vec<Origin> = cli.times.into_iter().map(Origin::Path).collect();
+        let write =
+            |report: &mut Report, out: &mut (dyn Write + Send)| match (cli.unique, &times[..]) {
+                (true, _) => comms::unique(origins, read, &options, report, bar, out),
+                (_, []) => comms::rows(origins, read, &options, report, bar, out),
+                (_, times) => {
+                    comms::times::rows((origins, times), read, &options, report, bar, out)
+                }
+            };
         cli::with_stdout(|out| {
             if format != Rows::Chrome {
-                return Ok(write(origins, read, &options, report, bar, out)?);
+                return Ok(write(report, out)?);
             }
             let mut chrome = Chrome::new(out);
-            let written = write(origins, read, &options, report, bar, &mut chrome);
+            let written = write(report, &mut chrome);
             let untimed = chrome.finish().map_err(Error::Output)?;
             if untimed > 0 {
                 report.warn(&format!(

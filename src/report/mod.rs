@@ -294,6 +294,11 @@ impl Report {
         }
     }
 
+    /// The inputs so far are not counted: they only tell more of the calls of those to come.
+    pub fn told_beside(&mut self) {
+        self.sources = [None, None];
+    }
+
     /// Warns where a log and records may be of the same calls.
     fn source(&mut self, input: &str, account: &Account) {
         let [logged, recorded] = &mut self.sources;

@@ -33,7 +33,7 @@ use std::sync::atomic::AtomicUsize;
 pub use crate::report::progress::Progress;
 
 /// How inputs are read.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Options {
     /// How bytes come in.
     pub source: source::Options,

@@ -38,7 +38,7 @@ pub(super) const FORMAT: Format = Format {
 };
 
 /// How a log is read.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Options {
     /// Threads.
     pub jobs: usize,

@@ -41,6 +41,7 @@ mod log;
 mod look;
 mod records;
 mod text;
+pub mod times;
 mod work;
 
 pub use filter::Filter;

@@ -239,3 +239,51 @@ fn rows_are_what_the_lines_say() {
         ",,vm,12936,,,1,4,,0x7f8c496ae9f661,,,Send,,,,3,131072,,1,inspector,33000,,kernel_gpu,,,,"
     );
 }
+
+/// `nccl-comms LOG --times RECORD`: each call of the log has its record's duration, and the window and
+/// the filter do not change which record a call gets.
+#[test]
+fn a_logs_calls_get_the_durations_of_their_records() {
+    let folder = captured("fsdp-inspector");
+    let (logs, records) = (files(&folder, "nccl.vm"), files(&folder, "vm-pid"));
+    let times = records
+        .iter()
+        .flat_map(|file| ["--times".to_owned(), file.clone()]);
+    let with: Vec<String> = logs.iter().cloned().chain(times).collect();
+    let out = run(
+        "nccl-comms",
+        &[&["--format".to_owned(), "csv".to_owned()], &with[..]].concat(),
+    );
+    let out = out
+        .ends(0)
+        .says(&["720 of 720 calls have a record (--times)"]);
+    assert!(!out.is_wild(), "{}", out.text());
+    let table = Csv::of(&out);
+    let durations: u128 = table.sum("dur_ns");
+    let recorded = calls(&records);
+    let expected: u128 = recorded
+        .iter()
+        .map(|row| row["dur_ns"].parse::<u128>().unwrap())
+        .sum();
+    assert_eq!((table.rows.len(), durations), (720, expected));
+    let of = |row: &[String]| ["pid", "seq", "dur_ns"].map(|name| table.get(row, name).to_owned());
+    let some = Csv::of(
+        &run(
+            "nccl-comms",
+            &[
+                &["-q", "--op", "AllGather", "--format", "csv"].map(str::to_owned)[..],
+                &with,
+            ]
+            .concat(),
+        )
+        .ends(0),
+    );
+    let all: Vec<_> = table
+        .rows
+        .iter()
+        .filter(|row| table.get(row, "op") == "AllGather")
+        .map(|row| of(row))
+        .collect();
+    let some: Vec<_> = some.rows.iter().map(|row| of(row)).collect();
+    assert_eq!(some, all);
+}

@@ -1,0 +1,248 @@
+//! `--times`: the durations of recorded calls in the rows of a log's calls.
+//!
+//! A recorder numbers the calls of each operation on a communicator from 0, by rank (SeqNum in
+//! traces, `coll_sn` in Inspector's records), and a log has them in their order: the n-th call of an
+//! operation in a log has the record of that number. Inspector prints ids without their last digits.
+
+use super::{Form, Options};
+use crate::count::calls::{Options as Read, Progress};
+use crate::error::{Error, Result};
+use crate::formats::log::timeline::Window;
+use crate::formats::table_rows;
+use crate::members::comm_id::CommId;
+use crate::output::table::{Row, Timing};
+use crate::report::{Report, counted};
+use crate::source::Origin;
+use rustc_hash::FxHashMap;
+use std::io::{self, Write};
+
+/// Which call: communicator, rank, operation, its number among those.
+type Which = (CommId, u32, Box<[u8]>, u64);
+
+/// What a record tells of a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Recorded {
+    bytes: Option<u128>,
+    dur_ns: Option<u64>,
+    start_ns: Option<u64>,
+    nchannels: Option<u32>,
+    clock: Box<[u8]>,
+    quality: Box<[u8]>,
+    algo: Box<[u8]>,
+    proto: Box<[u8]>,
+}
+
+impl Recorded {
+    fn of(row: &Row<'_>) -> Recorded {
+        let times = row.times();
+        Recorded {
+            bytes: row.bytes(),
+            dur_ns: times.dur_ns,
+            start_ns: times.start_ns,
+            nchannels: times.nchannels,
+            clock: times.clock.into(),
+            quality: times.quality.into(),
+            algo: times.algo.into(),
+            proto: times.proto.into(),
+        }
+    }
+
+    fn timing(&self) -> Timing<'_> {
+        Timing {
+            dur_ns: self.dur_ns,
+            start_ns: self.start_ns,
+            nchannels: self.nchannels,
+            clock: &self.clock,
+            quality: &self.quality,
+            algo: &self.algo,
+            proto: &self.proto,
+        }
+    }
+}
+
+/// All records.
+#[derive(Debug, Default)]
+struct Records {
+    by: FxHashMap<Which, Recorded>,
+    /// Those that name no communicator, rank or number.
+    unnamed: u64,
+    /// The ids are as Inspector prints them.
+    is_short: bool,
+}
+
+impl Records {
+    fn add(&mut self, row: &Row<'_>) {
+        let (Some(id), Some(rank), Some(seq)) = (row.comm_id, row.rank, row.seq) else {
+            self.unnamed += 1;
+            return;
+        };
+        self.is_short |= row.src == b"inspector";
+        let which = (id, rank, row.op.into(), seq);
+        self.by.entry(which).or_insert_with(|| Recorded::of(row));
+    }
+}
+
+/// Which calls got a record.
+#[derive(Debug, Default)]
+struct Joined {
+    calls: u64,
+    with: u64,
+    /// Whose record has other bytes: left as they are.
+    other_bytes: u64,
+}
+
+/// Fills the rows that are written with what records tell.
+struct Filling<'f> {
+    records: &'f Records,
+    options: &'f Options,
+    window: Option<&'f Window>,
+    /// How many calls of an operation each rank has made so far.
+    made: FxHashMap<(CommId, u32, Box<[u8]>), u64>,
+    joined: Joined,
+    out: &'f mut (dyn Write + Send),
+    text: Vec<u8>,
+}
+
+impl<'f> Filling<'f> {
+    fn row(&mut self, row: &Row<'_>) {
+        let found = self.record(row);
+        let inside = |w: &Window| row.step.is_some_and(|step| w.contains(step));
+        if !self.window.is_none_or(inside) || !self.options.filter.passes(row) {
+            return;
+        }
+        self.joined.calls += row.calls;
+        let found = match found {
+            Some(record) if record.bytes != row.bytes() => {
+                self.joined.other_bytes += row.calls;
+                None
+            }
+            found => found,
+        };
+        self.joined.with += if found.is_some() { row.calls } else { 0 };
+        let timing = found.map(Recorded::timing);
+        let timing = timing.as_ref().or(row.timing);
+        self.options
+            .form
+            .row(&Row { timing, ..*row }, &mut self.text);
+    }
+
+    /// The record of the next call of that operation, communicator and rank.
+    fn record(&mut self, row: &Row<'_>) -> Option<&'f Recorded> {
+        let records = self.records;
+        let (id, rank) = (row.comm_id?, row.rank?);
+        let made = self.made.entry((id, rank, row.op.into())).or_default();
+        let number = *made;
+        *made += row.calls;
+        let find = |id| records.by.get(&(id, rank, row.op.into(), number));
+        let short = || records.is_short.then(|| find(id.recorded())).flatten();
+        find(id).or_else(short)
+    }
+}
+
+/// Takes the call table as it is written, and gives its rows on.
+struct Feed<F> {
+    open: Vec<u8>,
+    reader: Option<table_rows::Reader>,
+    take: F,
+}
+
+impl<F> Feed<F> {
+    fn new(take: F) -> Feed<F> {
+        Feed {
+            open: Vec::new(),
+            reader: None,
+            take,
+        }
+    }
+}
+
+impl<F: FnMut(&Row<'_>)> Write for Feed<F> {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        self.open.extend_from_slice(text);
+        let end = table_rows::whole(&self.open);
+        let rows: Vec<u8> = self.open.drain(..end).collect();
+        table_rows::read(&mut self.reader, &rows, &mut self.take);
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Writes a row for every call of the logs, with what the records of `times` tell of it.
+///
+/// # Errors
+/// As [`super::rows`]; the records cannot be read, or name no call.
+pub fn rows(
+    (origins, times): (&[Origin], &[Origin]),
+    read: &Read,
+    options: &Options,
+    report: &mut Report,
+    progress: &dyn Progress,
+    out: &mut (dyn Write + Send),
+) -> Result<()> {
+    // Their rows are filtered here: a call that is not written counts too.
+    let (all, mut whole) = (Options::default(), read.clone());
+    whole.window = None;
+    let mut records = Records::default();
+    let mut feed = Feed::new(|row: &Row<'_>| records.add(row));
+    super::rows(times, &whole, &all, report, progress, &mut feed)?;
+    report.told_beside();
+    if records.by.is_empty() {
+        return Err(Error::Content(
+            "--times: no record names a communicator, a rank and a number: traces of NCCL's profiler \
+             plugin and NCCL Inspector's records do"
+                .to_owned(),
+        ));
+    }
+    out.write_all(&options.form.header())
+        .map_err(Error::Output)?;
+    let mut filling = Filling {
+        records: &records,
+        options,
+        window: read.window.as_ref(),
+        made: FxHashMap::default(),
+        joined: Joined::default(),
+        out,
+        text: Vec::new(),
+    };
+    let mut failed = Ok(());
+    let tuned = Options {
+        tuning: options.tuning,
+        form: Form::Csv,
+        ..Options::default()
+    };
+    let mut feed = Feed::new(|row: &Row<'_>| {
+        filling.row(row);
+        if filling.text.len() > 1 << 20 && failed.is_ok() {
+            failed = filling.out.write_all(&filling.text);
+            filling.text.clear();
+        }
+    });
+    super::rows(origins, &whole, &tuned, report, progress, &mut feed)?;
+    drop(feed);
+    failed.map_err(Error::Output)?;
+    let Filling {
+        joined, out, text, ..
+    } = filling;
+    out.write_all(&text).map_err(Error::Output)?;
+    report.note(&format!(
+        "{} of {} have a record (--times)",
+        joined.with,
+        counted(joined.calls, "call")
+    ));
+    if joined.other_bytes > 0 {
+        report.warn(&format!(
+            "the records of {} have other bytes than the log: these calls are left without",
+            counted(joined.other_bytes, "call")
+        ));
+    }
+    if records.unnamed > 0 {
+        report.note(&format!(
+            "{} without communicator, rank or number (Send and Recv have no number) fill no call",
+            counted(records.unnamed, "record")
+        ));
+    }
+    Ok(())
+}
