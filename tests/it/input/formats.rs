@@ -81,16 +81,16 @@ fn a_part_that_a_table_lacks_is_named() {
 fn a_trace_in_a_folder_of_logs_is_skipped() {
     let work = Work::new();
     work.file("job/nccl.log", job(2, 3, 1));
-    work.file("job/inspector.log", OTHERS[0].0);
+    work.file("job/snoopie.log", OTHERS[2].0);
     for program in READERS {
         let alone = run_in(work.dir(), program, &["job/nccl.log"]).ends(0);
         let out = run_in(work.dir(), program, &["job"]).ends(0);
         assert_eq!(out.text(), alone.text(), "{program}");
-        let out = out.says(&["job/inspector.log (an NCCL Inspector dump)"]);
+        let out = out.says(&["job/snoopie.log (a Snoopie log)"]);
         assert!(out.stderr.contains("skipped"), "{}", out.stderr);
         // One that is named is an error, and the rest is read.
-        let both = run_in(work.dir(), program, &["job/nccl.log", "job/inspector.log"]).ends(1);
-        both.says(&["error: job/inspector.log is an NCCL Inspector dump: it cannot be read yet"]);
+        let both = run_in(work.dir(), program, &["job/nccl.log", "job/snoopie.log"]).ends(1);
+        both.says(&["error: job/snoopie.log is a Snoopie log: it cannot be read yet"]);
     }
 }
 
