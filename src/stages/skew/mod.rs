@@ -1,8 +1,8 @@
 //! nccl-skew: who comes late to the collectives of a communicator, how often, and by how much.
 //!
 //! It reads the rows of the call table, which nccl-comms' stage makes of any input. Rows of the same
-//! call are put together in a window ([`window`]), the clocks of hosts are aligned by what many calls
-//! have in common ([`align`]), and each rank's lateness is kept by step ([`late`]).
+//! call are put together in a window (`window`), the clocks of hosts are aligned by what many calls
+//! have in common (`align`), and each rank's lateness is kept by step (`late`).
 //!
 //! [`super::survey`] measures something else of the same logs: how many calls each rank has made at a
 //! step line, whenever that was.
