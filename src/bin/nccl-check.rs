@@ -65,7 +65,7 @@ struct Cli {
     /// How findings are written (default: text on a terminal, csv in a pipe)
     #[arg(long, value_enum)]
     format: Option<Shape>,
-    // Other programs have it: who tries it here is told what to do instead.
+    // Other programs have it: the error here names what to do instead.
     #[arg(long, hide = true, value_name = "A..B")]
     steps: Option<String>,
 }

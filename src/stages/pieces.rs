@@ -116,7 +116,7 @@ pub(crate) fn read_after<V: Visit + Serialize + DeserializeOwned>(
 }
 
 /// Reads `files` into a stage, each cut into so many pieces whose parts are sent, as if other machines
-/// had walked them; `end` is told of each that is read to its end.
+/// had walked them; `end` gets each that is read to its end.
 pub(crate) fn read_apart<S: Stage<Visit: Serialize + DeserializeOwned>>(
     stage: &mut S,
     files: &[Vec<u8>],

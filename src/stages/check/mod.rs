@@ -334,7 +334,7 @@ fn ended(seen: &Seen) -> Ended {
     }
 }
 
-/// The order in which findings are told.
+/// The order in which findings are reported.
 fn worst_first(finding: &Finding) -> (Severity, Sure, Option<Spot>, &'static str) {
     let first = finding.evidence.first().map(|Evidence { at, .. }| *at);
     (finding.severity, finding.sure, first, finding.id)

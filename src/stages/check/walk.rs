@@ -60,7 +60,7 @@ pub(crate) struct Lines {
     pub(crate) warns: bool,
     /// RCCL's lines of kernels.
     pub(crate) kernels: bool,
-    /// The first line that NCCL prints only where it is told to inform.
+    /// The first line that NCCL prints only under NCCL_DEBUG=INFO.
     pub(crate) informs: Option<First>,
 }
 

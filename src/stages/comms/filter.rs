@@ -178,7 +178,7 @@ pub(super) fn none<'r>(
     watch.said(filter, report);
 }
 
-/// Sees to it that a filter that no call passes is said. As soon as one passes there is nothing to
+/// Reports a filter that no call passes. As soon as one passes there is nothing to
 /// say, and nothing more is noted.
 #[derive(Debug, Default)]
 pub(super) struct Watch {

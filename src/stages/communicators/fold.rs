@@ -76,7 +76,7 @@ pub(crate) enum State {
     /// No INIT line names it.
     #[default]
     Unknown,
-    /// `Init START` was the last that is said of it.
+    /// `Init START` is its last line.
     Started,
     /// `Init COMPLETE` was.
     Ready,

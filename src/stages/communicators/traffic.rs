@@ -73,7 +73,7 @@ pub(super) struct Traffic {
     /// What is summed: datatype and size.
     scattered: BTreeSet<(u64, u64)>,
     reduced: BTreeSet<(u64, u64)>,
-    /// What a person is told.
+    /// The name for a person.
     pub(super) evidence: Vec<String>,
 }
 

@@ -26,7 +26,7 @@ pub(super) struct Said {
     job: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
-/// What is compared as it is said; of transports and NVLink switches only what it comes to.
+/// Facts compared as they are printed; of transports and NVLink switches only what it comes to.
 fn aspect(kind: Kind) -> Option<Aspect> {
     Some(match kind {
         Kind::Network => Aspect::Network,

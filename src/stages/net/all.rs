@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// Where something is said first.
+/// The first line that reports something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct First {
     /// The input's number.
@@ -81,7 +81,7 @@ impl Known<'_> {
     }
 }
 
-/// Whose a connection is.
+/// The owner of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Owner {
     /// This communicator's.
@@ -215,7 +215,7 @@ impl All {
         }
     }
 
-    /// What a thread said in a chunk meets what waited before it; what is said last waits on.
+    /// What a thread said in a chunk meets what waited before it; the last lines wait on.
     fn follow(
         &mut self,
         thread: Thread,
@@ -270,7 +270,7 @@ impl All {
         known.1 = first.min(known.1);
     }
 
-    /// Whose a chunk's connection is.
+    /// The owner of a chunk's connection.
     fn owner(
         &self,
         process: u32,

@@ -85,7 +85,7 @@ pub struct Fact {
     pub kind: Kind,
     /// Which of the kind; may be empty.
     pub name: Box<[u8]>,
-    /// What is said.
+    /// The fact itself.
     pub value: Box<[u8]>,
 }
 
@@ -308,7 +308,7 @@ fn family(ipv6: bool) -> &'static [u8] {
     if ipv6 { b"IPv6" } else { b"IPv4" }
 }
 
-/// A NIC that is reached in one of several ways is on; each way that fails is said apart.
+/// A NIC that is reached in one of several ways is on; each way that fails is reported separately.
 fn of_gdr(gdr: &Gdr<'_>, mut add: impl FnMut(Fact)) {
     let card = match gdr.name {
         Some(name) if !name.is_empty() => name.to_vec(),

@@ -33,7 +33,7 @@ pub(crate) enum State {
     Calls,
 }
 
-/// Connections by owner, if nothing names another, and way; with where each is said first.
+/// Connections by owner, if nothing names another, and way; with the first line that reports each.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(bound(deserialize = "O: Deserialize<'de> + Ord, L: Deserialize<'de>"))]
 pub(crate) struct Held<O, L>(BTreeMap<(O, Way), (Channels, L)>);

@@ -20,14 +20,14 @@ use crate::formats::log::walk::Torn;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
-/// Whose a connection may be, after how many INIT lines of its process in the chunk, and which
+/// Possible owners of a connection, after how many INIT lines of its process in the chunk, and which
 /// torn lines may say otherwise.
 pub(crate) type Claim = (Whose, u32, Option<Late>);
 
 /// A thread: its process, and its number where the line has one.
 pub(crate) type Thread = (u32, Option<u64>);
 
-/// Whose a connection is, as far as a chunk knows.
+/// The owner of a connection, as far as a chunk knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Whose {
     /// The communicator that the thread initialises.

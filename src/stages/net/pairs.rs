@@ -30,7 +30,7 @@ pub fn shared(process: u32, owner: &Owner) -> Option<Shared> {
     }
 }
 
-/// Whose a pair is: its communicator, or the process that alone speaks of it.
+/// The owner of a pair: its communicator, or the process that alone speaks of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Of {
     Comm(Shared),

@@ -95,7 +95,7 @@ pub fn grid(net: &Net, options: &Options) -> Grid {
 /// The facts with who says them.
 pub type Facts = BTreeMap<Fact, Said>;
 
-/// All that is said, by whomever.
+/// All facts, of all speakers.
 #[derive(Debug)]
 pub(in crate::stages) struct Words {
     /// The facts.
@@ -128,7 +128,7 @@ pub struct Subject<'a> {
     pub name: &'a [u8],
     /// The hosts that count.
     pub of: BTreeSet<&'a [u8]>,
-    /// What is said. What most hosts say comes first.
+    /// The facts. Those of most hosts come first.
     pub values: Values<'a>,
 }
 

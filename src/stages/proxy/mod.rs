@@ -152,7 +152,7 @@ impl Visit for Found {
     }
 }
 
-/// Most links that are told apart.
+/// The most links that are kept apart.
 const MOST: usize = 1 << 20;
 
 /// Reads the operations of all traces.

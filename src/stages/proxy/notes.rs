@@ -1,4 +1,4 @@
-//! What the sums usually mean, with the numbers that it is said on.
+//! What the sums usually mean, with the numbers that show it.
 
 use super::table::{phase, side, us};
 use super::{Found, Key, Sums};

@@ -103,7 +103,7 @@ impl Clocks {
     }
 }
 
-/// How many hosts are told.
+/// How many hosts are named.
 const HOSTS: usize = 8;
 
 /// How far each host is ahead of the first one that it is compared with, over others where it must

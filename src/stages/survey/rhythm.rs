@@ -7,7 +7,7 @@
 //! them, and its numbers tell: they are the same in every step but for a few, on every communicator it
 //! is in, and what a step has too many no neighbour lacks. It is the rank that the trainer prints on, or
 //! that the user named; where that one's numbers go up and down, whichever ranks' do not. A rank's call
-//! is in the step in which the printing rank makes the same one: nothing is said of where its line is.
+//! is in the step in which the printing rank makes the same one: the place of its line is not considered.
 
 use super::skew::Made;
 use crate::formats::log::placement::prints_on_last;
@@ -240,7 +240,7 @@ mod tests {
         }
     }
 
-    /// What is told of these ranks of one communicator: (steps, made, usual).
+    /// The report on these ranks of one communicator: (steps, made, usual).
     fn told(ranks: &[Vec<u64>]) -> Vec<((usize, usize), u64, u64)> {
         let made: Vec<Made> = (0..)
             .zip(ranks)

@@ -1,7 +1,7 @@
 //! nccl-watch: a job while it runs. Each step as its line comes, and what nccl-check finds once
 //! nothing moves any more.
 //!
-//! What was called in a step is told by position here: calls since the step line before. Which calls
+//! Calls are assigned to steps by position here: calls since the step line before. Which calls
 //! each rank made in it is known only later (nccl-comms tells).
 
 mod calls;
@@ -28,7 +28,7 @@ use grown::{Growing, News};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// So many different WARN lines are told of.
+/// The most different WARN lines that are reported.
 const WARNS: usize = 256;
 
 /// Something to tell of.

@@ -24,7 +24,7 @@ pub struct Options {
     pub keep: u64,
 }
 
-/// Who is told.
+/// The receivers of reports.
 pub trait Listener {
     /// Something happened.
     ///

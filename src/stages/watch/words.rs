@@ -1,4 +1,4 @@
-//! What is told of a watched job, as lines of text.
+//! The reports on a watched job, as lines of text.
 
 use super::{Calls, Ended, Event, Made};
 use crate::error::phrases::counted;
@@ -75,7 +75,7 @@ pub fn duration(rested: Duration) -> String {
     }
 }
 
-/// What is told when nothing moves any more.
+/// The report when nothing moves any more.
 pub fn stalled(rested: Duration, step: Option<u64>, calls: &Calls) -> String {
     let since = match step {
         Some(step) => format!(" since step {step}"),
@@ -88,7 +88,7 @@ pub fn stalled(rested: Duration, step: Option<u64>, calls: &Calls) -> String {
     )
 }
 
-/// What is told when a pipe ends.
+/// The report when a pipe ends.
 pub fn ended(step: Option<u64>, calls: &Calls) -> String {
     let after = match step {
         Some(step) => format!("step {step} and "),

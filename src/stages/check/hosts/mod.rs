@@ -1,7 +1,7 @@
 //! What must be alike on all hosts of a job and is not: versions, plugins, NICs, settings.
 //!
 //! A host is odd where it says what at most half of the hosts say ([`crate::stages::net::table`]);
-//! of two hosts that differ both are. What is said without a header belongs to no host and is not
+//! of two hosts that differ both are. A line without a header belongs to no host and is not
 //! held against anything.
 
 pub(crate) mod channels;

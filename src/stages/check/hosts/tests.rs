@@ -308,7 +308,7 @@ fn the_host_that_is_not_as_the_others_is_named() {
 
     let log_of = is("Using network IB", "Using network Socket");
     let log_of = on(&log_of, odd, "via NET/IB/", "via NET/Socket/");
-    // Every process of one host is told its NICs, and no other.
+    // Every process of one host lists its NICs, and no other.
     let told: String = log
         .lines()
         .map(|line| match line.split_once("NCCL_IB_TIMEOUT set") {

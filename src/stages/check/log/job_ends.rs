@@ -62,7 +62,7 @@ enum Says {
     Failed(What, Name, Box<[u8]>),
 }
 
-/// Whose a line is.
+/// The process that a line belongs to.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Name {
     rank: Option<u32>,
@@ -535,7 +535,7 @@ mod tests {
         assert_eq!([21, 30].map(done), [None; 2]);
         let to_come = |line| all.done_behind(at(line)).map(|line| line.at.line);
         assert_eq!([0, 9, 13].map(to_come), [Some(10), Some(10), None]);
-        // Of another input nothing is said.
+        // Nothing is reported of another input.
         assert_eq!(all.done_before(First { input: 1, line: 13 }), None);
         // A step line after it: it was an epoch's end.
         let epoch = ends(&[(DONE, 10)], &[5, 20]);

@@ -1,7 +1,7 @@
 //! Communicators that no line names, put together where counting leaves but one way.
 //!
 //! Up to NCCL 2.17 INIT lines have no id, and where only calls were logged there are none: then a
-//! communicator is one address in each process, and whose addresses are one communicator is said
+//! communicator is one address in each process, and which addresses are one communicator is reported
 //! nowhere. But where a log has N processes and each of them uses one communicator of N ranks, these
 //! are one: a second would have no members left. That holds as far as the log has all of its job's
 //! ranks, and so whatever is found this way is less than sure, and says why ([`Told`]).

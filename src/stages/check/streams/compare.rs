@@ -1,7 +1,7 @@
 //! Which communicators' members made different calls, by the hashes of their streams.
 //!
 //! A difference is judged only where the log can be trusted to show all calls: all members seen,
-//! no bytes overwritten, the job logged from its start. Else it is said why not.
+//! no bytes overwritten, the job logged from its start. Otherwise the reason is reported.
 
 use super::why::Why;
 use super::{BLOCK, Caller, Stream, Streams, Way};
@@ -218,7 +218,7 @@ fn callers_of(found: &Found, streams: &Streams) -> FxHashMap<usize, Vec<u32>> {
     callers
 }
 
-/// Whose a caller's calls are.
+/// The owner of a caller's calls.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Whose {
     /// The process.
@@ -385,7 +385,7 @@ impl Group<'_> {
             .iter()
             .filter_map(|m| m.caller.zip(m.rank))
             .collect();
-        // Whom a message is for is said by rank.
+        // A message names its receiver by rank.
         if members.iter().any(|m| m.rank.is_none()) {
             return all;
         }

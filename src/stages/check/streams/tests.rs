@@ -398,12 +398,12 @@ fn agrees(job: &Job, log: &str, files: &[String], torn: bool) -> Result<(), Test
         "{:?}",
         told(&one)
     );
-    // Two calls of a rank, one of them torn, may stand in the wrong order: then it is said so.
+    // Two calls of a rank, one of them torn, may stand in the wrong order: then this is reported.
     let ends = crate::stages::check::streams::why::Why::Running.text();
     let (ends, doubts): (Vec<_>, Vec<_>) = one.unjudged.iter().partition(|(why, _)| *why == ends);
     let doubtful = doubts.iter().map(|(_, n)| *n as usize).sum::<usize>();
     prop_assert!(found.is_subset(&expected.different), "{:?}", told(&one));
-    // One difference is told of at least: others may follow from it.
+    // At least one difference is reported: others may follow from it.
     let any = !found.is_empty() || one.findings.iter().any(|f| f.id == "deadlock");
     prop_assert!(
         expected.different.is_empty() || any || doubtful > 0,
@@ -419,7 +419,7 @@ fn agrees(job: &Job, log: &str, files: &[String], torn: bool) -> Result<(), Test
     for (jobs, mmap) in [(3, true), (2, false)] {
         prop_assert_eq!(told(&checked(&[log.to_owned()], jobs, mmap)), told(&one));
     }
-    // Who is behind is told by the order of lines, which files do not have.
+    // The order of lines shows who is behind, which files do not have.
     let lacks = |f: &Finding| {
         let id = f.id;
         id.starts_with("rank_") || id.starts_with("p2p_") || id == "deadlock"

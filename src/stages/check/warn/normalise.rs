@@ -10,7 +10,7 @@ const TELLING: [&[u8]; 6] = [
     b"RC: -",
 ];
 
-/// The longest text that is told from others; NCCL cuts its lines at 1,023 bytes.
+/// The longest text that is compared with others; NCCL cuts its lines at 1,023 bytes.
 const LONGEST: usize = 1024;
 
 /// Adds `text` to `out` with `#` for its numbers, addresses and the digits of its names.

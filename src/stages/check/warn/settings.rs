@@ -353,7 +353,7 @@ fn contradicts(
 ) -> Option<(String, &'static str)> {
     let several = job.hosts.len() > 1;
     match name {
-        // Only some hosts are told not to use what the others use.
+        // Only some hosts must not use what the others use.
         "NCCL_IB_DISABLE" if is_on(value) => {
             let others: BTreeSet<&[u8]> = job.with_cards.difference(here).copied().collect();
             (!others.is_empty()).then(|| {

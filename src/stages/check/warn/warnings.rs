@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
-/// How many pairs of a process and a body are told apart; more are only counted.
+/// How many pairs of a process and a body are kept apart; more are only counted.
 const PAIRS: usize = 1 << 14;
 /// How many peers are kept of a process and a body.
 const PEERS: usize = 8;
@@ -132,7 +132,7 @@ impl Partial {
     }
 
     /// Counts a call of the chunk's process `process`, in line order with the messages. Where
-    /// this is never told, nothing is said of calls after a WARN.
+    /// this stays unknown, nothing is reported of calls after a WARN.
     #[inline]
     pub(crate) fn call(&mut self, process: u32) {
         let at = process as usize;
@@ -373,7 +373,7 @@ impl Warnings {
         self.watchdog.settle();
     }
 
-    /// Of those, how many are beyond what is told apart.
+    /// Of those, how many are beyond those kept apart.
     pub(crate) fn uncounted(&self) -> u64 {
         self.uncounted
     }

@@ -42,7 +42,7 @@ pub(in crate::stages::check::ranks) fn running(
         .collect()
 }
 
-/// Takes communicators out of those that differ. Each is told of once, with what was found first.
+/// Takes communicators out of those that differ. Each is reported once, with what was found first.
 pub(in crate::stages::check::ranks) fn leave_unjudged(
     compared: &mut Compared,
     unjudged: Vec<(Why, usize)>,

@@ -58,7 +58,7 @@ impl<'a> Laggard<'a> {
 }
 
 impl Told<'_> {
-    /// The laggards of each host, who is behind most first: of those one is told of in full.
+    /// The laggards of each host, who is behind most first: one of those is reported in full.
     pub(super) fn hosts(&self, laggards: impl Iterator<Item = u32>) -> Vec<Vec<u32>> {
         let process = |process: u32| &self.names.found.processes[process as usize];
         let mut hosts: BTreeMap<&[u8], Vec<u32>> = BTreeMap::new();
@@ -124,7 +124,7 @@ impl Told<'_> {
         })
     }
 
-    /// What is said of a host's laggards.
+    /// The words for a host's laggards.
     fn says(&self, laggard: &Laggard<'_>) -> String {
         let who = self.who(laggard);
         let by = laggard.standing.behind.iter().map(|lag| lag.by).max();

@@ -71,7 +71,7 @@ fn gap_at(places: &[u64], last: u64) -> Option<u64> {
 /// `missing`th call had been left out (none, if that is behind the next) and all else were as in the periods of `p` before.
 fn off(apart: &[u64], tail: u64, p: usize, missing: usize) -> u64 {
     let n = apart.len();
-    // The usual distance behind a call: the middle one of its kind before the one that is missing.
+    // The usual distance behind a call: the median of its kind before the one that is missing.
     let middle = |kind: usize| {
         let kinds = apart[..n.min(missing - 1)].iter().skip(kind).step_by(p);
         let mut all: Vec<u64> = kinds.copied().collect();

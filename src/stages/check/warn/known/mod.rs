@@ -1,4 +1,4 @@
-//! What is known of WARN bodies: what they mean, what to do, and where it is said in public.
+//! What is known of WARN bodies: what they mean, what to do, and the public source of that.
 //!
 //! A reference is a thread in which the body is shown and explained, a page of NVIDIA's, or the
 //! source file that prints it. `NVIDIA/nccl#426` is issue or pull request 426 of that repository.
@@ -41,7 +41,7 @@ pub(crate) struct Known {
     pub means: &'static str,
     /// What to do: a clause.
     pub advice: &'static str,
-    /// Where that is said.
+    /// The source of that.
     pub reference: &'static str,
 }
 

@@ -10,7 +10,7 @@ use crate::stages::net::all::First;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl<'a> Triage<'a> {
-    /// A kind's finding; `why` comes before what is said of the kind.
+    /// A kind's finding; `why` comes before the words for the kind.
     pub(super) fn finding(&self, group: &Group<'a>, mut why: Vec<String>) -> Finding {
         let mut by_host: BTreeMap<&[u8], u64> = BTreeMap::new();
         let mut peers: BTreeMap<&[u8], u64> = BTreeMap::new();
