@@ -5,15 +5,49 @@ use super::lines::Lines;
 use super::rows::Csv;
 use crate::output::table::Row;
 use memchr::{memchr_iter, memrchr};
+use std::io::{self, Write};
 
 /// The reader of a table whose header is read.
-pub(crate) struct Reader {
+struct Reader {
     csv: Csv,
     scratch: csv::ByteRecord,
 }
 
+/// Takes the table as it is written, and gives its rows on.
+pub(crate) struct Feed<F> {
+    /// A row that has not come to its end.
+    open: Vec<u8>,
+    reader: Option<Reader>,
+    take: F,
+}
+
+impl<F> Feed<F> {
+    /// Gives rows to `take`.
+    pub(crate) fn new(take: F) -> Feed<F> {
+        Feed {
+            open: Vec::new(),
+            reader: None,
+            take,
+        }
+    }
+}
+
+impl<F: FnMut(&Row<'_>)> Write for Feed<F> {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        self.open.extend_from_slice(text);
+        let end = whole(&self.open);
+        let rows: Vec<u8> = self.open.drain(..end).collect();
+        read(&mut self.reader, &rows, &mut self.take);
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// How many of these bytes are whole rows.
-pub(crate) fn whole(text: &[u8]) -> usize {
+fn whole(text: &[u8]) -> usize {
     let mut end = text.len();
     // A field in quotes may go on over line ends.
     while let Some(at) = text.get(..end).and_then(|text| memrchr(b'\n', text)) {
@@ -30,7 +64,7 @@ fn is_open(text: &[u8]) -> bool {
 }
 
 /// Gives the rows of `text`, which are whole, to `take`; the first one is the header.
-pub(crate) fn read(reader: &mut Option<Reader>, text: &[u8], take: &mut impl FnMut(&Row<'_>)) {
+fn read(reader: &mut Option<Reader>, text: &[u8], take: &mut impl FnMut(&Row<'_>)) {
     let mut rest = text;
     while !rest.is_empty() {
         let mut ends = memchr_iter(b'\n', rest).map(|at| at + 1);

@@ -8,13 +8,13 @@ use super::{Form, Options};
 use crate::count::calls::{Options as Read, Progress};
 use crate::error::{Error, Result};
 use crate::formats::log::timeline::Window;
-use crate::formats::table_rows;
+use crate::formats::table_rows::Feed;
 use crate::members::comm_id::CommId;
 use crate::output::table::{Row, Timing};
 use crate::report::{Report, counted};
 use crate::source::Origin;
 use rustc_hash::FxHashMap;
-use std::io::{self, Write};
+use std::io::Write;
 
 /// Which call: communicator, rank, operation, its number among those.
 type Which = (CommId, u32, Box<[u8]>, u64);
@@ -136,37 +136,6 @@ impl<'f> Filling<'f> {
         let find = |id| records.by.get(&(id, rank, row.op.into(), number));
         let short = || records.is_short.then(|| find(id.recorded())).flatten();
         find(id).or_else(short)
-    }
-}
-
-/// Takes the call table as it is written, and gives its rows on.
-struct Feed<F> {
-    open: Vec<u8>,
-    reader: Option<table_rows::Reader>,
-    take: F,
-}
-
-impl<F> Feed<F> {
-    fn new(take: F) -> Feed<F> {
-        Feed {
-            open: Vec::new(),
-            reader: None,
-            take,
-        }
-    }
-}
-
-impl<F: FnMut(&Row<'_>)> Write for Feed<F> {
-    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
-        self.open.extend_from_slice(text);
-        let end = table_rows::whole(&self.open);
-        let rows: Vec<u8> = self.open.drain(..end).collect();
-        table_rows::read(&mut self.reader, &rows, &mut self.take);
-        Ok(text.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }
 

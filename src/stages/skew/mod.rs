@@ -17,11 +17,13 @@ mod window;
 
 use crate::count::calls::{Options as Read, Progress};
 use crate::error::{Error, Result};
+use crate::formats::table_rows::Feed;
 use crate::output::render::Grid;
+use crate::output::table::Row;
 use crate::report::{Report, counted};
 use crate::source::Origin;
 use crate::stages::comms;
-use rows::Feed;
+use rows::Taken;
 
 /// What tells when a rank came to a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -71,7 +73,8 @@ pub fn skew(
     report: &mut Report,
     progress: &dyn Progress,
 ) -> Result<Grid> {
-    let mut feed = Feed::new(options);
+    let mut taken = Taken::default();
+    let mut feed = Feed::new(|row: &Row<'_>| taken.row(row, options));
     comms::rows(
         origins,
         read,
@@ -80,7 +83,7 @@ pub fn skew(
         progress,
         &mut feed,
     )?;
-    let found = feed.end();
+    let found = taken.end(options);
     let none = |what: &str| Err(Error::Content(what.to_owned()));
     if options.latency {
         if found.latencies.is_empty() {

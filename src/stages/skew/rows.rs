@@ -3,14 +3,12 @@
 use super::late::Name;
 use super::window::{Call, Came, Window};
 use super::{Found, From, Options};
-use crate::formats::table_rows;
 use crate::grammar::stamp::stamp;
 use crate::grammar::values::{Kind, kind};
 use crate::members::Interner;
 use crate::members::comm_id::CommId;
 use crate::output::table::Row;
 use rustc_hash::FxHashMap;
-use std::io::{self, Write};
 
 /// A process, or one GPU of several of a process; where that is not known, a rank of a communicator.
 type Who = (Vec<u8>, Option<u64>, Option<u32>, Option<(CommId, u32)>);
@@ -18,18 +16,9 @@ type Who = (Vec<u8>, Option<u64>, Option<u32>, Option<(CommId, u32)>);
 /// Calls whose clocks are aligned together.
 const STRETCH: usize = 4096;
 
-/// Takes the call table as it is written.
-pub(super) struct Feed<'o> {
-    options: &'o Options,
-    /// A row that has not come to its end.
-    open: Vec<u8>,
-    reader: Option<table_rows::Reader>,
-    taken: Taken,
-}
-
 /// What the rows so far show.
 #[derive(Default)]
-struct Taken {
+pub(super) struct Taken {
     comms: Interner<CommId>,
     ops: Interner<Vec<u8>>,
     who: Interner<Who>,
@@ -43,52 +32,18 @@ struct Taken {
     found: Found,
 }
 
-impl<'o> Feed<'o> {
-    pub(super) fn new(options: &'o Options) -> Feed<'o> {
-        Feed {
-            options,
-            open: Vec::new(),
-            reader: None,
-            taken: Taken::default(),
-        }
-    }
-
-    /// What all rows show.
-    pub(super) fn end(self) -> Found {
-        let Feed {
-            options, mut taken, ..
-        } = self;
-        let mut window = std::mem::take(&mut taken.window);
-        window.end(|call| taken.give(call, options));
-        taken.settle(options);
-        taken.named();
-        taken.found
-    }
-}
-
-impl Write for Feed<'_> {
-    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
-        let Feed {
-            options,
-            open,
-            reader,
-            taken,
-        } = self;
-        open.extend_from_slice(text);
-        let end = table_rows::whole(open);
-        let rows: Vec<u8> = open.drain(..end).collect();
-        table_rows::read(reader, &rows, &mut |row| taken.row(row, options));
-        Ok(text.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 impl Taken {
+    /// What all rows show.
+    pub(super) fn end(mut self, options: &Options) -> Found {
+        let mut window = std::mem::take(&mut self.window);
+        window.end(|call| self.give(call, options));
+        self.settle(options);
+        self.named();
+        self.found
+    }
+
     /// The next row.
-    fn row(&mut self, row: &Row<'_>, options: &Options) {
+    pub(super) fn row(&mut self, row: &Row<'_>, options: &Options) {
         // Each peer has its own number of those.
         let op = kind(row.op);
         if op == Kind::PointToPoint || row.calls != 1 {

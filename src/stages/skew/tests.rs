@@ -59,12 +59,13 @@ fn recorded(_: u64, rank: u64, seq: u64, late: i64) -> String {
 }
 
 fn found(rows: impl Iterator<Item = String>, options: &Options, cut: usize) -> Found {
-    let mut feed = Feed::new(options);
+    let mut taken = Taken::default();
+    let mut feed = Feed::new(|row: &Row<'_>| taken.row(row, options));
     let text: String = std::iter::once(HEADER.to_owned()).chain(rows).collect();
     for part in text.as_bytes().chunks(cut) {
         feed.write_all(part).unwrap();
     }
-    feed.end()
+    taken.end(options)
 }
 
 /// Columns of the table, a row a line.
