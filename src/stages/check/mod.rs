@@ -146,7 +146,7 @@ fn judge(
         !dumps.is_empty(),
     );
     let first = u32::try_from(seen.inputs.len()).unwrap_or(u32::MAX);
-    let shown = dumps.findings(first, report);
+    let shown = dumps.shown(first, report);
     dumps::join(&mut findings, shown, |finding| {
         rank_in_job(&seen.found, finding)
     });

@@ -7,7 +7,8 @@
 use super::{Form, Options};
 use crate::count::calls::{Options as Read, Progress};
 use crate::error::{Error, Result};
-use crate::formats::log::timeline::Window;
+use crate::formats::lines::Rows;
+use crate::formats::log::timeline::{Present, Window};
 use crate::formats::table_rows::Feed;
 use crate::members::comm_id::CommId;
 use crate::output::table::{Row, Timing};
@@ -99,6 +100,7 @@ struct Filling<'f> {
     /// How many calls of an operation each rank has made so far.
     made: FxHashMap<(CommId, u32, Box<[u8]>), u64>,
     joined: Joined,
+    present: Present,
     out: &'f mut (dyn Write + Send),
     text: Vec<u8>,
 }
@@ -106,19 +108,22 @@ struct Filling<'f> {
 impl<'f> Filling<'f> {
     fn row(&mut self, row: &Row<'_>) {
         let found = self.record(row);
+        self.present.row(row);
         let inside = |w: &Window| row.step.is_some_and(|step| w.contains(step));
         if !self.window.is_none_or(inside) || !self.options.filter.passes(row) {
             return;
         }
-        self.joined.calls += row.calls;
+        self.joined.calls = self.joined.calls.saturating_add(row.calls);
         let found = match found {
             Some(record) if record.bytes != row.bytes() => {
-                self.joined.other_bytes += row.calls;
+                self.joined.other_bytes = self.joined.other_bytes.saturating_add(row.calls);
                 None
             }
             found => found,
         };
-        self.joined.with += if found.is_some() { row.calls } else { 0 };
+        if found.is_some() {
+            self.joined.with = self.joined.with.saturating_add(row.calls);
+        }
         let timing = found.map(Recorded::timing);
         let timing = timing.as_ref().or(row.timing);
         self.options
@@ -132,7 +137,7 @@ impl<'f> Filling<'f> {
         let (id, rank) = (row.comm_id?, row.rank?);
         let made = self.made.entry((id, rank, row.op.into())).or_default();
         let number = *made;
-        *made += row.calls;
+        *made = made.saturating_add(row.calls);
         let find = |id| records.by.get(&(id, rank, row.op.into(), number));
         let short = || records.is_short.then(|| find(id.recorded())).flatten();
         find(id).or_else(short)
@@ -173,6 +178,7 @@ pub fn rows(
         window: read.window.as_ref(),
         made: FxHashMap::default(),
         joined: Joined::default(),
+        present: Present::default(),
         out,
         text: Vec::new(),
     };
@@ -193,9 +199,16 @@ pub fn rows(
     drop(feed);
     failed.map_err(Error::Output)?;
     let Filling {
-        joined, out, text, ..
+        joined,
+        present,
+        out,
+        text,
+        ..
     } = filling;
     out.write_all(&text).map_err(Error::Output)?;
+    if let Some(window) = &read.window {
+        present.check(window).map_err(Error::Content)?;
+    }
     report.note(&format!(
         "{} of {} have a record (--times)",
         joined.with,

@@ -39,7 +39,7 @@ impl Passed {
     pub(super) fn is(&self, wanted: &Wanted) -> bool {
         let mut now = Passed::default();
         now.add(wanted, self.until);
-        (now.ranges, now.moved) == (joined(self.ranges.clone()), self.moved)
+        now.ranges == self.ranges && now.moved == self.moved
     }
 }
 

@@ -9,6 +9,8 @@ pub(super) struct Left {
     /// The number of its input.
     pub(super) input: u32,
     pub(super) dump: Dump,
+    /// Nothing of it is cut off or damaged.
+    pub(super) is_whole: bool,
 }
 
 /// All dumps, by rank in the job.
@@ -34,14 +36,18 @@ pub(super) struct Grouped<'d> {
 impl Job {
     /// The job of some dumps, each with the number of its input. Of two of one rank the one with the
     /// later calls is taken: a job that was started again writes to the same files.
-    pub(super) fn of(dumps: impl IntoIterator<Item = (u32, Dump)>) -> Job {
+    pub(super) fn of(dumps: impl IntoIterator<Item = (u32, (Dump, bool))>) -> Job {
         let mut job = Job::default();
-        for (input, dump) in dumps {
+        for (input, (dump, is_whole)) in dumps {
             let Some(rank) = dump.rank else {
                 job.unused += 1;
                 continue;
             };
-            let left = Left { input, dump };
+            let left = Left {
+                input,
+                dump,
+                is_whole,
+            };
             match job.ranks.entry(rank) {
                 std::collections::btree_map::Entry::Vacant(new) => _ = new.insert(left),
                 std::collections::btree_map::Entry::Occupied(mut old) => {

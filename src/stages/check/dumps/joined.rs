@@ -27,29 +27,29 @@ fn is_of_calls(id: &str) -> bool {
 /// gives the rank in the job that a finding of the log is about.
 pub(in crate::stages::check) fn join(
     findings: &mut Vec<Finding>,
-    shown: Vec<Shown>,
+    shown: Option<Shown>,
     rank: impl Fn(&Finding) -> Option<u32>,
 ) {
-    for shown in shown {
-        let is_error = |f: &&mut Finding| f.severity == Severity::Error && is_of_calls(f.id);
-        let same =
-            |f: &&mut Finding| rank(f).is_some_and(|rank| shown.ranks == BTreeSet::from([rank]));
-        if let Some(finding) = findings.iter_mut().filter(is_error).find(same) {
-            finding.says += &format!("; by the flight recorder {}", shown.clause);
-            finding.why += "; the dumps of the flight recorder agree";
-            finding.evidence.extend(shown.finding.evidence);
-            continue;
-        }
-        // What the log says of who failed is not contradicted by who lacks a dump.
-        let mut own = shown.finding;
-        let cause = findings
-            .iter()
-            .find(|f| f.severity == Severity::Error && is_of_calls(f.id));
-        if let (Some(cause), "dead_process" | "rank_behind") = (cause, own.id) {
-            own.severity = Severity::Note;
-            own.sure = own.sure.max(Sure::Medium);
-            own.why += &format!("; the log has {}", cause.id);
-        }
-        findings.push(own);
+    let Some(shown) = shown else {
+        return;
+    };
+    let is_error = |f: &&mut Finding| f.severity == Severity::Error && is_of_calls(f.id);
+    let same = |f: &&mut Finding| rank(f).is_some_and(|rank| shown.ranks == BTreeSet::from([rank]));
+    if let Some(finding) = findings.iter_mut().filter(is_error).find(same) {
+        finding.says += &format!("; by the flight recorder {}", shown.clause);
+        finding.why += "; the dumps of the flight recorder agree";
+        finding.evidence.extend(shown.finding.evidence);
+        return;
     }
+    // What the log says of who failed is not contradicted by who lacks a dump.
+    let mut own = shown.finding;
+    let cause = findings
+        .iter()
+        .find(|f| f.severity == Severity::Error && is_of_calls(f.id));
+    if let (Some(cause), "dead_process" | "rank_behind") = (cause, own.id) {
+        own.severity = Severity::Note;
+        own.sure = own.sure.max(Sure::Medium);
+        own.why += &format!("; the log has {}", cause.id);
+    }
+    findings.push(own);
 }

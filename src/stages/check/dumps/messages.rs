@@ -20,7 +20,10 @@ pub(super) fn unmet<'d>(job: &Job, grouped: &Grouped<'d>) -> Option<Unmet<'d>> {
     let ranks = &grouped.group.ranks;
     let is_whole = |rank: &u32| {
         let left = job.ranks.get(rank);
-        left.is_some_and(|left| left.dump.entries.first().is_none_or(|e| e.record_id == 0))
+        left.is_some_and(|left| {
+            let first = left.dump.entries.first();
+            left.is_whole && first.is_none_or(|entry| entry.record_id == 0)
+        })
     };
     // Ranks in the group, as the calls have them, by rank in the job.
     let global = |at: u32| ranks.get(at as usize).copied();

@@ -32,7 +32,10 @@ use words::{line, place, place_or_why, ranks, what};
 pub(super) struct Dumps {
     /// Their names.
     names: Vec<String>,
-    read: Vec<Dump>,
+    /// Each with whether nothing of it is cut off or damaged.
+    read: Vec<(Dump, bool)>,
+    /// One was refused: whose it is is not known.
+    is_refused: bool,
 }
 
 /// Parts dumps from other inputs, and reads them.
@@ -67,15 +70,16 @@ impl Dumps {
 
     fn add(&mut self, input: &Input, report: &mut Report) -> Result<()> {
         let name = input.name();
-        let dump = match flight::load(input) {
+        let (dump, is_cut) = match flight::load(input) {
             Ok((dump, cut)) => {
-                if let Some(cut) = cut {
+                if let Some(cut) = &cut {
                     report.warn(&format!("{name}: the dump is cut at {}", cut.place));
                 }
-                dump
+                (dump, cut.is_some())
             }
             Err(e @ Error::Content(_)) => {
                 report.error(&e.to_string());
+                self.is_refused = true;
                 return Ok(());
             }
             Err(e) => return Err(e),
@@ -87,12 +91,13 @@ impl Dumps {
             ));
         }
         self.names.push(name);
-        self.read.push(dump);
+        let is_whole = !is_cut && dump.damaged == 0;
+        self.read.push((dump, is_whole));
         Ok(())
     }
 
-    /// What they show; their inputs' numbers begin with `first`.
-    pub(super) fn findings(self, first: u32, report: &Report) -> Vec<Shown> {
+    /// The one cause that they show; their inputs' numbers begin with `first`.
+    pub(super) fn shown(self, first: u32, report: &Report) -> Option<Shown> {
         let job = Job::of((first..).zip(self.read));
         if job.unused > 0 {
             let dumps = counted(job.unused, "dump");
@@ -101,13 +106,12 @@ impl Dumps {
             ));
         }
         let groups = job.groups();
-        Judge {
+        let judge = Judge {
             job: &job,
             groups: &groups,
-        }
-        .shown()
-        .into_iter()
-        .collect()
+            is_refused: self.is_refused,
+        };
+        judge.shown()
     }
 }
 
@@ -124,6 +128,7 @@ pub(super) struct Shown {
 struct Judge<'j, 'd> {
     job: &'j Job,
     groups: &'j [Grouped<'d>],
+    is_refused: bool,
 }
 
 impl<'d> Judge<'_, 'd> {
@@ -159,6 +164,9 @@ impl<'d> Judge<'_, 'd> {
         }
         if let Some((grouped, unmet)) = &unmet {
             return self.missing(grouped, unmet);
+        }
+        if self.is_refused {
+            return None;
         }
         let silent = waits
             .iter()

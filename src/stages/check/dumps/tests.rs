@@ -47,12 +47,10 @@ fn shown(ranks: &[(u32, Vec<Call<'_>>)]) -> Option<(&'static str, Option<u32>, S
     let mut dumps = Dumps::default();
     for (rank, calls) in ranks {
         dumps.names.push(format!("nccl_trace_rank_{rank}"));
-        dumps.read.push(dump(*rank, 4, calls));
+        dumps.read.push((dump(*rank, 4, calls), true));
     }
     let report = Report::new("nccl-check", false, false);
-    let mut shown = dumps.findings(0, &report);
-    assert!(shown.len() < 2);
-    let Shown { finding, .. } = shown.pop()?;
+    let Shown { finding, .. } = dumps.shown(0, &report)?;
     Some((finding.id, finding.about.rank, finding.says))
 }
 
@@ -191,11 +189,50 @@ fn a_recorder_that_forgot_the_first_calls_is_compared_from_what_it_has() {
     let mut dumps = Dumps::default();
     for (rank, calls) in &all {
         dumps.names.push(rank.to_string());
-        dumps.read.push(dump(*rank, 4, calls));
+        dumps.read.push((dump(*rank, 4, calls), true));
     }
     dumps.names.push("3".to_owned());
-    dumps.read.push(cut);
-    let shown = dumps.findings(0, &Report::new("nccl-check", false, false));
-    assert_eq!(shown[0].finding.id, "rank_behind");
-    assert_eq!(shown[0].finding.about.rank, Some(0));
+    dumps.read.push((cut, true));
+    let shown = dumps
+        .shown(0, &Report::new("nccl-check", false, false))
+        .unwrap();
+    assert_eq!(shown.finding.id, "rank_behind");
+    assert_eq!(shown.finding.about.rank, Some(0));
+}
+
+#[test]
+fn a_dump_that_is_cut_accuses_nobody_of_what_it_may_have_lost() {
+    let mut dumps = Dumps::default();
+    for (rank, calls) in job(0, |calls| calls.truncate(8)) {
+        dumps.names.push(rank.to_string());
+        dumps.read.push((dump(rank, 4, &calls), rank != 0));
+    }
+    assert!(
+        dumps
+            .shown(0, &Report::new("nccl-check", false, false))
+            .is_none()
+    );
+}
+
+#[test]
+fn numbers_as_large_as_can_be_end_in_time() {
+    let mut three: Vec<_> = job(9, |_| {})
+        .into_iter()
+        .map(|(rank, calls)| dump(rank, 4, &calls))
+        .collect();
+    three.pop();
+    for dump in &mut three {
+        dump.entries
+            .iter_mut()
+            .for_each(|entry| entry.collective_seq += u64::MAX - 20);
+    }
+    let read = three.into_iter().map(|dump| (dump, true)).collect();
+    let dumps = Dumps {
+        read,
+        ..Dumps::default()
+    };
+    let shown = dumps
+        .shown(0, &Report::new("nccl-check", false, false))
+        .unwrap();
+    assert_eq!(shown.finding.id, "dead_process");
 }

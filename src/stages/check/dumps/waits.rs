@@ -40,7 +40,9 @@ fn wait<'d>(job: &Job, group: usize, grouped: &Grouped<'d>) -> Option<Wait<'d>> 
     let ranks = grouped.group.ranks.iter().copied();
     let (known, silent): (BTreeSet<u32>, BTreeSet<u32>) =
         ranks.partition(|rank| job.ranks.contains_key(rank));
-    let least = known.iter().map(&reached).min()?;
+    // Of a dump that is cut nobody knows what came last.
+    let is_whole = |rank: &&u32| job.ranks.get(rank).is_some_and(|left| left.is_whole);
+    let least = known.iter().filter(is_whole).map(&reached).min()?;
     let most = known.iter().map(&reached).max()?;
     let open_at = |seq: u64| {
         let of = |rank: &u32| members.get(rank)?.get(&seq);
@@ -52,13 +54,18 @@ fn wait<'d>(job: &Job, group: usize, grouped: &Grouped<'d>) -> Option<Wait<'d>> 
     // What all have made, and some have not ended, waits for those without a dump alone.
     let seq = match least < most {
         true => least + 1,
-        false => (1..=most).find(|&seq| !silent.is_empty() && !open_at(seq).is_empty())?,
+        false if silent.is_empty() => return None,
+        false => {
+            let mut made: BTreeSet<u64> = BTreeSet::new();
+            members.values().for_each(|calls| made.extend(calls.keys()));
+            made.into_iter().find(|&seq| !open_at(seq).is_empty())?
+        }
     };
     let waiting = open_at(seq);
     let calls = members.get(waiting.first()?)?.get(&seq)?;
     let lacking = known
         .iter()
-        .filter(|rank| reached(rank) < seq)
+        .filter(|rank| is_whole(rank) && reached(rank) < seq)
         .copied()
         .collect();
     Some(Wait {
