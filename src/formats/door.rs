@@ -66,9 +66,10 @@ pub fn open<V>(origin: &Origin, source: source::Options, needs: Tells) -> Result
 
 /// The error of an input that lacks a part.
 fn refused(name: &str, format: &Format, part: &str) -> Error {
-    let has = match part == Tells::OF_PROXY {
-        true => profiler::FORMAT.what,
-        false => log::FORMAT.what,
+    let has = match part {
+        Tells::OF_PROXY => profiler::FORMAT.what,
+        Tells::OF_GPU => "an Nsight Systems export, or a trace of torch.profiler,",
+        _ => log::FORMAT.what,
     };
     Error::Content(format!(
         "{name} is {}: it has no {part}; {has} has them",

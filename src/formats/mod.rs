@@ -5,6 +5,7 @@ mod binary;
 mod chain;
 pub mod door;
 pub mod flight;
+pub mod gpu;
 mod hooks;
 mod inspector;
 mod kineto;
@@ -135,9 +136,14 @@ impl Tells {
 
     /// What a recorder saw of calls: such files are beside a job's logs.
     pub const RECORDED: Tells = Tells(1 << 10);
+    /// What the GPUs did, and when: see [`gpu`].
+    pub const GPU: Tells = Tells(1 << 11);
+
+    /// The name of that part.
+    const OF_GPU: &str = "activities of GPUs";
 
     /// Each part by its name.
-    const NAMES: [(Tells, &str); 11] = [
+    const NAMES: [(Tells, &str); 12] = [
         (Tells::CALLS, "calls"),
         (Tells::RECORDED, "records"),
         (Tells::STEPS, "steps"),
@@ -149,6 +155,7 @@ impl Tells {
         (Tells::ALGORITHMS, "algorithms"),
         (Tells::LINES, "log lines"),
         (Tells::PROXY, Tells::OF_PROXY),
+        (Tells::GPU, Tells::OF_GPU),
     ];
 
     /// These parts and `other`.

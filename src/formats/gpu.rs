@@ -1,0 +1,87 @@
+//! What GPU timelines have in common, whichever profiler wrote them: what the GPUs did, and the ranges
+//! that a program named.
+
+use crate::error::Result;
+
+/// What a GPU did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// It ran a kernel.
+    Kernel,
+    /// It copied memory.
+    Copy,
+    /// It set memory.
+    Set,
+}
+
+/// One activity of a GPU. Times are ns on the recorder's clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Activity<'a> {
+    /// What it was.
+    pub kind: Kind,
+    /// The kernel's name, demangled where the record has that; of a copy its direction, as `HtoD`.
+    pub name: &'a [u8],
+    /// The process.
+    pub pid: Option<u64>,
+    /// The GPU, as the process or the recorder numbers it.
+    pub device: u32,
+    /// The stream.
+    pub stream: Option<u64>,
+    /// When it began and ended; an end before the beginning is damage, and not given.
+    pub start_ns: i64,
+    /// See `start_ns`.
+    pub end_ns: i64,
+    /// The bytes of a copy or a set.
+    pub bytes: Option<u64>,
+    /// The GPUs that a copy goes from and to, where the record names them.
+    pub between: Option<(u32, u32)>,
+    /// What joins it to the call on the host that made it; unique in a process.
+    pub correlation: Option<u64>,
+}
+
+/// A range that a program named: NVTX, or an annotation of PyTorch's profiler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Range<'a> {
+    /// Its name.
+    pub name: &'a [u8],
+    /// The process.
+    pub pid: Option<u64>,
+    /// The thread on the host.
+    pub tid: Option<u64>,
+    /// The GPU where the range is one of its activities (Kineto's gpu_user_annotation); `None` on the host.
+    pub device: Option<u32>,
+    /// ns on the clock of the activities.
+    pub start_ns: i64,
+    /// See `start_ns`; the same for a mark.
+    pub end_ns: i64,
+    /// The step that it is (`ProfilerStep#7`).
+    pub step: Option<u64>,
+}
+
+/// What a recorder says of the whole record.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Session {
+    /// The host.
+    pub host: Box<[u8]>,
+    /// The rank, where the record has it (Kineto's distributedInfo).
+    pub rank: Option<u32>,
+    /// The session's first and last ns on the clock of the activities.
+    pub window: Option<(i64, i64)>,
+    /// What to add to times of this record to have ns since 1970.
+    pub utc_ns: Option<i64>,
+}
+
+/// What takes a GPU timeline. Nothing comes in an order that can be relied on.
+pub trait Visit {
+    /// An activity.
+    ///
+    /// # Errors
+    /// What ends the reading.
+    fn activity(&mut self, activity: &Activity<'_>) -> Result<()>;
+    /// A range.
+    fn range(&mut self, _range: &Range<'_>) {}
+    /// Facts about the whole record; comes once, before or after all else.
+    fn session(&mut self, _session: &Session) {}
+    /// A sentence about what the record lacks or what was wrong with it, for the user.
+    fn note(&mut self, _text: &str) {}
+}
