@@ -15,19 +15,13 @@ macro_rules! magic {
     };
 }
 
-/// An SQLite database with the tables of Nsight Systems.
-pub(super) const NSIGHT: Format = Format {
-    name: "nsys",
-    what: "an Nsight Systems export",
+/// What `nsys profile` writes. It is to be exported.
+pub(super) const REPORT: Format = Format {
+    name: "report",
+    what: "an Nsight Systems report",
     tells: Tells::NOTHING,
-    probe: |head| {
-        let has = |key: &[u8]| memmem::find(head.bytes, key).is_some();
-        let is_export = || has(b"TARGET_INFO_") || has(b"NVTX_") || has(b"CUPTI_");
-        Is::sure(head.bytes.starts_with(DATABASE) && is_export())
-    },
+    probe: |head| Is::sure(head.bytes.starts_with(b"NVIDIA Tegra Profiler Report")),
 };
-
-const DATABASE: &[u8] = b"SQLite format 3\0";
 
 pub(super) const ELF: Format = magic!(b"\x7fELF", "an ELF program or library");
 pub(super) const SQLITE: Format = magic!(b"SQLite format 3\0", "an SQLite database");
@@ -106,8 +100,16 @@ mod tests {
 
     #[test]
     fn databases_and_pickles_are_known_by_what_is_in_them() {
-        let database = |table: &str| [DATABASE, b"CREATE TABLE ", table.as_bytes()].concat();
-        assert_eq!(kind(&database("TARGET_INFO_GPU")), Some(NSIGHT.what));
+        let database = |table: &str| {
+            [
+                crate::formats::nsys::DATABASE,
+                b"CREATE TABLE ",
+                table.as_bytes(),
+            ]
+            .concat()
+        };
+        let nsys = crate::formats::nsys::FORMAT.what;
+        assert_eq!(kind(&database("TARGET_INFO_GPU")), Some(nsys));
         assert_eq!(kind(&database("users")), Some("an SQLite database"));
         let pickle = b"\x80\x04\x95}(\x8c\x07version\x8c\x032.4\x8c\tpg_config}\x8c\x07entries]";
         assert_eq!(kind(pickle), Some(crate::formats::flight::PICKLE.what));

@@ -5,7 +5,7 @@ use super::lines::{self, Rows};
 use super::log::blocks::REJOIN;
 use super::log::walk::Visit;
 use super::log::{self, Begun, Log, Part};
-use super::{Format, Head, Reader, Tells, ordered, profiler, recognise};
+use super::{Format, Head, Reader, Tells, gpu, ordered, profiler, recognise};
 use crate::error::{Error, Result};
 use crate::members::twice::Twice;
 use crate::members::{Merged, Renumbered};
@@ -42,12 +42,16 @@ pub fn open<V>(origin: &Origin, source: source::Options, needs: Tells) -> Result
     // what is needed.
     let is_beside = origin.is_listed()
         && match reader {
-            Reader::Ordered(_) => !needs.has(Tells::PROXY),
+            Reader::Ordered(_) => !needs.has(Tells::PROXY) && !needs.has(Tells::GPU),
             _ => format.tells.has(Tells::RECORDED) && !format.tells.has(needs),
         };
     if matches!(reader, Reader::None) || is_beside {
         let (name, what) = (name(), format.what);
         return Err(match format.name {
+            "report" if !origin.is_listed() => Error::Content(format!(
+                "{name} is {what}: it must be exported first, with nsys export --type sqlite \
+                 --include-blobs=true {name}"
+            )),
             "" => Error::NoText { name, what },
             "metrics" => Error::NoCalls { name, what },
             _ => Error::Unread { name, what },
@@ -101,6 +105,14 @@ impl<V> Known<V> {
     /// True where it tells `parts`.
     pub fn tells(&self, parts: Tells) -> bool {
         self.format.tells.has(parts)
+    }
+
+    /// Reads a timeline of GPUs.
+    ///
+    /// # Errors
+    /// It has none, or cannot be read; what `visit` says.
+    pub fn gpu(&self, visit: &mut dyn gpu::Visit) -> Result<Account> {
+        gpu::read(self.format.name, &self.input, visit)
     }
 
     /// Says in what its bytes are not its text.

@@ -1,7 +1,10 @@
 //! What GPU timelines have in common, whichever profiler wrote them: what the GPUs did, and the ranges
 //! that a program named.
 
-use crate::error::Result;
+use super::nsys;
+use crate::error::{Error, Result};
+use crate::report::account::Account;
+use crate::source::Input;
 
 /// What a GPU did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -12,6 +15,9 @@ pub enum Kind {
     Copy,
     /// It set memory.
     Set,
+    /// It ran a CUDA graph that the record has as a whole: which kernels, copies and sets are in it is
+    /// not known.
+    Graph,
 }
 
 /// One activity of a GPU. Times are ns on the recorder's clock.
@@ -37,6 +43,8 @@ pub struct Activity<'a> {
     pub between: Option<(u32, u32)>,
     /// What joins it to the call on the host that made it; unique in a process.
     pub correlation: Option<u64>,
+    /// A kernel's grid and block, where the record has them.
+    pub launched: Option<([u32; 3], [u32; 3])>,
 }
 
 /// A range that a program named: NVTX, or an annotation of PyTorch's profiler.
@@ -71,6 +79,20 @@ pub struct Session {
     pub utc_ns: Option<i64>,
 }
 
+/// Reads the timeline of an input of the format of that name.
+///
+/// # Errors
+/// It cannot be read; what `visit` says.
+pub(super) fn read(format: &str, input: &Input, visit: &mut dyn Visit) -> Result<Account> {
+    match format {
+        "nsys" => nsys::timeline(input, visit),
+        _ => Err(Error::Content(format!(
+            "{}: it has no activities of GPUs",
+            input.name()
+        ))),
+    }
+}
+
 /// What takes a GPU timeline. Nothing comes in an order that can be relied on.
 pub trait Visit {
     /// An activity.
@@ -82,6 +104,10 @@ pub trait Visit {
     fn range(&mut self, _range: &Range<'_>) {}
     /// Facts about the whole record; comes once, before or after all else.
     fn session(&mut self, _session: &Session) {}
+    /// True where nothing but kernels is wanted.
+    fn is_of_kernels(&self) -> bool {
+        false
+    }
     /// A sentence about what the record lacks or what was wrong with it, for the user.
     fn note(&mut self, _text: &str) {}
 }

@@ -11,6 +11,7 @@ mod inspector;
 mod kineto;
 pub mod lines;
 pub mod log;
+mod nsys;
 mod ordered;
 mod other;
 pub mod profiler;
@@ -229,6 +230,7 @@ formats! {
         flight::PICKLE, flight::read;
         flight::JSON, flight::read;
         profiler::FORMAT, profiler::read;
+        nsys::FORMAT, nsys::read;
     }
     refused {
         inspector::METRICS;
@@ -236,7 +238,7 @@ formats! {
         snoopie::FORMAT;
         hooks::MPI;
         hooks::CUDA;
-        binary::NSIGHT;
+        binary::REPORT;
         binary::ELF;
         binary::SQLITE;
         binary::ZIP;

@@ -71,6 +71,8 @@ pub enum Origin {
     Path(PathBuf),
     /// A plain file that was found in a folder.
     Listed(PathBuf),
+    /// A log that lies inside the file of this name: [`Input::inside`].
+    Inside(PathBuf),
     /// Files that grow, as one (`--follow`).
     Followed(Names),
 }
@@ -81,6 +83,7 @@ impl Origin {
         match self {
             Origin::Stdin => "stdin".to_owned(),
             Origin::Path(path) | Origin::Listed(path) => shown(path),
+            Origin::Inside(path) => format!("{} (its log)", shown(path)),
             Origin::Followed(names) => match &names.paths[..] {
                 [] => Origin::Stdin.name(),
                 [path] => shown(path),
@@ -92,15 +95,17 @@ impl Origin {
     /// The file's path.
     pub fn path(&self) -> Option<&Path> {
         match self {
-            Origin::Stdin | Origin::Followed(_) => None,
+            Origin::Stdin | Origin::Followed(_) | Origin::Inside(_) => None,
             Origin::Path(path) | Origin::Listed(path) => Some(path),
         }
     }
 
     /// True for a pipe, or another file that may still grow while it is read.
     pub fn is_piped(&self) -> bool {
-        if matches!(self, Origin::Followed(_)) {
-            return true;
+        match self {
+            Origin::Followed(_) => return true,
+            Origin::Inside(_) => return false,
+            _ => {}
         }
         match self.path() {
             Some(path) => path.metadata().is_ok_and(|m| !m.is_file() && !m.is_dir()),
@@ -245,6 +250,55 @@ impl Input {
         self.origin.name()
     }
 
+    /// The file it was opened from, where it is one; it may be packed.
+    pub fn path(&self) -> Option<&Path> {
+        self.origin.path()
+    }
+
+    /// The bytes of a document that is no log, unpacked: no lines are put together.
+    ///
+    /// # Errors
+    /// It cannot be opened again, or is a pipe that was read.
+    pub fn bytes(&self) -> Result<Box<dyn Read + Send>> {
+        match &self.data {
+            Data::Map(map) | Data::Blocks(map) => {
+                Ok(Box::new(io::Cursor::new(Shared(Arc::clone(map)))))
+            }
+            Data::Again(path) => {
+                let reader = reopen(path, &self.trouble);
+                Ok(reader.map_err(|e| self.origin.error(e))?.0)
+            }
+            Data::Once(once) | Data::Copied(once, _) => {
+                let taken = once.reader.lock().map_or(None, |mut r| r.take());
+                let reader = taken.ok_or_else(|| {
+                    Error::Content(format!("{}: a pipe can be read only once", self.name()))
+                })?;
+                Ok(Box::new(io::Cursor::new(once.head.clone()).chain(reader)))
+            }
+        }
+    }
+
+    /// A log that lies inside another file, copied to `file`.
+    ///
+    /// # Errors
+    /// The copy cannot be read.
+    pub fn inside(&self, file: &File) -> Result<Input> {
+        let origin = Origin::Inside(PathBuf::from(self.name()));
+        let map = Map::new(file, origin.name()).ok_or_else(|| {
+            let cause = copy::failed(&io::Error::last_os_error());
+            Error::Content(format!("{}: {cause}", self.name()))
+        })?;
+        Ok(Input {
+            origin,
+            data: mapped(map, self.rejoin),
+            rejoin: self.rejoin,
+            joined: Found::default(),
+            trouble: Trouble::default(),
+            witness: None,
+            is_utf16: false,
+        })
+    }
+
     /// The first bytes, unpacked: enough to recognise what the input is.
     pub fn head(&self) -> Result<Cow<'_, [u8]>> {
         match &self.data {
@@ -331,22 +385,7 @@ impl Input {
     /// writers' buffers put together.
     pub fn reader(&self) -> Result<Box<dyn Read + Send>> {
         let found = Arc::clone(&self.joined);
-        let raw: Raw = match &self.data {
-            Data::Map(map) | Data::Blocks(map) => {
-                Box::new(io::Cursor::new(Shared(Arc::clone(map))))
-            }
-            Data::Again(path) => {
-                let reader = reopen(path, &self.trouble);
-                reader.map_err(|e| self.origin.error(e))?.0
-            }
-            Data::Once(once) | Data::Copied(once, _) => {
-                let taken = once.reader.lock().map_or(None, |mut r| r.take());
-                let reader = taken.ok_or_else(|| {
-                    Error::Content(format!("{}: a pipe can be read only once", self.name()))
-                })?;
-                Box::new(io::Cursor::new(once.head.clone()).chain(reader))
-            }
-        };
+        let raw: Raw = self.bytes()?;
         let raw: Raw = match &self.witness {
             Some(witness) => Box::new(Pass::new(raw, Arc::clone(witness))),
             None => raw,
