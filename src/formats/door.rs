@@ -42,7 +42,10 @@ pub fn open<V>(origin: &Origin, source: source::Options, needs: Tells) -> Result
     // what is needed.
     let is_beside = origin.is_listed()
         && match reader {
-            Reader::Ordered(_) => !needs.has(Tells::PROXY) && !needs.has(Tells::GPU),
+            Reader::Ordered(_) => {
+                let is_wanted = needs.has(Tells::PROXY) || needs.has(Tells::GPU);
+                !is_wanted && needs != Tells::NOTHING
+            }
             _ => format.tells.has(Tells::RECORDED) && !format.tells.has(needs),
         };
     if matches!(reader, Reader::None) || is_beside {
@@ -100,6 +103,21 @@ impl<V> Known<V> {
     /// The same.
     pub fn into_input(self) -> Input {
         self.input
+    }
+
+    /// What it is, with its article.
+    pub fn what(&self) -> &'static str {
+        self.format.what
+    }
+
+    /// True for a log.
+    pub fn is_log(&self) -> bool {
+        matches!(self.reader, Reader::Log)
+    }
+
+    /// True for what `nsys stats` prints.
+    pub fn is_stats(&self) -> bool {
+        self.format.name == super::stats::FORMAT.name
     }
 
     /// True where it tells `parts`.

@@ -17,6 +17,7 @@ mod other;
 pub mod profiler;
 pub mod rows;
 mod snoopie;
+pub mod stats;
 pub(crate) mod table_rows;
 
 use crate::error::Result;
@@ -231,6 +232,7 @@ formats! {
         flight::JSON, flight::read;
         profiler::FORMAT, profiler::read;
         nsys::FORMAT, nsys::read;
+        stats::FORMAT, stats::no_calls;
     }
     refused {
         inspector::METRICS;

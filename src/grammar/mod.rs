@@ -5,6 +5,7 @@ pub mod coll;
 pub(crate) mod ending;
 pub mod header;
 pub mod hot;
+pub mod kernel;
 pub mod message;
 pub mod stamp;
 pub(crate) mod token;

@@ -22,6 +22,7 @@ pub mod comms;
 pub mod communicators;
 pub mod diff;
 pub mod hist;
+pub mod kernels;
 pub mod net;
 pub mod ops;
 #[cfg(test)]

@@ -1,0 +1,80 @@
+//! nccl-kernels: see `--help`.
+
+use anyhow::bail;
+use clap::Parser;
+use nccl_pipe::program::cli;
+use nccl_pipe::program::cli::{FormatArgs, InputArgs, Run, StepArgs};
+use nccl_pipe::program::exit;
+use nccl_pipe::program::exit::Exit;
+use nccl_pipe::stages::kernels::{self, By, Reading};
+use std::process::ExitCode;
+
+/// Which kernels the GPUs ran, and for how long
+///
+/// Reads exports of Nsight Systems (nsys export --type sqlite), traces of torch.profiler, and the kernel
+/// summaries that nsys stats prints (gpukernsum, cuda_gpu_kern_sum, cuda_gpu_kern_gb_sum) as csv, tsv, table,
+/// column or json, of any version.
+///
+/// Writes a row for each name: share (of the time of all kernels, not of the elapsed time), total_ns,
+/// instances, avg_ns, median_ns, min_ns, max_ns, stddev_ns (of the sample, n - 1), op (the operation of NCCL's
+/// kernels) and name. The longest total is first. Of several printed summaries together the median and the
+/// deviation are not known, and empty.
+///
+/// The name of an NCCL kernel does not tell what ran: it says RING_LL or Sum for what has other algorithms,
+/// protocols and reductions too. Only its operation is read. One kernel may hold a group of calls.
+#[derive(Debug, Parser)]
+#[command(name = "nccl-kernels", version, max_term_width = 100, after_long_help = AFTER)]
+struct Cli {
+    #[command(flatten)]
+    input: InputArgs,
+    /// What separates rows: op (NCCL's kernels by operation, others left out), grid (also grid and block, as
+    /// older nsys stats), device (also the GPU)
+    #[arg(long, value_delimiter = ',', value_name = "COLUMN")]
+    by: Vec<String>,
+    /// Write CSV exactly as nsys stats does: its column names, one decimal
+    #[arg(long, conflicts_with = "format")]
+    nsys: bool,
+    #[command(flatten)]
+    format: FormatArgs,
+}
+
+const AFTER: &str = "\
+Examples:
+  nccl-kernels report.sqlite
+  nccl-kernels report.sqlite --by op
+  nccl-kernels node*.sqlite --by device --format csv > kernels.csv
+  nsys stats --report cuda_gpu_kern_sum --format csv report.nsys-rep | nccl-kernels
+
+Exit codes: 0 everything was read, 1 some input was damaged, 2 the program failed.";
+
+fn main() -> ExitCode {
+    exit::run("nccl-kernels", || {
+        let cli = Cli::parse();
+        if cli::generated::<Cli>(cli.input.generate)? {
+            return Ok(Exit::Clean);
+        }
+        let mut options = kernels::Options::default();
+        for name in &cli.by {
+            let Some((by, _)) = By::ALL.iter().find(|(_, known)| known == name) else {
+                bail!("--by {name}: expected op, grid or device");
+            };
+            options.by.push(*by);
+        }
+        Run::refuse_follow("nccl-kernels", &cli.input)?;
+        let steps = StepArgs::default();
+        let mut run = Run::new("nccl-kernels", &cli.input, &steps, cli::AWK_WINDOW)?;
+        let reading = Reading {
+            source: run.options.source,
+            strict: run.options.log.strict,
+        };
+        let found = kernels::read(&run.origins, reading, &options, &mut run.report)?;
+        if cli.nsys {
+            let text = kernels::nsys(found, &options);
+            cli::with_stdout(|out| Ok(out.write_all(&text)?))?;
+        } else {
+            let sheet = || kernels::grid(found, &options).into();
+            cli::print(sheet, None::<fn() -> Vec<u8>>, cli.format.get(), 1)?;
+        }
+        Ok(run.finish())
+    })
+}

@@ -1,0 +1,118 @@
+use super::*;
+
+const NAME: &str = "void f<(int)4, g>(T1, \"q\")";
+
+fn names(text: &str, by_grid: bool) -> Vec<(String, u64, u64)> {
+    let read = parse(text.as_bytes(), by_grid);
+    assert_eq!(read.account.lines, text.lines().count() as u64);
+    assert_eq!(read.account.damaged, 0, "{:?}", read.account.places);
+    let row = |k: &Kernel| {
+        let name = String::from_utf8(k.name.clone()).unwrap();
+        (name, k.summary.total, k.summary.instances)
+    };
+    read.kernels.iter().map(row).collect()
+}
+
+#[test]
+fn every_layout_is_read() {
+    let expected = vec![
+        (NAME.to_owned(), 1_234_567, 1_000),
+        ("nvjet_tst".to_owned(), 5, 1),
+    ];
+    let csv = format!(
+        "Processing [a.sqlite] with [gpukernsum.py]... \n\
+         Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name\n\
+         99.9,1234567,1000,1234.6,1.0,1,9,2.5,\"{NAME}\"\n\
+         0.1,5,1,5.0,5.0,5,5,0.0,nvjet_tst\n\n"
+    );
+    assert_eq!(names(&csv, false), expected);
+    let tsv: String = csv.replacen(",Name", "\tName", 1);
+    let tsv: String = tsv
+        .lines()
+        .map(|line| {
+            let cells = line.splitn(9, ',').map(|cell| cell.trim_matches('"'));
+            cells.collect::<Vec<_>>().join("\t") + "\n"
+        })
+        .collect();
+    assert_eq!(names(&tsv, false), expected, "{tsv}");
+    // 2021, with separators of thousands.
+    let rule = "+---------+-----------------+-----------+-----------+---------+---------+--------+----------------------------+";
+    let table = format!(
+        "{rule}\n\
+         | Time(%) | Total Time (ns) | Instances |  Average  | Minimum | Maximum | StdDev |            Name            |\n\
+         {rule}\n\
+         |    99.9 |       1,234,567 |     1,000 |   1,234.6 |       1 |       9 |    2.5 | {NAME} |\n\
+         |     0.1 |               5 |         1 |       5.0 |       5 |       5 |    0.0 | nvjet_tst                  |\n\
+         {rule}\n"
+    );
+    assert_eq!(names(&table, false), expected);
+    let column = format!(
+        " ** CUDA GPU Kernel Summary (cuda_gpu_kern_sum):\n\n \
+         Time (%)  Total Time (ns)  Instances  Avg (ns)  Med (ns)  Min (ns)  Max (ns)  StdDev (ns)             Name           \n \
+         --------  ---------------  ---------  --------  --------  --------  --------  -----------  --------------------------\n     \
+         99.9        1,234,567      1,000   1,234.6       1.0         1         9          2.5  {NAME}\n      \
+         0.1                5          1       5.0       5.0         5         5          0.0  nvjet_tst                 \n\n\
+         Processing [b]\n"
+    );
+    assert_eq!(names(&column, false), expected);
+    let json = format!(
+        "[\n  {{\n    \"Time (%)\": 99.9,\n    \"Total Time (ns)\": 1234567,\n    \"Instances\": 1000,\n    \
+         \"Avg (ns)\": 1234.6,\n    \"Min (ns)\": 1,\n    \"Max (ns)\": 9,\n    \"Name\": \"{NAME}\"\n  }},\n  {{\n    \
+         \"Time (%)\": 0.1,\n    \"Total Time (ns)\": 5,\n    \"Instances\": 1,\n    \"Avg (ns)\": 5.0,\n    \
+         \"Min (ns)\": 5,\n    \"Max (ns)\": 5,\n    \"Name\": \"nvjet_tst\"\n  }}\n]\n"
+    );
+    assert_eq!(names(&json, false), expected);
+}
+
+#[test]
+fn other_reports_are_passed_over() {
+    let text = "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Style,Range\n\
+                44.6,170465528,3262,52258.0,25762.0,19794,41381780,1023730.0,PushPop,NCCL:ncclAllGather\n\n\
+                Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Category,Operation\n\
+                44.6,170465528,3262,52258.0,25762.0,19794,41381780,1023730.0,CUDA_KERNEL,f\n";
+    assert!(names(text, false).is_empty());
+}
+
+#[test]
+fn a_report_by_grid_and_one_by_name_are_of_the_same_kernels() {
+    let head =
+        "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),";
+    let text = format!(
+        "{head}Name\n100.0,30,3,10.0,10.0,9,11,1.0,f\n\n\
+         {head}GridXYZ,BlockXYZ,Name\n70.0,20,2,10.0,10.0,9,11,1.0, 244    1    6, 128    1    1,f\n\
+         30.0,10,1,10.0,10.0,10,10,0.0,   1    1    1, 128    1    1,f\n"
+    );
+    assert_eq!(names(&text, false), [("f".to_owned(), 30, 3)]);
+    assert_eq!(names(&text, true).len(), 2);
+    let launched = parse(text.as_bytes(), true).kernels[0].launched;
+    assert_eq!(launched, Some(([244, 1, 6], [128, 1, 1])));
+}
+
+#[test]
+fn a_damaged_row_is_counted() {
+    let text = "Time (%),Total Time (ns),Instances,Avg (ns),Min (ns),Max (ns),Name\n\
+                100.0,30,3,10.0,9,11,f\n100.0,30,3,10.0\n1.0,x,3,10.0,9,11,g\n";
+    let read = parse(text.as_bytes(), false);
+    assert_eq!((read.kernels.len(), read.account.damaged), (1, 2));
+}
+
+#[test]
+fn units_are_those_of_the_header() {
+    let text = "Time (%),Total Time (us),Instances,Avg (us),Med (us),Min (us),Max (us),StdDev (us),Name\n\
+                100.0,30.500,3,10.167,10.000,9.250,11.000,1.000,f\n";
+    let summary = parse(text.as_bytes(), false).kernels[0].summary;
+    assert_eq!(
+        (summary.total, summary.min, summary.median),
+        (30_500, 9_250, Some(10_000.0))
+    );
+}
+
+proptest::proptest! {
+    #[test]
+    fn any_text_is_accounted_for(
+        text in "(Time \\(%\\),Total Time \\(ns\\),Instances,Min \\(ns\\),Max \\(ns\\),Name\n|[|+\\- 0-9.,\"a…\t{}\\[\\]:\n]{0,40}){0,6}",
+    ) {
+        let read = parse(text.as_bytes(), false);
+        proptest::prop_assert_eq!(read.account.decided(), read.account.lines);
+    }
+}
