@@ -221,6 +221,9 @@ impl Report {
 
     /// What the program that wrote it got wrong, and what it left out.
     fn recorder(&self, input: &str, account: &Account) {
+        for remark in &account.remarks {
+            self.note(&format!("{input}: {remark}"));
+        }
         if !account.repairs.is_empty() {
             let all = account
                 .repairs

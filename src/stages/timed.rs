@@ -70,9 +70,9 @@ pub fn note(calls: &Calls, report: &Report) -> Result<()> {
     let (timed, all) = calls.timed();
     if timed == 0 {
         return Err(Error::Content(
-            "no call has a duration of its own: NCCL Inspector's records and call tables with the \
-             column dur_ns and one row per call have durations; logs and tables of nccl-comms \
-             --unique do not"
+            "no call has a duration of its own: NCCL Inspector's records, exports of Nsight Systems and \
+             call tables with the column dur_ns and one row per call have durations; logs and tables of \
+             nccl-comms --unique do not"
                 .to_owned(),
         ));
     }
@@ -120,6 +120,12 @@ fn meaning(quality: &[u8]) -> Option<&'static str> {
         b"collective_cpu" => {
             "the time from the launch on the host until all of its parts had ended, with the wait in \
              the stream"
+        }
+        b"kernel of a group" => {
+            "the time of a kernel that ran all calls of an ncclGroup; it stands at each of them"
+        }
+        b"several kernels" => {
+            "the time from the beginning of the first to the end of the last kernel"
         }
         _ => return None,
     })

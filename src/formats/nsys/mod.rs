@@ -5,11 +5,16 @@
 //! The environment of the processes is in an export, too: in META_DATA_CAPTURE, which is never read, and
 //! among the texts of StringIds, of which only those are read that an event names.
 
+mod calls;
 mod export;
+mod payload;
+mod text;
 mod timeline;
 
 pub(crate) use export::DATABASE;
 pub(crate) use timeline::timeline;
+
+use export::Export;
 
 use super::ordered::Taking;
 use super::{Format, Is, Tells};
@@ -21,7 +26,10 @@ use memchr::memmem;
 pub(super) const FORMAT: Format = Format {
     name: "nsys",
     what: "an Nsight Systems export",
-    tells: Tells::GPU,
+    tells: Tells::CALLS
+        .and(Tells::STARTS)
+        .and(Tells::DURATIONS)
+        .and(Tells::GPU),
     probe: |head| {
         let has = |key: &[u8]| memmem::find(head.bytes, key).is_some();
         let is_export = || has(b"TARGET_INFO_") || has(b"NVTX_") || has(b"CUPTI_");
@@ -35,6 +43,12 @@ fn pid(global: i64) -> u64 {
 }
 
 /// Reads the calls of an export.
-pub(super) fn read(_input: &Input, _taking: &mut Taking<'_>) -> Result<()> {
+///
+/// # Errors
+/// It is no database, or none that can be read; that of who takes the calls.
+pub(super) fn read(input: &Input, taking: &mut Taking<'_>) -> Result<()> {
+    let export = Export::open(input)?;
+    calls::read(&export, taking)?;
+    export.account(&mut taking.account);
     Ok(())
 }

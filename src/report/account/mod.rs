@@ -137,6 +137,8 @@ pub struct Account {
     pub missing: u64,
     /// Inputs before this one that have calls of it.
     pub again: Option<Again>,
+    /// What the user is to know of it beside that.
+    pub remarks: Vec<String>,
     /// What is wrong with a packed input.
     pub broken: Option<Broken>,
     /// The last line has no end.

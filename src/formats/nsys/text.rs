@@ -1,0 +1,108 @@
+//! What the text of an NVTX range of NCCL tells.
+
+use crate::grammar::token::hex_u64;
+
+/// What is known of a range of NCCL's. `None` is not known.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Facts {
+    /// The communicator's id.
+    pub(super) comm: Option<u64>,
+    /// What the caller passed.
+    pub(super) bytes: Option<u64>,
+    pub(super) nranks: Option<i64>,
+    pub(super) rank: Option<i64>,
+    /// The CUDA device.
+    pub(super) device: Option<i64>,
+    /// The root or the peer.
+    pub(super) root: Option<i64>,
+    pub(super) redop: Option<i64>,
+    /// The stream's address.
+    pub(super) stream: Option<u64>,
+}
+
+/// The name of NCCL's function that a range is of, without `nccl`: `AllReduce`, `GroupEnd`.
+pub(super) fn function(text: &[u8]) -> Option<&[u8]> {
+    let name = text.strip_prefix(b"nccl")?;
+    let end = name.iter().position(|b| !b.is_ascii_alphanumeric());
+    let (name, rest) = name.split_at_checked(end.unwrap_or(name.len()))?;
+    let is_whole = rest.is_empty() || rest.starts_with(b"()");
+    (is_whole && name.first()?.is_ascii_uppercase()).then_some(name)
+}
+
+/// Reads the words of a NCCL that is patched to name its arguments: `ncclAllReduce(): commHash 0x5f, stream
+/// 0x7f, data_size 4096, type_size 4, red_op 0, pid 7`. `data_size` is bytes already.
+pub(super) fn facts(text: &[u8]) -> Facts {
+    let mut facts = Facts::default();
+    let Some(at) = memchr::memmem::find(text, b"(): ") else {
+        return facts;
+    };
+    let words = text.get(at + 4..).unwrap_or_default();
+    let is_between = |b: &u8| matches!(*b, b' ' | b',');
+    let mut words = words.split(is_between).filter(|word| !word.is_empty());
+    while let Some(key) = words.next() {
+        let mut value = || words.next().unwrap_or_default();
+        match key {
+            b"commHash" => facts.comm = address(value()),
+            b"stream" => facts.stream = address(value()),
+            b"data_size" => facts.bytes = number(value()).and_then(|n| n.try_into().ok()),
+            b"nranks" => facts.nranks = number(value()),
+            b"rank" => facts.rank = number(value()),
+            b"root" | b"receiver_rank" | b"sender_rank" => facts.root = number(value()),
+            b"red_op" => facts.redop = number(value()),
+            b"cudaDev" => facts.device = number(value()),
+            _ => {}
+        }
+    }
+    facts
+}
+
+fn address(text: &[u8]) -> Option<u64> {
+    match text.strip_prefix(b"0x").map(hex_u64) {
+        Some(Ok((b"", value))) => Some(value),
+        _ => (text == b"(nil)").then_some(0),
+    }
+}
+
+fn number(text: &[u8]) -> Option<i64> {
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_are_ncclls_own_names() {
+        let of = |text: &str| function(text.as_bytes()).map(<[u8]>::to_vec);
+        assert_eq!(of("ncclAllReduce"), Some(b"AllReduce".to_vec()));
+        assert_eq!(of("ncclGroupEnd(): pid 7"), Some(b"GroupEnd".to_vec()));
+        for text in [
+            "nccl:all_reduce",
+            "nccl",
+            "ncclall",
+            "ncclAllReduce 7",
+            "record_param_comms",
+            "",
+        ] {
+            assert_eq!(of(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_words_of_a_patched_nccl_are_read() {
+        let text = b"ncclBroadcast(): commHash 0x5f, stream 0x7f00, data_size 4096, type_size 4, root 3, pid 7";
+        let expected = Facts {
+            comm: Some(0x5f),
+            bytes: Some(4096),
+            root: Some(3),
+            stream: Some(0x7f00),
+            ..Facts::default()
+        };
+        assert_eq!(facts(text), expected);
+        assert_eq!(
+            facts(b"ncclSend(): commHash 5f, data_size -1, receiver_rank"),
+            Facts::default()
+        );
+        assert_eq!(facts(b"ncclGroupEnd"), Facts::default());
+    }
+}
