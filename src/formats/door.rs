@@ -5,7 +5,7 @@ use super::lines::{self, Rows};
 use super::log::blocks::REJOIN;
 use super::log::walk::Visit;
 use super::log::{self, Begun, Log, Part};
-use super::{Format, Head, Reader, Tells, gpu, ordered, profiler, recognise};
+use super::{Format, Head, Reader, Tells, binary, gpu, nsys, ordered, profiler, recognise};
 use crate::error::{Error, Result};
 use crate::members::twice::Twice;
 use crate::members::{Merged, Renumbered};
@@ -36,8 +36,13 @@ pub fn open<V>(origin: &Origin, source: source::Options, needs: Tells) -> Result
         let (name, what) = (name(), "empty");
         return Err(Error::NoText { name, what });
     }
-    let (format, reader) = recognise(&Head::of(&head), needs);
+    let (mut format, mut reader) = recognise(&Head::of(&head), needs);
     drop(head);
+    // Where a database has many tables, their names are not in its first bytes.
+    let is_database = format.what == binary::SQLITE.what && input.is_rewindable();
+    if is_database && nsys::is_export(&input) {
+        (format, reader) = (&nsys::FORMAT, Reader::Ordered(nsys::read));
+    }
     // Nobody named it: it lies in the folder of a job's logs. It has the log's calls once more, or not
     // what is needed.
     let is_beside = origin.is_listed()
@@ -59,6 +64,20 @@ pub fn open<V>(origin: &Origin, source: source::Options, needs: Tells) -> Result
             "metrics" => Error::NoCalls { name, what },
             _ => Error::Unread { name, what },
         });
+    }
+    if format.name == nsys::FORMAT.name && needs != Tells::NOTHING && log::FORMAT.tells.has(needs) {
+        let has_parts = format.tells.has(needs);
+        // A pipe cannot be looked into first.
+        let is_looked_into = !has_parts || input.is_rewindable();
+        if is_looked_into && let Some(input) = nsys::log(&input, has_parts)? {
+            let (format, reader) = (&log::FORMAT, Reader::Log);
+            return Ok(Known {
+                input,
+                format,
+                reader,
+                begun: None,
+            });
+        }
     }
     match format.tells.lacks(needs) {
         Some(part) => Err(refused(&name(), format, part)),
@@ -135,6 +154,12 @@ impl<V> Known<V> {
 
     /// Says in what its bytes are not its text.
     pub(crate) fn note(&self, report: &Report) {
+        if self.input.is_inside() {
+            report.note(&format!(
+                "{}: what the job printed lies inside the export and is read as a log",
+                self.name()
+            ));
+        }
         if self.input.is_utf16() {
             report.note(&format!(
                 "{}: the text is UTF-16; it is read as UTF-8",

@@ -278,6 +278,11 @@ impl Input {
         }
     }
 
+    /// True for a log that lies inside another file.
+    pub fn is_inside(&self) -> bool {
+        matches!(self.origin, Origin::Inside(_))
+    }
+
     /// A log that lies inside another file, copied to `file`.
     ///
     /// # Errors

@@ -149,15 +149,9 @@ impl Export {
         columns: &[&str],
         each: &mut dyn FnMut(&Fields<'_, '_>) -> Result<()>,
     ) -> Result<u64> {
-        if !self.has(table) {
+        let Some(sql) = self.select(table, columns) else {
             return Ok(0);
-        }
-        let column = |name: &&str| match self.has_column(table, name) {
-            true => format!("\"{name}\""),
-            false => "NULL".to_owned(),
         };
-        let columns: Vec<String> = columns.iter().map(column).collect();
-        let sql = format!("SELECT {} FROM \"{table}\"", columns.join(","));
         let mut count = 0;
         let mut failed = None;
         let why = self.each(&sql, &mut |fields| {
@@ -180,6 +174,34 @@ impl Export {
             "the table {table} cannot be read behind row {count}: {why}"
         ));
         Ok(count)
+    }
+
+    /// True where `is` holds of a row of a table.
+    pub(super) fn any(
+        &self,
+        table: &str,
+        columns: &[&str],
+        is: &mut dyn FnMut(&Fields<'_, '_>) -> bool,
+    ) -> bool {
+        let mut rows = 0;
+        let sql = self.select(table, columns);
+        let mut each = |fields: &Fields<'_, '_>| {
+            rows += 1;
+            Ok(!is(fields) && rows < self.most)
+        };
+        let found = sql.map(|sql| self.each(&sql, &mut each));
+        matches!(found, Some(Ok(false))) && rows < self.most
+    }
+
+    /// What selects these columns of a table, if it is there.
+    fn select(&self, table: &str, columns: &[&str]) -> Option<String> {
+        let column = |name: &&str| match self.has_column(table, name) {
+            true => format!("\"{name}\""),
+            false => "NULL".to_owned(),
+        };
+        let columns: Vec<String> = columns.iter().map(column).collect();
+        let sql = || format!("SELECT {} FROM \"{table}\"", columns.join(","));
+        self.has(table).then(sql)
     }
 
     /// Goes through the rows of a query while `each` says so; whether it reached the end.

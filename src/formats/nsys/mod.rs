@@ -7,11 +7,13 @@
 
 mod calls;
 mod export;
+mod output;
 mod payload;
 mod text;
 mod timeline;
 
 pub(crate) use export::DATABASE;
+pub(crate) use output::log;
 pub(crate) use timeline::timeline;
 
 use export::Export;
@@ -51,4 +53,9 @@ pub(super) fn read(input: &Input, taking: &mut Taking<'_>) -> Result<()> {
     calls::read(&export, taking)?;
     export.account(&mut taking.account);
     Ok(())
+}
+
+/// True for a database with tables of Nsight Systems, where its beginning does not show them.
+pub(super) fn is_export(input: &Input) -> bool {
+    Export::open(input).is_ok_and(|export| export.is_nsys())
 }
