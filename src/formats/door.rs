@@ -29,6 +29,8 @@ pub struct Known<V = ()> {
 /// # Errors
 /// It cannot be read, or does not tell that.
 pub fn open<V>(origin: &Origin, source: source::Options, needs: Tells) -> Result<Known<V>> {
+    let is_by_step = needs.has(Tells::BY_STEP);
+    let needs = needs.without(Tells::BY_STEP);
     let input = Input::open(origin, source, REJOIN)?;
     let head = input.head()?;
     let name = || input.name();
@@ -66,7 +68,7 @@ pub fn open<V>(origin: &Origin, source: source::Options, needs: Tells) -> Result
         });
     }
     if format.name == nsys::FORMAT.name && needs != Tells::NOTHING && log::FORMAT.tells.has(needs) {
-        let has_parts = format.tells.has(needs);
+        let has_parts = format.tells.has(needs) && !is_by_step;
         // A pipe cannot be looked into first.
         let is_looked_into = !has_parts || input.is_rewindable();
         if is_looked_into && let Some(input) = nsys::log(&input, has_parts)? {

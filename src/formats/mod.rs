@@ -141,6 +141,10 @@ impl Tells {
     /// What the GPUs did, and when: see [`gpu`].
     pub const GPU: Tells = Tells(1 << 11);
 
+    /// No part: rows are to have steps, and where an input has calls without and a log too, the log
+    /// is read.
+    pub const BY_STEP: Tells = Tells(1 << 12);
+
     /// The name of that part.
     const OF_GPU: &str = "activities of GPUs";
 
@@ -163,6 +167,11 @@ impl Tells {
     /// These parts and `other`.
     pub const fn and(self, other: Tells) -> Tells {
         Tells(self.0 | other.0)
+    }
+
+    /// These parts without `other`.
+    const fn without(self, other: Tells) -> Tells {
+        Tells(self.0 & !other.0)
     }
 
     /// True where all of `parts` are told.

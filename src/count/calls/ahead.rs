@@ -1,15 +1,15 @@
 //! Inputs that workers open or walk before it is their turn.
 
-use super::Options;
+use super::{Options, needs};
 use crate::count::rowed::Rowed;
 use crate::count::tally::{self, Partial};
 use crate::error::Result;
 use crate::formats::door::{self, Known};
 use crate::formats::lines::Rows;
+use crate::formats::log;
 use crate::formats::log::blocks::REJOIN;
 use crate::formats::log::timeline::Window;
 use crate::formats::log::walk::{Call, Had, Torn, Visit};
-use crate::formats::{Tells, log};
 use crate::output::table::Row;
 use crate::source::{self, Origin, Texts};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -100,7 +100,7 @@ impl<'o> Walker<'o> {
 
     fn open(&self, origin: &Origin) -> Option<Box<Result<Known<Part>>>> {
         let (tally, window) = (self.tally, self.options.window);
-        let opening = self.options.opening(Tells::CALLS);
+        let opening = self.options.opening(needs(tally));
         let new = || Part::new(tally, window);
         opening.ahead(origin, self.several, new).map(Box::new)
     }

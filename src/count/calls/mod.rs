@@ -48,6 +48,10 @@ pub struct Options {
 impl Options {
     /// How inputs are opened that must tell what a stage `needs`.
     pub fn opening(&self, needs: Tells) -> Opening<'_> {
+        let needs = match self.window {
+            Some(_) => needs.and(Tells::BY_STEP),
+            None => needs,
+        };
         Opening {
             source: self.source,
             log: &self.log,
@@ -61,6 +65,14 @@ impl Options {
         let step = || timeline.step_of(gap).map(|s| s.step);
         let inside = |window: &Window| step().is_some_and(|s| window.contains(s));
         self.window.as_ref().is_none_or(inside)
+    }
+}
+
+/// What an input must tell to be counted so.
+fn needs(tally: &tally::Options) -> Tells {
+    match tally.steps {
+        true => Tells::CALLS.and(Tells::BY_STEP),
+        false => Tells::CALLS,
     }
 }
 
@@ -352,7 +364,7 @@ impl<'o, 'e> Collector<'o, 'e> {
                 outcome.add(origin, result, report)
             }),
             Ahead::Other(mut opened) => origins.iter().try_for_each(|origin| {
-                let in_turn = || door::open(origin, self.options.source, Tells::CALLS);
+                let in_turn = || door::open(origin, self.options.source, needs(self.tally_options));
                 let opened = opened.take().map_or_else(in_turn, |opened| *opened);
                 let result = opened.and_then(|mut input| {
                     input.note(report);
