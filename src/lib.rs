@@ -77,6 +77,13 @@
 //! $ nccl-proxy trace_*.json
 //! ```
 //!
+//! **nccl-kernels** ([`stages::kernels`]) reports which kernels the GPUs ran, from exports of Nsight
+//! Systems or what `nsys stats` prints.
+//!
+//! ```console
+//! $ nccl-kernels report.sqlite --by op
+//! ```
+//!
 //! **nccl-diff** ([`stages::diff`]) reports what changed between two runs. In one walk it keeps what
 //! the stages above keep, and compares the two.
 //!

@@ -122,7 +122,7 @@ fn meaning(quality: &[u8]) -> Option<&'static str> {
              the stream"
         }
         b"kernel of a group" => {
-            "the time of a kernel that ran all calls of an ncclGroup; it stands at each of them"
+            "the time of a kernel that ran all calls of an ncclGroup: each of them has the whole time"
         }
         b"several kernels" => {
             "the time from the beginning of the first to the end of the last kernel"

@@ -27,7 +27,7 @@ pub(crate) const READERS: [&str; 10] = [
 pub(crate) const STEPLESS: [&str; 3] = ["nccl-net", "nccl-tuning", "nccl-check"];
 
 /// All programs.
-pub(crate) const ALL: [&str; 15] = [
+pub(crate) const ALL: [&str; 16] = [
     "nccl-steps",
     "nccl-timing",
     "nccl-comms",
@@ -42,6 +42,7 @@ pub(crate) const ALL: [&str; 15] = [
     "nccl-skew",
     "nccl-watch",
     "nccl-proxy",
+    "nccl-kernels",
     "nccl-synth",
 ];
 

@@ -9,6 +9,8 @@ mod calls;
 mod export;
 mod output;
 mod payload;
+#[cfg(test)]
+mod tests;
 mod text;
 mod timeline;
 
