@@ -242,18 +242,18 @@ impl Export {
             ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Ok(Rc::from(bytes)),
             _ => Ok(Rc::default()),
         });
-        match found {
-            Ok(text) => Some(text),
-            Err(rusqlite::Error::QueryReturnedNoRows) => None,
-            Err(why) => {
-                let mut lacks = self.lacks.borrow_mut();
-                let text = format!("names in the table StringIds cannot be read: {why}");
-                if !lacks.contains(&text) {
-                    lacks.push(text);
-                }
-                None
+        let text = match found {
+            Ok(text) => return Some(text),
+            Err(rusqlite::Error::QueryReturnedNoRows) => {
+                "the table StringIds lacks names that events have".to_owned()
             }
+            Err(why) => format!("names in the table StringIds cannot be read: {why}"),
+        };
+        let mut lacks = self.lacks.borrow_mut();
+        if !lacks.contains(&text) {
+            lacks.push(text);
         }
+        None
     }
 
     /// A text in pieces: it may be a log.
