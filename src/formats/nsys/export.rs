@@ -99,6 +99,11 @@ impl Export {
         let (db, tables) = read
             .map_err(|why| Error::Content(format!("{name}: the database cannot be read: {why}")))?;
         drop(copy);
+        if tables.is_empty() {
+            return Err(Error::Content(format!(
+                "{name}: the database has no tables"
+            )));
+        }
         if size.is_cut() {
             lacks.push(format!(
                 "the database ends too early: it has {} of {} bytes, and lacks what is behind them",

@@ -321,7 +321,7 @@ fn graphs_are_activities_of_their_own() {
         .activities
         .iter()
         .filter(|text| text.starts_with(&format!("{:?}", Kind::Graph)));
-    assert_eq!(graphs.count(), 8);
+    assert_eq!(graphs.count(), 4);
     assert!(
         seen.notes
             .iter()
@@ -366,7 +366,7 @@ fn an_export_that_is_cut_is_read_as_far_as_it_goes() {
         let (is_read, is_damaged) = survives(&path);
         assert_eq!(
             (is_read, is_damaged),
-            (tenth > 0, (1..10).contains(&tenth)),
+            (tenth > 1, (2..10).contains(&tenth)),
             "{tenth}"
         );
     }
@@ -413,16 +413,18 @@ fn tables_that_only_look_like_those_are_not_read() {
     assert_eq!((account.damaged, seen.activities.len()), (1, 0));
 }
 
+static RING: std::sync::LazyLock<Vec<u8>> = std::sync::LazyLock::new(|| kept("ring.sqlite.gz"));
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
     #[test]
-    fn damaged_exports_are_survived(
+    fn damaged_exports_are_read_as_far_as_they_go(
         flips in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..40),
         near in any::<bool>(),
     ) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("flipped.sqlite");
-        let mut bytes = kept("ring.sqlite.gz");
+        let mut bytes = RING.clone();
         // The header, the schema and the roots of trees are near the beginning.
         let most = if near { 4096 } else { bytes.len() };
         for (at, value) in flips {
