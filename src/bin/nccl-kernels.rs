@@ -20,8 +20,8 @@ use std::process::ExitCode;
 /// kernels) and name. The longest total is first. Of several printed summaries together the median and the
 /// deviation are not known, and empty.
 ///
-/// The name of an NCCL kernel does not tell what ran: it says RING_LL or Sum for what has other algorithms,
-/// protocols and reductions too. Only its operation is read. One kernel may hold a group of calls.
+/// The name of an NCCL kernel does not tell what ran: RING_LL or Sum is in it also where another algorithm,
+/// protocol or reduction ran. Only its operation is read. One kernel may run a group of calls.
 #[derive(Debug, Parser)]
 #[command(name = "nccl-kernels", version, max_term_width = 100, after_long_help = AFTER)]
 struct Cli {

@@ -283,11 +283,11 @@ impl Input {
         matches!(self.origin, Origin::Inside(_))
     }
 
-    /// A log that lies inside another file, copied to `file`.
+    /// A log that lies inside another file, copied to `file`, and what is wrong with that.
     ///
     /// # Errors
     /// The copy cannot be read.
-    pub fn inside(&self, file: &File) -> Result<Input> {
+    pub fn inside(&self, file: &File, broken: Option<Broken>) -> Result<Input> {
         let origin = Origin::Inside(PathBuf::from(self.name()));
         let map = Map::new(file, origin.name()).ok_or_else(|| {
             let cause = copy::failed(&io::Error::last_os_error());
@@ -298,7 +298,7 @@ impl Input {
             data: mapped(map, self.rejoin),
             rejoin: self.rejoin,
             joined: Found::default(),
-            trouble: Trouble::default(),
+            trouble: Arc::new(Mutex::new(broken)),
             witness: None,
             is_utf16: false,
         })

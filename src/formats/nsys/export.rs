@@ -3,7 +3,7 @@
 
 use crate::error::{Error, Result};
 use crate::report::account::{Account, Class};
-use crate::source::{self, Input};
+use crate::source::{self, Broken, Input};
 use rusqlite::limits::Limit;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags};
@@ -270,6 +270,15 @@ impl Export {
     /// Notes something that the export lacks.
     pub(super) fn lack(&self, text: String) {
         self.lacks.borrow_mut().push(text);
+    }
+
+    /// What could not be read, in one sentence.
+    pub(super) fn broken(&self) -> Option<Broken> {
+        let lacks = self.lacks.borrow();
+        (!lacks.is_empty()).then(|| Broken {
+            what: lacks.join("; "),
+            is_lost: true,
+        })
     }
 
     /// Puts what could not be read into an account.

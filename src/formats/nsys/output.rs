@@ -50,7 +50,8 @@ pub(crate) fn log(input: &Input, unless_calls: bool) -> Result<Option<Input>> {
     if !is_wanted {
         return Ok(None);
     }
-    input.inside(&file).map(Some)
+    let broken = export.broken().or(input.broken());
+    input.inside(&file, broken).map(Some)
 }
 
 /// True where the export has ranges of NCCL's.
