@@ -371,7 +371,7 @@ fn open(path: &Path, is_cut: bool) -> rusqlite::Result<Connection> {
     for &b in bytes {
         match b {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => {
-                uri.push(b.into())
+                uri.push(b.into());
             }
             // Into a string: it cannot fail.
             _ => _ = write!(uri, "%{b:02x}"),

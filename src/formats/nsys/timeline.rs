@@ -263,8 +263,11 @@ pub(super) fn tid(global: i64) -> u64 {
     global.cast_unsigned() & 0xff_ffff
 }
 
+/// Names by process and number.
+type Domains = FxHashMap<(u64, i64), Rc<[u8]>>;
+
 /// The names of NVTX domains, by process and number. The default domain has none.
-pub(super) fn domains(export: &Export) -> Result<FxHashMap<(u64, i64), Rc<[u8]>>> {
+fn domains(export: &Export) -> Result<Domains> {
     let mut all = FxHashMap::default();
     let columns = ["eventType", "domainId", "globalTid", "text", "textId"];
     export.rows("NVTX_EVENTS", &columns, &mut |fields| {

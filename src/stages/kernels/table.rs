@@ -18,6 +18,9 @@ struct Row<'f> {
     sums: Sums,
 }
 
+/// What tells rows apart: the operation, the name, and the rest.
+type Of<'f> = (Option<&'f [u8]>, Option<&'f [u8]>, Key);
+
 /// The rows, the longest in all first, and ns of all kernels.
 fn rows<'f>(found: &'f mut Found, options: &Options) -> (Vec<Row<'f>>, u128) {
     let Found { names, rows, .. } = found;
@@ -26,7 +29,7 @@ fn rows<'f>(found: &'f mut Found, options: &Options) -> (Vec<Row<'f>>, u128) {
     let all = rows
         .iter()
         .fold(0, |sum: u128, (_, times)| sum.saturating_add(times.total()));
-    let mut of: BTreeMap<(Option<&'f [u8]>, Option<&'f [u8]>, Key), Times> = BTreeMap::new();
+    let mut of: BTreeMap<Of<'f>, Times> = BTreeMap::new();
     for (key, times) in rows.drain(..) {
         let text = name(key.name);
         let op = kernel::op(text);
