@@ -1,7 +1,7 @@
 //! What GPU timelines have in common, whichever profiler wrote them: what the GPUs did, and the ranges
 //! that a program named.
 
-use super::nsys;
+use super::{kineto, nsys};
 use crate::error::{Error, Result};
 use crate::report::account::Account;
 use crate::source::Input;
@@ -85,6 +85,7 @@ pub struct Session {
 /// It cannot be read; what `visit` says.
 pub(super) fn read(format: &str, input: &Input, visit: &mut dyn Visit) -> Result<Account> {
     match format {
+        "kineto" => kineto::timeline(input, visit),
         "nsys" => nsys::timeline(input, visit),
         _ => Err(Error::Content(format!(
             "{}: it has no activities of GPUs",

@@ -242,10 +242,10 @@ formats! {
         profiler::FORMAT, profiler::read;
         nsys::FORMAT, nsys::read;
         stats::FORMAT, stats::no_calls;
+        kineto::FORMAT, kineto::read;
     }
     refused {
         inspector::METRICS;
-        kineto::FORMAT;
         snoopie::FORMAT;
         hooks::MPI;
         hooks::CUDA;

@@ -407,6 +407,21 @@ impl Input {
         })
     }
 
+    /// The same, of a plain file without its map: what is read once, from its first byte to its last, is
+    /// not to stay in memory.
+    ///
+    /// # Errors
+    /// As [`Input::reader`].
+    pub fn stream(&self) -> Result<Box<dyn Read + Send>> {
+        match (&self.data, self.origin.path()) {
+            (Data::Map(_), Some(path)) if self.witness.is_none() => {
+                let file = File::open(path).map_err(|e| self.origin.error(e))?;
+                Ok(Box::new(file))
+            }
+            _ => self.reader(),
+        }
+    }
+
     /// What is wrong with a packed input, if anything is; known once all of it was read.
     pub fn broken(&self) -> Option<Broken> {
         self.trouble.lock().map_or(None, |trouble| trouble.clone())

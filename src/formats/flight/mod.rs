@@ -15,7 +15,7 @@ mod value;
 
 pub use dump::{Dump, Entry, Frame, Group, State, Status, Tensors};
 pub use ops::Op;
-pub(crate) use ops::datatype;
+pub(crate) use ops::{datatype, op};
 
 use super::ordered::{self, Taking};
 use super::{Format, Head, Is, Tells, binary};

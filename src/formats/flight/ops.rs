@@ -33,8 +33,9 @@ pub enum Op {
     Unknown,
 }
 
-/// PyTorch's names and NCCL's. A barrier is an AllReduce of one element.
-const COLLECTIVES: [(&str, &str); 24] = [
+/// PyTorch's names and NCCL's: those of the recorder, and behind them those that only the profiler's
+/// records of parameters have. A barrier is an AllReduce of one element.
+const COLLECTIVES: [(&str, &str); 30] = [
     ("all_reduce", "AllReduce"),
     ("all_reduce_barrier", "AllReduce"),
     ("allreduce_coalesced", "AllReduce"),
@@ -59,10 +60,16 @@ const COLLECTIVES: [(&str, &str); 24] = [
     ("alltoall_base", "AlltoAll"),
     ("gather", "Gather"),
     ("scatter", "Scatter"),
+    ("allreduce", "AllReduce"),
+    ("barrier", "AllReduce"),
+    ("_allgather_base", "AllGather"),
+    ("allgather_coalesced", "AllGather"),
+    ("allgather_into_tensor_coalesced", "AllGather"),
+    ("all_to_allv", "AlltoAll"),
 ];
 
 /// What a call of that name is.
-pub(super) fn op(name: &str) -> Op {
+pub(crate) fn op(name: &str) -> Op {
     let name = match name.split_once(':') {
         Some(("nccl" | "rccl", name)) => name,
         Some(_) => return Op::Foreign,

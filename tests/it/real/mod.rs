@@ -4,6 +4,7 @@ pub(crate) mod captured;
 mod captured_tables;
 mod facts;
 mod gpu;
+mod kineto;
 
 use crate::support::{
     Account, Csv, READERS, arg, body, count_lines, data, files, naive_calls, run,

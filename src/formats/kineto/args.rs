@@ -1,0 +1,275 @@
+//! What the arguments of an event say of a collective, as PyTorch tells its profiler
+//! (`torch/csrc/profiler/util.cpp`, versions 2.1 to 2.11).
+
+use super::header::Header;
+use super::json::{Cursor, text};
+use crate::formats::flight::{self, Op};
+use crate::grammar::values::Datatype;
+
+/// The arguments that are looked at, as they are written; empty where there is none.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Args<'b> {
+    pub(super) device: &'b [u8],
+    pub(super) stream: &'b [u8],
+    pub(super) correlation: &'b [u8],
+    pub(super) bytes: &'b [u8],
+    pub(super) external: &'b [u8],
+    pub(super) from: &'b [u8],
+    pub(super) to: &'b [u8],
+    pub(super) grid: &'b [u8],
+    pub(super) block: &'b [u8],
+    name: &'b [u8],
+    sent: &'b [u8],
+    received: &'b [u8],
+    size: &'b [u8],
+    dtype: &'b [u8],
+    group: &'b [u8],
+    ranks: &'b [u8],
+    sent_parts: &'b [u8],
+    received_parts: &'b [u8],
+    seq: &'b [u8],
+    rank: &'b [u8],
+    source: &'b [u8],
+    target: &'b [u8],
+}
+
+impl<'b> Args<'b> {
+    /// The arguments of an event, whose bytes are an object, or nothing.
+    pub(super) fn of(args: &'b [u8]) -> Args<'b> {
+        let mut of = Args::default();
+        let mut cursor = Cursor::new(args, 0);
+        // They were checked with their event.
+        let _ = cursor.members(|key, value| {
+            *match key {
+                b"device" => &mut of.device,
+                b"stream" => &mut of.stream,
+                b"correlation" => &mut of.correlation,
+                b"bytes" => &mut of.bytes,
+                b"External id" => &mut of.external,
+                b"fromDevice" => &mut of.from,
+                b"toDevice" => &mut of.to,
+                b"grid" => &mut of.grid,
+                b"block" => &mut of.block,
+                b"Collective name" => &mut of.name,
+                b"In msg nelems" => &mut of.sent,
+                b"Out msg nelems" => &mut of.received,
+                b"Group size" => &mut of.size,
+                b"dtype" => &mut of.dtype,
+                b"Process Group Name" => &mut of.group,
+                b"Process Group Ranks" => &mut of.ranks,
+                b"In split size" => &mut of.sent_parts,
+                b"Out split size" => &mut of.received_parts,
+                b"Seq" => &mut of.seq,
+                b"Rank" => &mut of.rank,
+                b"Src Rank" => &mut of.source,
+                b"Dst Rank" => &mut of.target,
+                _ => return,
+            } = value;
+        });
+        of
+    }
+
+    /// True where they are those of a collective.
+    pub(super) fn has_collective(&self) -> bool {
+        !self.name.is_empty()
+    }
+
+    /// What the call is, for the process of this header; `None` for what is no call of NCCL, as `wait`.
+    pub(super) fn call(&self, header: &Header) -> Option<Passed> {
+        let name = text(self.name)?;
+        let name = std::str::from_utf8(&name).ok()?;
+        let kind = match name {
+            "send" => Kind::Send,
+            "recv" => Kind::Recv,
+            // Their kernels are those of the calls in them.
+            "wait" | "init" | "broadcastUniqueNCCLID" | "startCoalescing" | "endCoalescing" => {
+                return None;
+            }
+            name => match flight::op(name) {
+                Op::Collective(op) => Kind::Collective(op),
+                _ => Kind::Other(name.into()),
+            },
+        };
+        let group: Box<[u8]> = text(self.group).unwrap_or_default().into();
+        // Long lists are abridged, but not in the header.
+        let ranks = list(self.ranks).or_else(|| header.groups.get(&group).cloned());
+        let nranks = number(self.size)
+            .and_then(|n| u32::try_from(n).ok())
+            .filter(|&n| n > 0);
+        let place = |rank: u32| {
+            let at = ranks.as_ref()?.iter().position(|&r| r == i64::from(rank))?;
+            u32::try_from(at).ok()
+        };
+        let said = number(self.rank).and_then(|n| u32::try_from(n).ok());
+        let peer = |rank| {
+            number(rank)
+                .and_then(|n| u32::try_from(n).ok())
+                .and_then(place)
+        };
+        let root = match kind {
+            // In the record of a call `Rank` is its root or peer.
+            Kind::Collective("Broadcast" | "Reduce" | "Gather" | "Scatter") => said,
+            Kind::Send => peer(self.target).or(said),
+            Kind::Recv => peer(self.source).or(said),
+            _ => None,
+        };
+        let (count, mut datatype, mut limit) = self.count(&kind, name, nranks);
+        let parts = match limit {
+            Limit::Uneven => self.parts(nranks).unwrap_or_default(),
+            _ => Box::default(),
+        };
+        if !parts.is_empty() {
+            (datatype, limit) = (self.datatype(), Limit::Sends);
+        }
+        Some(Passed {
+            kind,
+            count,
+            datatype,
+            limit,
+            rank: header.rank.and_then(place),
+            nranks,
+            root,
+            group,
+            parts,
+            seq: number(self.seq).and_then(|n| n.checked_sub(1)),
+        })
+    }
+
+    fn datatype(&self) -> Option<Datatype> {
+        let name = text(self.dtype)?;
+        std::str::from_utf8(&name).ok().and_then(flight::datatype)
+    }
+
+    /// What each rank is sent and sends: the tensors are split by rows of one size.
+    fn parts(&self, nranks: Option<u32>) -> Option<Box<[(u64, u64)]>> {
+        let n = usize::try_from(nranks?).ok()?;
+        let elements = |parts: &[u8], all: &[u8]| -> Option<Vec<u64>> {
+            let parts: Option<Vec<u64>> = list(parts)?
+                .into_iter()
+                .map(|n| n.try_into().ok())
+                .collect();
+            let (parts, all) = (parts.filter(|parts| parts.len() == n)?, number(all)?);
+            let rows = parts.iter().try_fold(0_u64, |sum, n| sum.checked_add(*n))?;
+            if rows == 0 {
+                return (all == 0).then_some(parts);
+            }
+            let size = (all % rows == 0).then_some(all / rows)?;
+            Some(parts.into_iter().map(|rows| rows * size).collect())
+        };
+        let sent = elements(self.sent_parts, self.sent)?;
+        let received = elements(self.received_parts, self.received)?;
+        Some(sent.into_iter().zip(received).collect())
+    }
+
+    /// The count that NCCL is given, the type, and what limits them.
+    fn count(
+        &self,
+        kind: &Kind,
+        name: &str,
+        nranks: Option<u32>,
+    ) -> (Option<u64>, Option<Datatype>, Limit) {
+        let (sent, received) = (number(self.sent), number(self.received));
+        let datatype = self.datatype();
+        let known =
+            |count: Option<u64>, limit| (count, datatype.filter(|_| count.is_some()), limit);
+        match kind {
+            // An AllReduce of one element, whose type depends on the version.
+            _ if name == "barrier" => (Some(1), None, Limit::Barrier),
+            Kind::Recv => known(received, Limit::None),
+            Kind::Collective("ReduceScatter" | "Scatter") if name.ends_with("_coalesced") => {
+                known(received, Limit::Coalesced)
+            }
+            Kind::Collective("ReduceScatter" | "Scatter") => known(received, Limit::None),
+            Kind::Collective("AlltoAll") => {
+                let n = nranks.map(u64::from);
+                let is_even = is_even(self.sent_parts) && is_even(self.received_parts);
+                match (sent, n) {
+                    (Some(sent), Some(n)) if is_even && sent % n == 0 => {
+                        known(Some(sent / n), Limit::Parts)
+                    }
+                    // Parts of different sizes are no count of NCCL's.
+                    _ => (sent, None, Limit::Uneven),
+                }
+            }
+            _ if name.ends_with("_coalesced") => known(sent, Limit::Coalesced),
+            _ => known(sent, Limit::None),
+        }
+    }
+}
+
+/// What a call is to NCCL.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Kind {
+    /// A collective, as NCCL names it.
+    Collective(&'static str),
+    Send,
+    Recv,
+    /// A name that is not known, as PyTorch has it.
+    Other(Box<str>),
+}
+
+impl Kind {
+    pub(super) fn name(&self) -> &str {
+        match self {
+            Kind::Collective(name) => name,
+            Kind::Send => "Send",
+            Kind::Recv => "Recv",
+            Kind::Other(name) => name,
+        }
+    }
+}
+
+/// What limits what is known of the sizes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Limit {
+    None,
+    /// One tensor, which is taken to be parted equally, as PyTorch does without split sizes.
+    Parts,
+    /// Parts of different sizes, which are not told.
+    Uneven,
+    /// Parts of different sizes: a Send and a Recv for each rank.
+    Sends,
+    /// One row for all tensors.
+    Coalesced,
+    Barrier,
+}
+
+/// What a call passed.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Passed {
+    pub(super) kind: Kind,
+    pub(super) count: Option<u64>,
+    pub(super) datatype: Option<Datatype>,
+    pub(super) limit: Limit,
+    pub(super) rank: Option<u32>,
+    pub(super) nranks: Option<u32>,
+    pub(super) root: Option<u32>,
+    /// The name of the process group.
+    pub(super) group: Box<[u8]>,
+    /// PyTorch's number of the call, from 0.
+    pub(super) seq: Option<u64>,
+    /// Of [`Limit::Sends`]: the elements to and from each rank.
+    pub(super) parts: Box<[(u64, u64)]>,
+}
+
+/// A whole number, or a text that is one.
+pub(super) fn number(value: &[u8]) -> Option<u64> {
+    let value = value.strip_prefix(b"\"").unwrap_or(value);
+    let value = value.strip_suffix(b"\"").unwrap_or(value);
+    let is_number = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
+    is_number.then(|| std::str::from_utf8(value).ok()?.parse().ok())?
+}
+
+/// A list of numbers, or a text that is one: `"[0, 1]"`. `None` where it is abridged: `[0, 1, ...]`.
+fn list(value: &[u8]) -> Option<Vec<i64>> {
+    let inner = text(value);
+    serde_json::from_slice(inner.as_deref().unwrap_or(value)).ok()
+}
+
+/// True where the parts of a tensor are equal, as far as is told: none are told where they are.
+fn is_even(parts: &[u8]) -> bool {
+    if parts.is_empty() {
+        return true;
+    }
+    list(parts).is_some_and(|parts| parts.windows(2).all(|two| two[0] == two[1]))
+}

@@ -1,0 +1,225 @@
+//! The collectives of a trace as rows of the call table: what the host recorded of a call
+//! (`record_param_comms`), joined by its `External id` to the kernel that it launched.
+//!
+//! A trace has neither in order, and the kernel of a call may come before its record, so that calls are
+//! held until the end: 48 bytes a record and a kernel. Few events are calls.
+
+use super::args::{Kind, Limit, Passed};
+use crate::error::Result;
+use crate::formats::ordered::Taking;
+use crate::output::table::{Row, Timing};
+use rustc_hash::FxHashMap;
+
+/// A call as the host recorded it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Record {
+    /// When it began, in ns of the trace.
+    pub(super) start: i64,
+    pub(super) tid: Option<u64>,
+    pub(super) external: Option<u64>,
+    pub(super) shape: u32,
+    pub(super) seq: Option<u64>,
+}
+
+/// A kernel that has the arguments of a call, or is one of NCCL by its name.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Kernel {
+    pub(super) start: i64,
+    pub(super) end: i64,
+    pub(super) device: u32,
+    pub(super) external: Option<u64>,
+    /// Its own arguments', where it has them.
+    pub(super) shape: Option<u32>,
+    pub(super) seq: Option<u64>,
+}
+
+/// All calls of a trace.
+#[derive(Debug, Default)]
+pub(super) struct Calls {
+    pub(super) records: Vec<Record>,
+    pub(super) kernels: Vec<Kernel>,
+    /// `ProfilerStep#N` on the host: from, to, N.
+    pub(super) steps: Vec<(i64, i64, u64)>,
+    /// The process on the host.
+    pub(super) pid: Option<u64>,
+    shapes: Vec<Passed>,
+    known: FxHashMap<Passed, u32>,
+}
+
+/// A call and its kernels.
+#[derive(Debug, Clone, Copy)]
+struct Call {
+    shape: u32,
+    seq: Option<u64>,
+    /// The record's start, else the kernel's.
+    order: i64,
+    record: Option<Record>,
+    device: Option<u32>,
+    /// Of all its kernels: from, to, and how many there are.
+    ran: Option<(i64, i64, u32)>,
+}
+
+impl Calls {
+    /// What a call passed, by number, and its own sequence number.
+    pub(super) fn shape(&mut self, mut passed: Passed) -> (u32, Option<u64>) {
+        let seq = passed.seq.take();
+        let next = u32::try_from(self.shapes.len()).unwrap_or(u32::MAX);
+        let number = *self.known.entry(passed).or_insert_with_key(|passed| {
+            self.shapes.push(passed.clone());
+            next
+        });
+        (number, seq)
+    }
+
+    /// Joins records and kernels, in the order in which the calls were made.
+    fn join(&mut self) -> Vec<Call> {
+        self.records.sort_by_key(|r| (r.start, r.external, r.shape));
+        self.kernels
+            .sort_by_key(|k| (k.start, k.end, k.device, k.external));
+        let mut calls: Vec<Call> = Vec::with_capacity(self.records.len());
+        let mut by_id: FxHashMap<u64, usize> = FxHashMap::default();
+        for record in &self.records {
+            if let Some(id) = record.external {
+                by_id.entry(id).or_insert(calls.len());
+            }
+            calls.push(Call {
+                shape: record.shape,
+                seq: record.seq,
+                order: record.start,
+                record: Some(*record),
+                device: None,
+                ran: None,
+            });
+        }
+        for kernel in &self.kernels {
+            let known = kernel.external.and_then(|id| by_id.get(&id).copied());
+            let of = known.and_then(|at| calls.get_mut(at));
+            match (of, kernel.shape) {
+                (Some(call), _) => {
+                    call.device = call.device.or(Some(kernel.device));
+                    let (from, to, n) = call.ran.unwrap_or((kernel.start, kernel.end, 0));
+                    let (from, to) = (from.min(kernel.start), to.max(kernel.end));
+                    call.ran = Some((from, to, n + 1));
+                }
+                (None, Some(shape)) => {
+                    if let Some(id) = kernel.external {
+                        by_id.insert(id, calls.len());
+                    }
+                    calls.push(Call {
+                        shape,
+                        seq: kernel.seq,
+                        order: kernel.start,
+                        record: None,
+                        device: Some(kernel.device),
+                        ran: Some((kernel.start, kernel.end, 1)),
+                    });
+                }
+                // Its call is not known.
+                (None, None) => {}
+            }
+        }
+        let shapes = &self.shapes;
+        let is_call = |call: &Call| {
+            let passed = shapes.get(call.shape as usize);
+            // Inside a barrier's record may be that of its AllReduce.
+            let is_own =
+                |p: &Passed| p.limit != Limit::Barrier && !matches!(p.kind, Kind::Other(_));
+            call.ran.is_some() || passed.is_some_and(is_own)
+        };
+        calls.retain(is_call);
+        calls.sort_by_key(|call| (call.order, call.shape));
+        calls
+    }
+
+    /// Hands over the rows, with starts in ns since 1970 where `utc` is what to add to the trace's.
+    pub(super) fn rows(mut self, utc: Option<i64>, taking: &mut Taking<'_>) -> Result<()> {
+        let calls = self.join();
+        self.steps.sort_unstable();
+        for call in &calls {
+            let Some(passed) = self.shapes.get(call.shape as usize) else {
+                continue;
+            };
+            let begun = call.ran.map_or(call.order, |(from, ..)| from);
+            let start = begun.checked_add(utc.unwrap_or(0));
+            let took = |(from, to, _): (i64, i64, u32)| u64::try_from(to.checked_sub(from)?).ok();
+            let quality = quality(call, passed);
+            let timing = Timing {
+                start_ns: start.and_then(|ns| u64::try_from(ns).ok()),
+                dur_ns: call.ran.and_then(took),
+                clock: if utc.is_some() { b"unix" } else { b"kineto" },
+                quality: quality.as_bytes(),
+                ..Timing::default()
+            };
+            let row = Row {
+                step: call.record.and_then(|record| self.step(record.start)),
+                pid: self.pid,
+                tid: call.record.and_then(|record| record.tid),
+                dev: call.device,
+                rank: passed.rank,
+                nranks: passed.nranks,
+                seq: call
+                    .seq
+                    .filter(|_| matches!(passed.kind, Kind::Collective(_))),
+                op: passed.kind.name().as_bytes(),
+                // Without a type no bytes are counted.
+                count: Some(passed.count.unwrap_or(0)),
+                datatype: passed.datatype,
+                root: passed.root.map(i64::from),
+                calls: 1,
+                src: b"kineto",
+                timing: Some(&timing),
+                ..Row::default()
+            };
+            if passed.limit != Limit::Sends {
+                taking.row(&row)?;
+                continue;
+            }
+            // The time is that of all of them.
+            let timing = Timing {
+                dur_ns: None,
+                ..timing
+            };
+            for (peer, (sent, received)) in (0..).zip(&passed.parts) {
+                for (op, count) in [("Send", *sent), ("Recv", *received)] {
+                    // PyTorch leaves out what is empty.
+                    if count > 0 {
+                        taking.row(&Row {
+                            op: op.as_bytes(),
+                            count: Some(count),
+                            root: Some(peer),
+                            seq: None,
+                            timing: Some(&timing),
+                            ..row
+                        })?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The step that the host was in at that time. Steps do not overlap.
+    fn step(&self, at: i64) -> Option<u64> {
+        let before = self.steps.partition_point(|(from, ..)| *from <= at);
+        let (_, to, step) = self.steps.get(before.checked_sub(1)?)?;
+        (at < *to).then_some(*step)
+    }
+}
+
+/// What limits what is known of a call's times and sizes.
+fn quality(call: &Call, passed: &Passed) -> String {
+    let times = match call.ran {
+        Some((_, _, 1)) => "kernel on the GPU".to_owned(),
+        Some((_, _, n)) => format!("{n} kernels on the GPU, from the first to the last"),
+        None => "start is when it was enqueued, no kernel of its own".to_owned(),
+    };
+    let sizes = match passed.limit {
+        Limit::None => "",
+        Limit::Parts => ", counted as equal parts",
+        Limit::Uneven => ", parts of different sizes",
+        Limit::Sends => ", part of an AlltoAll, whose kernel is one",
+        Limit::Coalesced => ", one kernel for several calls, whose counts are added",
+        Limit::Barrier => ", a barrier",
+    };
+    times + sizes
+}

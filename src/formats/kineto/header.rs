@@ -1,0 +1,80 @@
+//! What a trace says of itself, before and behind its events.
+
+use super::json::text;
+use rustc_hash::FxHashMap;
+use serde_json::Value;
+
+/// Members of the outermost object.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Header {
+    /// Kineto's own: `schemaVersion` or `deviceProperties`, which no other tracer writes.
+    pub(super) is_kineto: bool,
+    /// What to add to times to have ns since 1970: `baseTimeNanoseconds`, since PyTorch 2.4.
+    pub(super) base: Option<i64>,
+    /// `distributedInfo`: the rank of the process in the job.
+    pub(super) rank: Option<u32>,
+    /// `distributedInfo`: the ranks of each process group, by name.
+    pub(super) groups: FxHashMap<Box<[u8]>, Vec<i64>>,
+}
+
+impl Header {
+    /// Takes a member.
+    pub(super) fn member(&mut self, key: &[u8], value: &[u8]) {
+        match key {
+            b"schemaVersion" | b"deviceProperties" => self.is_kineto = true,
+            b"baseTimeNanoseconds" => {
+                self.base = std::str::from_utf8(value).ok().and_then(|v| v.parse().ok());
+            }
+            b"distributedInfo" => self.distributed(value),
+            _ => {}
+        }
+    }
+
+    fn distributed(&mut self, value: &[u8]) {
+        let Ok(info) = serde_json::from_slice::<Value>(value) else {
+            return;
+        };
+        let rank = info.get("rank").and_then(Value::as_u64);
+        self.rank = rank.and_then(|rank| u32::try_from(rank).ok());
+        // A list, or a text that is one.
+        let list = match info.get("pg_config") {
+            Some(Value::String(text)) => serde_json::from_str(text).ok(),
+            list => list.cloned(),
+        };
+        let groups = list
+            .as_ref()
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten();
+        for group in groups {
+            let name = group.get("pg_name").and_then(Value::as_str);
+            let ranks = group.get("ranks").and_then(Value::as_array);
+            let (Some(name), Some(ranks)) = (name, ranks) else {
+                continue;
+            };
+            let ranks: Option<Vec<i64>> = ranks.iter().map(Value::as_i64).collect();
+            if let Some(ranks) = ranks.filter(|ranks| !ranks.is_empty()) {
+                self.groups.insert(name.as_bytes().into(), ranks);
+            }
+        }
+    }
+
+    /// What to add to times to have ns since 1970, of a trace with a time `at`. Before PyTorch 2.4
+    /// times were since 1970 themselves, which those of a clock since the start of the machine are
+    /// not: these are below 10^18 ns, or 31 years.
+    pub(super) fn utc(&self, at: Option<i64>) -> Option<i64> {
+        let is_unix = |at: i64| self.is_kineto && at > 1_000_000_000_000_000_000;
+        self.base.or(at.filter(|&at| is_unix(at)).map(|_| 0))
+    }
+}
+
+/// The number of a step, of `ProfilerStep#7`.
+pub(super) fn step(name: &[u8]) -> Option<u64> {
+    let number = name.strip_prefix(b"ProfilerStep#")?;
+    super::args::number(number)
+}
+
+/// A text of an event, as it is.
+pub(super) fn plain(value: &[u8]) -> std::borrow::Cow<'_, [u8]> {
+    text(value).unwrap_or(value.into())
+}

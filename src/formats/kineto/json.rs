@@ -1,0 +1,330 @@
+//! JSON in a buffer that may end anywhere: its values are passed over and checked, none is built.
+//!
+//! Lenient where writers of traces are: a number may be NaN, Infinity or inf, and a string may have
+//! control characters, but no line end. Whoever needs a value reads it from its bytes.
+
+/// Why a value could not be passed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// The bytes end in it.
+    More,
+    /// It is no JSON, from this byte on.
+    Bad(usize),
+}
+
+/// The deepest nesting that is followed.
+const DEEPEST: u32 = 127;
+
+/// A place in bytes that are JSON from there on, if they are not damaged.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cursor<'b> {
+    bytes: &'b [u8],
+    pub(super) at: usize,
+}
+
+impl<'b> Cursor<'b> {
+    pub(super) fn new(bytes: &'b [u8], at: usize) -> Cursor<'b> {
+        Cursor { bytes, at }
+    }
+
+    /// Passes blanks; the byte after them.
+    #[inline(always)]
+    pub(super) fn next(&mut self) -> Result<u8, Stop> {
+        loop {
+            match self.bytes.get(self.at) {
+                Some(b' ' | b'\n' | b'\r' | b'\t') => self.at += 1,
+                Some(byte) => return Ok(*byte),
+                None => return Err(Stop::More),
+            }
+        }
+    }
+
+    fn bad<T>(&self) -> Result<T, Stop> {
+        Err(Stop::Bad(self.at))
+    }
+
+    /// Passes blanks and this byte.
+    #[inline(always)]
+    pub(super) fn expect(&mut self, byte: u8) -> Result<(), Stop> {
+        match self.next()? == byte {
+            true => {
+                self.at += 1;
+                Ok(())
+            }
+            false => self.bad(),
+        }
+    }
+
+    /// Passes a string; what is between its quotes, as it is written.
+    #[inline]
+    pub(super) fn string(&mut self) -> Result<&'b [u8], Stop> {
+        self.expect(b'"')?;
+        let from = self.at;
+        loop {
+            self.at += special(&self.bytes[self.at..]);
+            match self.bytes.get(self.at) {
+                Some(b'"') => break,
+                Some(b'\\') if self.at + 1 < self.bytes.len() => self.at += 2,
+                Some(b'\\') | None => return Err(Stop::More),
+                Some(_) => return self.bad(),
+            }
+        }
+        let text = self.bytes.get(from..self.at).unwrap_or_default();
+        self.at += 1;
+        Ok(text)
+    }
+
+    /// Passes a key and its colon.
+    #[inline]
+    pub(super) fn key(&mut self) -> Result<&'b [u8], Stop> {
+        let key = self.string()?;
+        self.expect(b':')?;
+        Ok(key)
+    }
+
+    /// Passes a number or a word.
+    #[inline]
+    fn scalar(&mut self) -> Result<(), Stop> {
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        let is_part = |b: &&u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'+' | b'.');
+        match rest.iter().take_while(is_part).count() {
+            n if n == rest.len() => Err(Stop::More),
+            0 => self.bad(),
+            n => {
+                self.at += n;
+                Ok(())
+            }
+        }
+    }
+
+    /// Passes a value of any kind; its bytes.
+    pub(super) fn value(&mut self) -> Result<&'b [u8], Stop> {
+        let byte = self.next()?;
+        let from = self.at;
+        match byte {
+            b'"' => _ = self.string()?,
+            b'{' | b'[' => self.nested()?,
+            _ => self.scalar()?,
+        }
+        Ok(self.bytes.get(from..self.at).unwrap_or_default())
+    }
+
+    /// Passes an object or a list.
+    fn nested(&mut self) -> Result<(), Stop> {
+        // A bit for each level, of which the lowest is the innermost: 1 is an object.
+        let (mut levels, mut depth) = (0_u128, 0);
+        loop {
+            // A value begins.
+            match self.next()? {
+                b'"' => _ = self.string()?,
+                open @ (b'{' | b'[') => {
+                    if depth >= DEEPEST {
+                        return self.bad();
+                    }
+                    self.at += 1;
+                    let is_object = open == b'{';
+                    (levels, depth) = (levels << 1 | u128::from(is_object), depth + 1);
+                    match (self.next()?, is_object) {
+                        // It is empty, and closed below.
+                        (b'}', true) | (b']', false) => {}
+                        (_, true) => {
+                            self.key()?;
+                            continue;
+                        }
+                        (_, false) => continue,
+                    }
+                }
+                _ => self.scalar()?,
+            }
+            // A value has ended.
+            loop {
+                match (self.next()?, levels & 1 == 1) {
+                    (b',', true) => {
+                        self.at += 1;
+                        self.key()?;
+                        break;
+                    }
+                    (b',', false) => {
+                        self.at += 1;
+                        break;
+                    }
+                    (b'}', true) | (b']', false) => {
+                        self.at += 1;
+                        (levels, depth) = (levels >> 1, depth - 1);
+                        if depth == 0 {
+                            return Ok(());
+                        }
+                    }
+                    _ => return self.bad(),
+                }
+            }
+        }
+    }
+
+    /// Passes an object member by member: gives each key with its value's bytes to `take`.
+    #[inline]
+    pub(super) fn members(&mut self, mut take: impl FnMut(&'b [u8], &'b [u8])) -> Result<(), Stop> {
+        self.expect(b'{')?;
+        if self.next()? == b'}' {
+            self.at += 1;
+            return Ok(());
+        }
+        loop {
+            let key = self.key()?;
+            let value = self.value()?;
+            take(key, value);
+            match self.next()? {
+                b',' => self.at += 1,
+                b'}' => {
+                    self.at += 1;
+                    return Ok(());
+                }
+                _ => return self.bad(),
+            }
+        }
+    }
+}
+
+/// How many bytes are before the first that may end a string, or all: a quote, a backslash, or a line
+/// end, which none has.
+#[inline(always)]
+fn special(bytes: &[u8]) -> usize {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const TOPS: u64 = 0x8080_8080_8080_8080;
+    // The lowest set bit is exact: a borrow goes upwards only.
+    let zero = |word: u64| word.wrapping_sub(ONES) & !word & TOPS;
+    let mut at = 0;
+    for word in bytes.chunks_exact(8) {
+        let word = u64::from_le_bytes(word.try_into().unwrap_or_default());
+        let quote = zero(word ^ (ONES * u64::from(b'"')));
+        let escape = zero(word ^ (ONES * u64::from(b'\\')));
+        let end = zero(word ^ (ONES * u64::from(b'\n')));
+        let hits = quote | escape | end;
+        if hits != 0 {
+            return at + hits.trailing_zeros() as usize / 8;
+        }
+        at += 8;
+    }
+    let rest = bytes.get(at..).unwrap_or_default();
+    let plain = rest
+        .iter()
+        .take_while(|b| !matches!(b, b'"' | b'\\' | b'\n'));
+    at + plain.count()
+}
+
+/// What a value's bytes are as a text: without its quotes and escapes. `None` for what is no string.
+pub(super) fn text(value: &[u8]) -> Option<std::borrow::Cow<'_, [u8]>> {
+    let inner = value.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
+    Some(unescaped(inner))
+}
+
+/// What is between a string's quotes, without escapes. What is no UTF-8, or escaped in a way that JSON
+/// does not have, stays as it is written.
+pub(super) fn unescaped(inner: &[u8]) -> std::borrow::Cow<'_, [u8]> {
+    if memchr::memchr(b'\\', inner).is_none() {
+        return inner.into();
+    }
+    let quoted = [b"\"", inner, b"\""].concat();
+    match serde_json::from_slice::<String>(&quoted) {
+        Ok(text) => text.into_bytes().into(),
+        Err(_) => inner.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::Value;
+
+    fn passed(text: &str) -> Result<usize, Stop> {
+        let mut cursor = Cursor::new(text.as_bytes(), 0);
+        cursor.value().map(<[u8]>::len)
+    }
+
+    #[test]
+    fn values_end_where_they_do() {
+        for text in [
+            r#"{"a":[1,2,{"b":"}\"]"}],"c":{}} "#,
+            r#"[[],[[]],{}] "#,
+            r#""a\\" "#,
+            "-1.5e+3 ",
+            "NaN ",
+            "-inf ",
+        ] {
+            assert_eq!(passed(text), Ok(text.len() - 1), "{text}");
+        }
+        assert_eq!(passed(r#"{"a":1"#), Err(Stop::More));
+        assert_eq!(passed("12"), Err(Stop::More));
+        assert_eq!(passed(r#"{"a":1 "b":2}"#), Err(Stop::Bad(7)));
+        assert_eq!(passed("{\"a\":\"b\nc\"}"), Err(Stop::Bad(7)));
+        assert_eq!(passed(r#"[1,2}"#), Err(Stop::Bad(4)));
+        assert_eq!(passed(&"[".repeat(200)), Err(Stop::Bad(127)));
+        assert_eq!(
+            passed(&format!("{}{} ", "[".repeat(127), "]".repeat(127))),
+            Ok(254)
+        );
+    }
+
+    /// Any JSON.
+    fn json() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<f64>().prop_map(Value::from),
+            "[a\"\\\\{}\\[\\]:, \u{e9}\n]{0,20}".prop_map(Value::from),
+        ];
+        leaf.prop_recursive(5, 60, 6, |inner| {
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
+                proptest::collection::btree_map("[a-c\"\\\\]{0,3}", inner, 0..6)
+                    .prop_map(|map| Value::Object(map.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        /// What serde_json writes ends where it ends, is cut before, and is told member by member.
+        #[test]
+        fn what_is_json_is_passed(value in json(), pretty: bool, cut in 0.0..1.0_f64) {
+            let text = match pretty {
+                true => serde_json::to_string_pretty(&value),
+                false => serde_json::to_string(&value),
+            };
+            let text = text.unwrap();
+            prop_assert_eq!(passed(&format!("{text} ")), Ok(text.len()));
+            let at = (text.len() as f64 * cut) as usize;
+            prop_assert_eq!(Cursor::new(&text.as_bytes()[..at], 0).value(), Err(Stop::More));
+            // Numbers are not read back to the last digit.
+            if let Value::Object(map) = &serde_json::from_str(&text).unwrap() {
+                let mut told = serde_json::Map::new();
+                let mut cursor = Cursor::new(text.as_bytes(), 0);
+                let members = cursor.members(|key, value| {
+                    let key = String::from_utf8(unescaped(key).into_owned()).unwrap();
+                    told.insert(key, serde_json::from_slice(value).unwrap());
+                });
+                prop_assert_eq!((members, cursor.at), (Ok(()), text.len()));
+                prop_assert_eq!(&told, map);
+            }
+        }
+
+        #[test]
+        fn a_byte_that_is_sought_is_found(bytes in proptest::collection::vec(
+            prop_oneof![Just(b'"'), Just(b'\\'), Just(b'\n'), any::<u8>(), Just(b'a'), Just(b'b')], 0..40)) {
+            let naive = bytes.iter().position(|b| matches!(b, b'"' | b'\\' | b'\n'));
+            prop_assert_eq!(special(&bytes), naive.unwrap_or(bytes.len()));
+        }
+
+        #[test]
+        fn any_bytes_are_passed_calmly(bytes in proptest::collection::vec(
+            prop_oneof![Just(b'"'), Just(b'\\'), Just(b'{'), Just(b'}'), Just(b'['), Just(b']'), Just(b','),
+                Just(b':'), Just(b'1'), any::<u8>()], 0..60)) {
+            let mut cursor = Cursor::new(&bytes, 0);
+            if let Ok(value) = cursor.value() {
+                let mut ended = value.to_vec();
+                ended.push(b' ');
+                prop_assert_eq!(Cursor::new(&ended, 0).value(), Ok(value));
+            }
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! The events of a trace, one after the other, from a stream of bytes: what is held is a block, and
+//! an event that is larger.
+//!
+//! An event is a whole object or it is none: every byte of it is checked. Where that fails, it is
+//! damaged, and the next one begins where an object has a key that events begin with.
+
+use super::json::{Cursor, Stop};
+use crate::error::Result;
+use std::io::{self, Read};
+
+/// Bytes that are read together.
+const BLOCK: usize = 1 << 20;
+
+/// The longest event that is read, and the longest member of the header: most have some hundred bytes.
+const LONGEST: usize = 16 << 20;
+
+/// An event. Values are as they are written, and empty where there is none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Event<'b> {
+    /// Kind: `"X"` has a duration.
+    pub(super) ph: &'b [u8],
+    /// Category: `"kernel"`.
+    pub(super) cat: &'b [u8],
+    /// Name.
+    pub(super) name: &'b [u8],
+    /// Process; of what a GPU did its number.
+    pub(super) pid: &'b [u8],
+    /// Thread; of what a GPU did the stream.
+    pub(super) tid: &'b [u8],
+    /// µs.
+    pub(super) ts: &'b [u8],
+    /// µs.
+    pub(super) dur: &'b [u8],
+    /// An object.
+    pub(super) args: &'b [u8],
+}
+
+impl<'b> Event<'b> {
+    fn set(&mut self, key: &[u8], value: &'b [u8]) {
+        *match key {
+            b"ph" => &mut self.ph,
+            b"cat" => &mut self.cat,
+            b"name" => &mut self.name,
+            b"pid" => &mut self.pid,
+            b"tid" => &mut self.tid,
+            b"ts" => &mut self.ts,
+            b"dur" => &mut self.dur,
+            b"args" => &mut self.args,
+            _ => return,
+        } = value;
+    }
+}
+
+/// What takes a trace.
+pub(super) trait Take {
+    /// A member of the header, as it is written.
+    fn member(&mut self, key: &[u8], value: &[u8]);
+
+    /// An event.
+    ///
+    /// # Errors
+    /// What ends the reading.
+    fn event(&mut self, event: &Event<'_>) -> Result<()>;
+
+    /// Something that is damaged, of which this is the beginning.
+    fn damaged(&mut self, what: &'static str, text: &[u8]);
+
+    /// So many more bytes were read.
+    fn progress(&mut self, bytes: u64);
+}
+
+/// How a trace ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct End {
+    /// All its bytes.
+    pub(super) bytes: u64,
+    /// It ends too soon.
+    pub(super) is_cut: bool,
+}
+
+/// Where the reader is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Before everything.
+    Start,
+    /// Among the members of the outermost object.
+    Members,
+    /// Among events.
+    Events,
+    /// Behind everything.
+    Over,
+}
+
+/// What the next bytes are.
+enum Step<'b> {
+    Member(&'b [u8], &'b [u8]),
+    Event(Event<'b>),
+    /// No value; the state may be another.
+    Mark(State),
+}
+
+/// Reads a trace.
+///
+/// # Errors
+/// It cannot be read; what `take` says.
+pub(super) fn scan(reader: &mut dyn Read, take: &mut dyn Take) -> Result<io::Result<End>> {
+    scan_by(reader, BLOCK, take)
+}
+
+/// The same by blocks of so many bytes.
+pub(super) fn scan_by(
+    reader: &mut dyn Read,
+    block: usize,
+    take: &mut dyn Take,
+) -> Result<io::Result<End>> {
+    let mut held = Held {
+        reader,
+        block,
+        bytes: Vec::new(),
+        at: 0,
+        before: 0,
+        last: None,
+    };
+    let (mut state, mut is_list, mut is_cut) = (State::Start, false, false);
+    loop {
+        let stop = match step(state, &held.bytes, held.at) {
+            Ok((step, at)) => {
+                match step {
+                    Step::Event(event) => take.event(&event)?,
+                    Step::Member(key, value) => take.member(key, value),
+                    Step::Mark(next) => {
+                        is_list |= state == State::Start && next == State::Events;
+                        state = match next {
+                            State::Members if is_list => State::Over,
+                            next => next,
+                        };
+                    }
+                }
+                held.at = at;
+                continue;
+            }
+            Err(stop) => stop,
+        };
+        let is_long = held.bytes.len() - held.at.min(held.bytes.len()) > LONGEST;
+        let mut is_end = false;
+        if stop == Stop::More && !is_long {
+            match held.more() {
+                Err(cause) => return Ok(Err(cause)),
+                Ok(0) if ends(state, is_list, &held) => break,
+                Ok(0) => is_end = true,
+                Ok(n) => {
+                    take.progress(n as u64);
+                    continue;
+                }
+            }
+        }
+        let mut begin = Cursor::new(&held.bytes, held.at);
+        _ = begin.next();
+        held.at = begin.at;
+        let begun = held.bytes.get(held.at..).unwrap_or_default();
+        let text = begun[..begun.len().min(64)].to_vec();
+        held.at += 1;
+        let is_last = match held.resume(take) {
+            Err(cause) => return Ok(Err(cause)),
+            Ok(found) => !found,
+        };
+        // What goes on to the end, and swallowed no event, is cut.
+        is_cut = is_end && is_last;
+        if !is_cut {
+            take.damaged("a whole event", &text);
+        }
+        if is_last {
+            break;
+        }
+        state = State::Events;
+    }
+    Ok(Ok(End {
+        bytes: held.before + held.bytes.len() as u64,
+        is_cut,
+    }))
+}
+
+/// True where a trace may end in that state.
+fn ends(state: State, is_list: bool, held: &Held<'_>) -> bool {
+    let rest = held.bytes.get(held.at..).unwrap_or_default();
+    // Of a list the end may be left out.
+    rest.iter().all(|b| b.is_ascii_whitespace() || *b == b',')
+        && (state == State::Over || is_list && state == State::Events)
+}
+
+/// What the bytes from `at` on are, and where it ends.
+fn step(state: State, bytes: &[u8], at: usize) -> Result<(Step<'_>, usize), Stop> {
+    let mut cursor = Cursor::new(bytes, at);
+    let byte = cursor.next()?;
+    let mark = |cursor: &mut Cursor<'_>, next| {
+        cursor.at += 1;
+        Ok((Step::Mark(next), cursor.at))
+    };
+    match (state, byte) {
+        (State::Start, b'{') => mark(&mut cursor, State::Members),
+        (State::Start, b'[') => mark(&mut cursor, State::Events),
+        (State::Members | State::Events, b',') => mark(&mut cursor, state),
+        (State::Members, b'}') => mark(&mut cursor, State::Over),
+        (State::Events, b']') => mark(&mut cursor, State::Members),
+        (State::Members, b'"') => {
+            let key = cursor.key()?;
+            if cursor.next()? == b'[' && (key == b"traceEvents" || is_events(cursor)?) {
+                return mark(&mut cursor, State::Events);
+            }
+            let value = cursor.value()?;
+            Ok((Step::Member(key, value), cursor.at))
+        }
+        (State::Events, b'{') => {
+            let mut event = Event::default();
+            cursor.members(|key, value| event.set(key, value))?;
+            Ok((Step::Event(event), cursor.at))
+        }
+        _ => Err(Stop::Bad(cursor.at)),
+    }
+}
+
+/// True where a list is of events, whatever its key became.
+fn is_events(mut list: Cursor<'_>) -> Result<bool, Stop> {
+    list.at += 1;
+    if list.next()? != b'{' {
+        return Ok(false);
+    }
+    list.at += 1;
+    match list.key() {
+        Err(Stop::Bad(_)) => Ok(false),
+        key => Ok(key? == b"ph"),
+    }
+}
+
+/// What is held of a stream.
+struct Held<'r> {
+    reader: &'r mut dyn Read,
+    block: usize,
+    bytes: Vec<u8>,
+    /// What is before this was taken.
+    at: usize,
+    /// Bytes before those.
+    before: u64,
+    /// The last of them that is no blank.
+    last: Option<u8>,
+}
+
+impl Held<'_> {
+    /// Reads on: how many bytes there were, 0 at the end.
+    fn more(&mut self) -> io::Result<usize> {
+        let taken = self.at.min(self.bytes.len());
+        self.before += taken as u64;
+        self.last = last(&self.bytes[..taken]).or(self.last);
+        self.bytes.drain(..taken);
+        self.at = 0;
+        // What is large is not parsed again for each block.
+        let most = self.block.max(self.bytes.len());
+        let from = self.bytes.len();
+        self.bytes.resize(from + most, 0);
+        let mut n = 0;
+        let result = loop {
+            match self.reader.read(&mut self.bytes[from + n..]) {
+                Ok(0) => break Ok(n),
+                Ok(more) => n += more,
+                Err(cause) if cause.kind() == io::ErrorKind::Interrupted => {}
+                Err(cause) => break Err(cause),
+            }
+            if n == most {
+                break Ok(n);
+            }
+        };
+        self.bytes.truncate(from + n);
+        result
+    }
+
+    /// Goes to the next object that looks like an event; false where there is none.
+    fn resume(&mut self, take: &mut dyn Take) -> io::Result<bool> {
+        /// A key and the blanks around it.
+        const NEAR: usize = 256;
+        loop {
+            let rest = self.bytes.get(self.at..).unwrap_or_default();
+            let found = memchr::memchr_iter(b'{', rest).map(|at| at + self.at);
+            for at in found {
+                match begins(&self.bytes, at, self.last) {
+                    Some(true) => {
+                        self.at = at;
+                        return Ok(true);
+                    }
+                    Some(false) => {}
+                    None => break,
+                }
+            }
+            // What may be its beginning stays.
+            self.at = self.at.max(self.bytes.len().saturating_sub(NEAR));
+            match self.more()? {
+                0 => return Ok(false),
+                n => take.progress(n as u64),
+            }
+        }
+    }
+}
+
+/// Whether an event begins at the `{` there: it is nobody's value, and its first key is one of an
+/// event. `None` where the bytes do not tell.
+fn begins(bytes: &[u8], at: usize, before: Option<u8>) -> Option<bool> {
+    if last(bytes.get(..at)?).or(before) == Some(b':') {
+        return Some(false);
+    }
+    let mut cursor = Cursor::new(bytes, at + 1);
+    match cursor.key() {
+        Ok(key) => Some(matches!(
+            key,
+            b"ph" | b"cat" | b"name" | b"pid" | b"tid" | b"ts" | b"dur" | b"args"
+        )),
+        Err(Stop::More) if bytes.len() - at < 64 => None,
+        Err(_) => Some(false),
+    }
+}
+
+/// The last byte that is no blank.
+fn last(bytes: &[u8]) -> Option<u8> {
+    bytes.trim_ascii_end().last().copied()
+}
