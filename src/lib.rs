@@ -84,6 +84,14 @@
 //! $ nccl-kernels report.sqlite --by op
 //! ```
 //!
+//! **nccl-overlap** ([`stages::overlap`]) reads what GPUs did from traces of torch.profiler and exports of
+//! Nsight Systems: how long they compute, communicate and move memory, and what of it at the same time.
+//!
+//! ```console
+//! $ nccl-overlap trace_rank0.json.gz
+//! $ nccl-overlap traces/ --by step
+//! ```
+//!
 //! **nccl-diff** ([`stages::diff`]) reports what changed between two runs. In one walk it keeps what
 //! the stages above keep, and compares the two.
 //!
@@ -196,6 +204,7 @@
 //! | a way of packing | `source/packed.rs` |
 //! | an input format | a file in [`formats`] with its [`formats::Format`] (and, for a record a line, its [`formats::lines::Lines`]), and a line in the list of `formats/mod.rs` |
 //! | what a stage needs of an input | the [`formats::Tells`] that it hands to [`formats::door::each`] |
+//! | a kernel that communicates | `stages/overlap/comm.rs` |
 //! | a column | its line in `output/table/columns.rs`, where it goes last; a kind of field in `kinds.rs` |
 //! | a grouping | [`count::groups::By`] and its flag in [`program::cli`] |
 //! | something that [`stages::diff`] compares | its file there, and [`stages::diff::row::Aspect`] |

@@ -25,6 +25,7 @@ pub mod hist;
 pub mod kernels;
 pub mod net;
 pub mod ops;
+pub mod overlap;
 #[cfg(test)]
 pub(crate) mod pieces;
 pub mod proxy;

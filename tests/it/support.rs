@@ -27,7 +27,7 @@ pub(crate) const READERS: [&str; 10] = [
 pub(crate) const STEPLESS: [&str; 3] = ["nccl-net", "nccl-tuning", "nccl-check"];
 
 /// All programs.
-pub(crate) const ALL: [&str; 16] = [
+pub(crate) const ALL: [&str; 17] = [
     "nccl-steps",
     "nccl-timing",
     "nccl-comms",
@@ -43,6 +43,7 @@ pub(crate) const ALL: [&str; 16] = [
     "nccl-watch",
     "nccl-proxy",
     "nccl-kernels",
+    "nccl-overlap",
     "nccl-synth",
 ];
 

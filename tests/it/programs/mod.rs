@@ -8,6 +8,7 @@ mod inspector;
 mod kernels;
 mod net;
 mod nsys;
+mod overlap;
 mod proxy;
 mod skew;
 mod synth;

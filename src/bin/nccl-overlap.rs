@@ -1,0 +1,82 @@
+//! nccl-overlap: see `--help`.
+
+use anyhow::bail;
+use clap::Parser;
+use nccl_pipe::program::cli;
+use nccl_pipe::program::cli::{FormatArgs, InputArgs, Run, StepArgs};
+use nccl_pipe::program::exit;
+use nccl_pipe::program::exit::Exit;
+use nccl_pipe::stages::overlap::{self, By, Options, Window};
+use std::process::ExitCode;
+
+/// How long GPUs compute, communicate and move memory, and how much of it at the same time
+///
+/// Reads traces of torch.profiler, one for each rank, and exports of Nsight Systems. A row is a GPU as one
+/// process sees it, and the last one all of them.
+///
+/// Writes, after the column of --by: host, rank, pid, device (`all` adds the others up), basis (what the window
+/// is made of), window_ms, active_ms (any activity), idle_ms (none), compute_ms (kernels), comm_ms (kernels
+/// that communicate), memory_ms (copies and sets), compute_comm_ms, compute_memory_ms and comm_memory_ms
+/// (both at the same time), exposed_comm_ms (communication while nothing is computed); then shares
+/// of the window: active, compute, comm, memory, exposed_comm; and hidden_comm, the share of the communication
+/// during which something is computed.
+#[derive(Debug, Parser)]
+#[command(name = "nccl-overlap", version, max_term_width = 100, after_long_help = AFTER)]
+struct Cli {
+    #[command(flatten)]
+    input: InputArgs,
+    /// The time that shares are parts of: gpu (from the first activity of a device to its last), session
+    /// (the recorder's), step (all steps) or the name of a range
+    #[arg(long, value_name = "WINDOW", default_value = "gpu")]
+    window: String,
+    /// Rows for each step or each name of a range: step, range
+    #[arg(long, value_name = "COLUMN", conflicts_with = "window")]
+    by: Option<String>,
+    /// Names of kernels that communicate, as a regular expression
+    #[arg(long, value_name = "REGEX")]
+    comm_kernels: Option<String>,
+    /// All devices as one, and shares of the session, as analyze_nsys_finegrained.py has them: work of one
+    /// GPU then overlaps with that of another
+    #[arg(long, conflicts_with_all = ["window", "by"])]
+    merge_devices: bool,
+    #[command(flatten)]
+    format: FormatArgs,
+}
+
+const AFTER: &str = "\
+Examples:
+  nccl-overlap trace_rank0.json.gz
+  nccl-overlap traces/ --by step
+  nccl-overlap report.sqlite --window forward
+
+Exit codes: 0 everything was read, 1 some input was damaged, 2 the program failed.";
+
+fn main() -> ExitCode {
+    exit::run("nccl-overlap", || {
+        let cli = Cli::parse();
+        if cli::generated::<Cli>(cli.input.generate)? {
+            return Ok(Exit::Clean);
+        }
+        let by = match cli.by.as_deref() {
+            None => None,
+            Some("step") => Some(By::Step),
+            Some("range") => Some(By::Range),
+            Some(name) => bail!("--by {name}: expected step or range"),
+        };
+        let options = Options {
+            window: Window::of(&cli.window),
+            by,
+            merge: cli.merge_devices,
+            comm: cli.comm_kernels,
+        };
+        Run::refuse_follow("nccl-overlap", &cli.input)?;
+        let steps = StepArgs::default();
+        let mut run = Run::new("nccl-overlap", &cli.input, &steps, cli::AWK_WINDOW)?;
+        let strict = run.options.log.strict;
+        let source = run.options.source;
+        let rows = overlap::read(&run.origins, source, &options, strict, &mut run.report)?;
+        let sheet = || overlap::grid(&rows, &options).into();
+        cli::print(sheet, None::<fn() -> Vec<u8>>, cli.format.get(), 1)?;
+        Ok(run.finish())
+    })
+}

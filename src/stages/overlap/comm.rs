@@ -1,0 +1,151 @@
+//! Which kernels communicate, by their names.
+
+use crate::error::{Error, Result};
+use regex::bytes::Regex;
+use rustc_hash::FxHashMap;
+
+/// Names of kernels that communicate: who has them, and a pattern of them, whatever the case.
+pub const KNOWN: [(&str, &str); 10] = [
+    (
+        "NCCL and RCCL (ncclDevKernel_*, ncclKernel_*, ncclSymkDevKernel_*)",
+        "nccl",
+    ),
+    ("MSCCL and MSCCL++ (mscclKernel_*)", "msccl"),
+    (
+        "vLLM, SGLang and AITER (cross_device_reduce_1stage)",
+        "cross_device_",
+    ),
+    (
+        "vLLM on ROCm (quickreduce::allreduce_prototype)",
+        "quickreduce::",
+    ),
+    (
+        "TensorRT-LLM and FlashInfer (allreduce_fusion_kernel_oneshot_lamport, oneShotAllReduceKernel)",
+        "allreduce_fusion|(?:one|two)_?shot_?all_?reduce|lamport|moe_?a(?:ll)?(?:2|_?to_?)a",
+    ),
+    (
+        "PyTorch's symmetric memory (multimem_all_gather_kernel, two_shot_all_reduce_kernel)",
+        "multimem_|symmetric_memory::",
+    ),
+    ("DeepEP (deep_ep::internode_ll::dispatch)", "deep_ep::"),
+    ("NVSHMEM", "nvshmem"),
+    ("rocSHMEM", "rocshmem"),
+    (
+        "Transformer Engine (kuserbuffers_pushsend, userbuffers_fp16_sum_inplace_gpu_rw_ag)",
+        "userbuffers",
+    ),
+];
+
+/// How many names are remembered; more are looked at each time.
+const NAMES: usize = 1 << 16;
+
+/// How many names are told.
+const TOLD: usize = 5;
+
+/// Tells kernels that communicate from others.
+#[derive(Debug)]
+pub struct Comm {
+    pattern: Regex,
+    known: FxHashMap<Box<[u8]>, (bool, u64)>,
+}
+
+impl Comm {
+    /// By a pattern, or the known ones.
+    ///
+    /// # Errors
+    /// The pattern does not compile.
+    pub fn new(pattern: Option<&str>) -> Result<Comm> {
+        let known = || format!("(?i){}", KNOWN.map(|(_, pattern)| pattern).join("|"));
+        let pattern = pattern.map_or_else(known, str::to_owned);
+        let compiled = Regex::new(&pattern);
+        let pattern =
+            compiled.map_err(|e| Error::Usage(format!("--comm-kernels {pattern}: {e}")))?;
+        let known = FxHashMap::default();
+        Ok(Comm { pattern, known })
+    }
+
+    /// True for a kernel that communicates.
+    pub fn is(&mut self, name: &[u8]) -> bool {
+        if let Some((is, n)) = self.known.get_mut(name) {
+            *n += 1;
+            return *is;
+        }
+        let is = self.pattern.is_match(name);
+        if self.known.len() < NAMES && name.len() < 1 << 12 {
+            self.known.insert(name.into(), (is, 1));
+        }
+        is
+    }
+
+    /// A sentence about those that communicated, the most frequent first.
+    pub fn said(&self) -> String {
+        let mut names: FxHashMap<Vec<u8>, u64> = FxHashMap::default();
+        for (name, (_, n)) in self.known.iter().filter(|(_, (is, _))| *is) {
+            *names.entry(short(name).to_vec()).or_default() += n;
+        }
+        let mut all: Vec<(Vec<u8>, u64)> = names.into_iter().collect();
+        all.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        if all.is_empty() {
+            return "no kernel communicates, by its name (--comm-kernels REGEX names others)"
+                .to_owned();
+        }
+        let told = all.iter().take(TOLD);
+        let told = told.map(|(name, n)| format!("{} ({n})", String::from_utf8_lossy(name)));
+        let told: Vec<String> = told.collect();
+        let more = match all.len().saturating_sub(TOLD) {
+            0 => String::new(),
+            more => format!(" and {more} more names"),
+        };
+        format!(
+            "kernels that communicate, by their names: {}{more}",
+            told.join(", ")
+        )
+    }
+}
+
+/// A kernel's name without its arguments: `void f<int>(int*)` is `f`.
+fn short(name: &[u8]) -> &[u8] {
+    let name = name.strip_prefix(b"void ").unwrap_or(name);
+    let end = name.iter().position(|b| matches!(b, b'(' | b'<'));
+    &name[..end.filter(|&at| at > 0).unwrap_or(name.len()).min(80)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_are_known_by_their_names() {
+        let mut comm = Comm::new(None).unwrap();
+        for name in [
+            "ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
+            "ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm*, unsigned long, ncclWork*)",
+            "mscclKernel_Sum_half_Simple_false(ncclDevComm*, mscclAlgo*, mscclWork*)",
+            "void vllm::cross_device_reduce_1stage<__nv_bfloat16, 8>(vllm::RankData*, vllm::RankSignals)",
+            "void flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_oneshot_lamport<int>(int)",
+            "void deep_ep::internode_ll::dispatch<false, 3, 10, 7168>(void*)",
+            "void c10d::symmetric_memory::multimem_one_shot_all_reduce_kernel<float, 16>(float*)",
+            "kuserbuffers_pushrecv(int, int, int*)",
+            "moeA2ADispatchKernel",
+        ] {
+            assert!(comm.is(name.as_bytes()), "{name}");
+        }
+        for name in [
+            "void at::native::vectorized_elementwise_kernel<4, at::native::sqrt_kernel_cuda>(int)",
+            "void at::native::_scatter_gather_elementwise_kernel<128, 8>(int)",
+            "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64",
+            "void at::native::reduce_kernel<512, 1>(int)",
+            "void flash::flash_fwd_splitkv_combine_kernel<int>(int)",
+        ] {
+            assert!(!comm.is(name.as_bytes()), "{name}");
+        }
+        assert!(
+            comm.said()
+                .ends_with("moeA2ADispatchKernel (1) and 4 more names"),
+            "{}",
+            comm.said()
+        );
+        assert!(Comm::new(Some("(")).is_err());
+        assert!(Comm::new(Some("gemm")).unwrap().is(b"x_gemm_y"));
+    }
+}

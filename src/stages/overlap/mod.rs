@@ -1,0 +1,196 @@
+//! nccl-overlap: how long GPUs compute, communicate and move memory, how much of it at the same time,
+//! and how much communication nothing hides.
+//!
+//! Times are those of unions of intervals, device by device, exact in ns. A device is one GPU as one
+//! process of one input sees it.
+
+pub mod comm;
+mod device;
+mod gather;
+pub mod intervals;
+mod merged;
+mod table;
+
+pub use device::Sums;
+pub use table::grid;
+
+use crate::error::{Error, Result};
+use crate::formats::Tells;
+use crate::formats::door::{self, Outcome};
+use crate::report::Report;
+use crate::source::{self, Origin};
+use comm::Comm;
+use device::Device;
+use gather::{Gather, NAMES};
+use merged::Merged;
+
+/// The time that shares are parts of.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Window {
+    /// From the first activity of the device to its last.
+    #[default]
+    Gpu,
+    /// The recorder's session.
+    Session,
+    /// The steps (`ProfilerStep#N`), without what is between them.
+    Step,
+    /// The ranges of this name.
+    Range(Vec<u8>),
+}
+
+impl Window {
+    /// That of an argument.
+    pub fn of(text: &str) -> Window {
+        match text {
+            "gpu" => Window::Gpu,
+            "session" => Window::Session,
+            "step" => Window::Step,
+            name => Window::Range(name.as_bytes().to_vec()),
+        }
+    }
+}
+
+/// What separates rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum By {
+    /// Steps.
+    Step,
+    /// Names of ranges.
+    Range,
+}
+
+/// What is asked for.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// What shares are parts of.
+    pub window: Window,
+    /// Rows for each step or range, which then is the window.
+    pub by: Option<By>,
+    /// All devices as one, as the founding script has them: parts of the session.
+    pub merge: bool,
+    /// Names of kernels that communicate, as a pattern; default [`comm::KNOWN`].
+    pub comm: Option<String>,
+}
+
+/// What a range is to the table.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Label {
+    /// All ranges that the window is of.
+    Whole,
+    Step(u64),
+    Name(Box<[u8]>),
+}
+
+/// A row of the table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    pub(crate) label: Label,
+    pub(crate) host: Box<[u8]>,
+    pub(crate) rank: Option<u32>,
+    pub(crate) pid: Option<u64>,
+    /// `None` for all of them.
+    pub(crate) device: Option<u32>,
+    /// What the window is made of.
+    pub(crate) basis: &'static str,
+    /// Its times.
+    pub sums: Sums,
+}
+
+/// Reads the timelines of all inputs: a row for each device, and one for all of them.
+///
+/// # Errors
+/// No input could be read, or one has no timeline; damage under `--strict`.
+pub fn read(
+    origins: &[Origin],
+    source: source::Options,
+    options: &Options,
+    strict: bool,
+    report: &mut Report,
+) -> Result<Vec<Row>> {
+    // The founding script looks for this in kernels' names.
+    let script = options.merge.then_some("(?i)nccl");
+    let mut comm = Comm::new(options.comm.as_deref().or(script))?;
+    let (mut rows, mut merged) = (Vec::new(), Merged::default());
+    let mut outcome = Outcome::of(origins);
+    for origin in origins {
+        let known = door::open::<()>(origin, source, Tells::GPU);
+        // In a folder there are logs too.
+        if origin.is_listed() && matches!(known, Err(Error::Content(_))) {
+            continue;
+        }
+        let read = known.and_then(|known| {
+            let mut gather = Gather::new(options, &mut comm);
+            let account = known.gpu(&mut gather)?;
+            let name = known.name();
+            if strict {
+                crate::formats::log::first_damage(&name, &account)?;
+            }
+            report.input(&name, &account);
+            for note in &gather.notes {
+                report.note(&format!("{name}: {note}"));
+            }
+            if gather.devices.values().any(|device| !device.graphs.is_empty()) {
+                report.warn(&format!(
+                    "{name}: CUDA graphs are recorded as a whole: they count as activity, and not as \
+                     computation or communication; nsys profile --cuda-graph-trace=node records their \
+                     kernels"
+                ));
+            }
+            if gather.left_out > 0 {
+                report.warn(&format!(
+                    "{name}: {} ranges are left out: there are more than {NAMES} names",
+                    gather.left_out
+                ));
+            }
+            if options.merge {
+                return merged.add(&mut gather, &name);
+            }
+            gather.devices.values_mut().for_each(Device::end);
+            let found = gather.rows(&name)?;
+            if found.is_empty() && !gather.devices.is_empty() {
+                report.warn(&format!("{name}: there is no such range"));
+            }
+            rows.extend(found);
+            Ok(())
+        });
+        outcome.add(origin, read, report)?;
+    }
+    outcome.end(report)?;
+    if report.inputs() == 0 {
+        let none = "none of the files is a record of what GPUs did";
+        return Err(Error::Content(none.to_owned()));
+    }
+    report.note(&comm.said());
+    Ok(match options.merge {
+        true => vec![merged.row()],
+        false => with_totals(rows),
+    })
+}
+
+/// The rows in the order of their labels, each label's with one of all devices behind it, where there
+/// are several.
+fn with_totals(mut rows: Vec<Row>) -> Vec<Row> {
+    rows.sort_by(|a, b| a.label.cmp(&b.label));
+    let mut all = Vec::with_capacity(rows.len() * 2);
+    for group in rows.chunk_by(|a, b| a.label == b.label) {
+        all.extend_from_slice(group);
+        if let [first, _, ..] = group {
+            let mut sums = Sums::default();
+            group.iter().for_each(|row| sums.add(&row.sums));
+            let is_one = group.iter().all(|row| row.basis == first.basis);
+            all.push(Row {
+                label: first.label.clone(),
+                host: Box::default(),
+                rank: None,
+                pid: None,
+                device: None,
+                basis: if is_one { first.basis } else { "" },
+                sums,
+            });
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests;
