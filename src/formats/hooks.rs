@@ -1,16 +1,6 @@
-//! Text logs of other recorders of calls: the MPI message logger and Alnair's hooks of CUDA. They
-//! are recognised, not read yet.
+//! Text logs of Alnair's hooks of CUDA. They are recognised, not read yet.
 
 use super::{Format, Tells};
-use memchr::memmem;
-
-/// `[0.000492] MPI_Allreduce: world_rank=0 ...`
-pub(super) const MPI: Format = Format {
-    name: "mpi",
-    what: "an MPI message log",
-    tells: Tells::NOTHING,
-    probe: |head| head.other(is_mpi(head.line()) && head.mostly(is_mpi)),
-};
 
 /// `name:cuInit, start:1663174503143895116, burst:4336641, bytes:0, kind:-1`
 pub(super) const CUDA: Format = Format {
@@ -21,15 +11,6 @@ pub(super) const CUDA: Format = Format {
         head.other(is_cuda(head.line()) && head.mostly(|line| is_cuda(line) || is_field(line)))
     },
 };
-
-fn is_mpi(line: &[u8]) -> bool {
-    let is_stamp = |stamp: &[u8]| stamp.iter().all(|b| b.is_ascii_digit() || *b == b'.');
-    line.strip_prefix(b"[").is_some_and(|line| {
-        let end = memmem::find(line, b"] MPI_");
-        end.is_some_and(|end| is_stamp(&line[..end]))
-            && memmem::find(line, b"world_rank=").is_some()
-    })
-}
 
 fn is_cuda(line: &[u8]) -> bool {
     let names: [&[u8]; 3] = [b"name:cu", b"name:cuda", b"name:mem_used,count:"];
@@ -50,12 +31,6 @@ mod tests {
     fn each_is_known_by_most_of_its_lines() {
         let is =
             |format: &Format, text: &str| (format.probe)(&Head::of(text.as_bytes())) == Is::Yes;
-        let mpi = "[0.000492] MPI_Allreduce: world_rank=0 comm_rank=0 comm_size=4 bytes=128\n";
-        assert!(
-            is(&MPI, &mpi.repeat(3))
-                && is(&MPI, &format!("{mpi}[0[0.000764] MPI_Sendre\n{mpi}{mpi}"))
-        );
-        assert!(!is(&MPI, &format!("{mpi}hello\nworld\n")) && !is(&MPI, "[0] MPI_Init failed\n"));
         assert!(is(
             &CUDA,
             "name:cuInit, start:16, burst:43, bytes:0, kind:-1\n"

@@ -11,6 +11,7 @@ mod inspector;
 mod kineto;
 pub mod lines;
 pub mod log;
+mod mpi;
 mod nsys;
 mod ordered;
 mod other;
@@ -235,6 +236,7 @@ formats! {
         Jsonl: rows::JSONL, rows::Jsonl;
         Chain: chain::FORMAT, chain::Chain;
         Inspector: inspector::FORMAT, inspector::Inspector;
+        Mpi: mpi::FORMAT, mpi::Mpi;
     }
     ordered {
         flight::PICKLE, flight::read;
@@ -247,7 +249,6 @@ formats! {
     refused {
         inspector::METRICS;
         snoopie::FORMAT;
-        hooks::MPI;
         hooks::CUDA;
         binary::REPORT;
         binary::ELF;

@@ -3,7 +3,7 @@
 use crate::support::{READERS, Work, feed, gzip, job, long_job, run_in};
 
 /// Texts that are no log, and what they are.
-const OTHERS: [(&str, &str); 7] = [
+const OTHERS: [(&str, &str); 6] = [
     (
         "nccl_bus_bandwidth_gbs{version=\"v5.1\",node=\"vm\",gpu=\"GPU0\"} 0.621034\n",
         "stdin is a file of NCCL Inspector's metrics, which are means over an unknown number of calls: it \
@@ -12,10 +12,6 @@ const OTHERS: [(&str, &str); 7] = [
     (
         "op_code, addr, thread_indx, running_dev_id, mem_dev_id, code_linenum\nSTG.E,0x7f,1,1,0,125\n",
         "stdin is a Snoopie log: it cannot be read yet",
-    ),
-    (
-        "[0.000000] MPI_Init: world_rank=0\n[0.000492] MPI_Allreduce: world_rank=0 comm_rank=0\n",
-        "stdin is an MPI message log: it cannot be read yet",
     ),
     (
         "name:cuInit, start:1663174503143895116, burst:4336641, bytes:0, kind:-1\n",

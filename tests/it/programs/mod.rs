@@ -6,6 +6,7 @@ mod communicators;
 mod diff;
 mod inspector;
 mod kernels;
+mod mpi;
 mod net;
 mod nsys;
 mod overlap;
