@@ -263,6 +263,7 @@ def main():
     args.add_argument("--line", choices=["nemo", "megatron", "titan"], default="nemo")
     args.add_argument("--fault", choices=["die", "stall", "skip", "count", "datatype", "recv"], help="what rank 1 does wrong in step 20")
     args.add_argument("--steps", type=int, default=int(os.environ.get("STEPS", "40")))
+    args.add_argument("--trace", action="store_true", help="torch.profiler's trace of steps 6 to 9, a file a rank, where the capture is kept")
     args = args.parse_args()
 
     gpu = torch.cuda.is_available()
@@ -320,6 +321,13 @@ def main():
 
     if args.fault:
         truth.watch(19)
+    profiler = None
+    if args.trace:
+        from torch.profiler import profile, schedule
+
+        keep = lambda done: done.export_chrome_trace(f"{os.environ['CAPTURE_OUT']}/kineto_rank{rank}.json.gz")  # noqa: E731
+        profiler = profile(schedule=schedule(wait=4, warmup=1, active=4, repeat=1), on_trace_ready=keep)
+        profiler.start()
     graph = None
     for n in range(1, args.steps + 1):
         if how == "graph" and n == 11 and gpu:
@@ -338,9 +346,13 @@ def main():
             truth.flush()
         show(n, loss.item())
         truth.step(n)
+        if profiler:
+            profiler.step()
         if n % 20 == 0 and n < args.steps and not graph:
             dist.barrier()  # as before a checkpoint: outside of every step's own work
     truth.finish()
+    if profiler:
+        profiler.stop()
     if graph:  # NCCL waits for graphs that hold its kernels before it lets a communicator go
         del graph, held, loss
         torch.cuda.synchronize()
