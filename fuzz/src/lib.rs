@@ -15,7 +15,7 @@ use nccl_pipe::synth::options::{Layout, Nccl, Net, Prefix, Timestamps, Trainer};
 use nccl_pipe::synth::{self, StreamSink};
 use nccl_pipe::formats::log::timeline;
 use std::fmt::Debug;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use tempfile::TempDir;
@@ -177,8 +177,56 @@ pub fn log(data: &[u8]) -> Vec<u8> {
 
 /// See [`log`].
 pub fn drawn(u: &mut Unstructured<'_>) -> libfuzzer_sys::arbitrary::Result<Vec<u8>> {
-    let which = u.int_in_range(0..=LOGS.len() - 1)?;
-    let mut log = LOGS[which].clone();
+    changed(&LOGS, u)
+}
+
+/// Records of calls by other tools, each as it is in a sample: NCCL Inspector's, traces of its profiler
+/// plugin, and dumps of PyTorch's flight recorder.
+static RECORDS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
+    const HERE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../testdata");
+    let mut all = Vec::new();
+    for folder in [
+        "captured/ddp-inspector-2.28",
+        "captured/fsdp-inspector",
+        "captured/ddp-profiler",
+        "captured/fsdp-profiler-2.28",
+        "profiler",
+        "flight",
+        "hung/pp-recv",
+    ] {
+        let files = std::fs::read_dir(format!("{HERE}/{folder}")).expect("a folder of samples");
+        let mut files: Vec<_> = files.map(|file| file.expect("a file").path()).collect();
+        files.sort();
+        files.retain(|path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            !(name.starts_with("nccl.") || name.starts_with("truth") || name == "command.json")
+        });
+        for path in files.iter().take(6) {
+            let packed = std::fs::read(path).expect("a sample");
+            let mut text = Vec::new();
+            let unpacked = flate2::read::MultiGzDecoder::new(&packed[..]).read_to_end(&mut text);
+            all.push(unpacked.map_or(packed, |_| text));
+        }
+    }
+    // What is changed is to be near what is read.
+    for record in &mut all {
+        record.truncate(64 << 10);
+    }
+    all
+});
+
+/// A record with up to a dozen changes, drawn from `data`.
+pub fn record(data: &[u8]) -> Vec<u8> {
+    changed(&RECORDS, &mut Unstructured::new(data)).unwrap_or_default()
+}
+
+/// One of `all` with up to a dozen changes.
+fn changed(
+    all: &[Vec<u8>],
+    u: &mut Unstructured<'_>,
+) -> libfuzzer_sys::arbitrary::Result<Vec<u8>> {
+    let which = u.int_in_range(0..=all.len() - 1)?;
+    let mut log = all[which].clone();
     for _ in 0..u.int_in_range(0..=12)? {
         let at = u.int_in_range(0..=log.len())?;
         match u.int_in_range(0..=7)? {

@@ -41,6 +41,10 @@ use std::process::ExitCode;
 /// or left no dump. A finding of the log on the same rank takes the lines over. line_mismatch is an
 /// equal call by another line of the program, which shows a call that was left out.
 ///
+/// NCCL Inspector's records and traces of NCCL's profiler plugin are read in the same way: sizes that differ
+/// between the ranks of a communicator, how many calls ended, and operations of the proxy thread that did
+/// not (unfinished_traffic).
+///
 /// Rows (--format csv, jsonl, table) have severity (error, warning, note), finding (a stable
 /// word), says (the finding as a sentence), host, pid, rank, comm_id, seq and step as in the call
 /// table, sure (the confidence: high, medium, low), why, advice, and the first line that shows it:

@@ -102,6 +102,7 @@ impl Rowed {
             (false, true) => (&b""[..], row.timing.map(|timing| timing.tuned())),
             (false, false) => (&b""[..], None),
         };
+        let is_told = self.options.exact || self.options.served;
         // Looked up without making a key: most rows are by someone known.
         let mut hasher = FxHasher::default();
         (row.host, row.pid, row.dev, row.comm, row.comm_id, row.rank).hash(&mut hasher);
@@ -111,8 +112,9 @@ impl Rowed {
             && *who.host == *row.host
             && (who.pid, who.dev, who.comm) == (row.pid, row.dev, row.comm)
             && (who.comm_id, who.rank) == (row.comm_id, row.rank)
-            && *who.recorded.src == *src
-            && who.recorded.timing(None) == timing.unwrap_or_default()
+            && (!is_told
+                || *who.recorded.src == *src
+                    && who.recorded.timing(None) == timing.unwrap_or_default())
         {
             return *known;
         }

@@ -35,8 +35,8 @@ pub enum Error {
         /// What it is.
         what: &'static str,
     },
-    /// An input that is recognised, and of which no call can be made.
-    #[error("{name} is {what}: it cannot be read")]
+    /// An input that has times, and of which no call can be made.
+    #[error("{name} is {what}: it has no calls; nccl-ops --time reads its times")]
     NoCalls {
         /// The input's name.
         name: String,

@@ -5,7 +5,9 @@ use super::lines::{self, Rows};
 use super::log::blocks::REJOIN;
 use super::log::walk::Visit;
 use super::log::{self, Begun, Log, Part};
-use super::{Format, Head, Reader, Tells, binary, gpu, nsys, ordered, profiler, recognise};
+use super::{
+    Format, Head, Reader, Tells, binary, gpu, inspector, nsys, ordered, profiler, recognise,
+};
 use crate::error::{Error, Result};
 use crate::members::twice::Twice;
 use crate::members::{Merged, Renumbered};
@@ -13,6 +15,7 @@ use crate::pool;
 use crate::report::account::Account;
 use crate::report::{Report, counted};
 use crate::source::{self, Input, Origin};
+use std::io::Read;
 use std::path::Path;
 
 /// An input whose format is known, and tells what is needed.
@@ -55,7 +58,10 @@ pub fn open<V>(origin: &Origin, source: source::Options, needs: Tells) -> Result
             }
             _ => format.tells.has(Tells::RECORDED) && !format.tells.has(needs),
         };
-    if matches!(reader, Reader::None) || is_beside {
+    // Beside records of the same calls they would be counted twice.
+    let is_means = format.name == inspector::METRICS.name;
+    let is_unwanted = is_means && (origin.is_listed() || !format.tells.has(needs));
+    if matches!(reader, Reader::None) || is_beside || is_unwanted {
         let (name, what) = (name(), format.what);
         return Err(match format.name {
             "report" if !origin.is_listed() => Error::Content(format!(
@@ -63,7 +69,7 @@ pub fn open<V>(origin: &Origin, source: source::Options, needs: Tells) -> Result
                  --include-blobs=true {name}"
             )),
             "" => Error::NoText { name, what },
-            "metrics" => Error::NoCalls { name, what },
+            _ if is_means => Error::NoCalls { name, what },
             _ => Error::Unread { name, what },
         });
     }
@@ -103,6 +109,50 @@ fn refused(name: &str, format: &Format, part: &str) -> Error {
         "{name} is {}: it has no {part}; {has} has them",
         format.what
     ))
+}
+
+/// What recorded calls beside a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Recorder {
+    /// PyTorch's flight recorder.
+    Flight,
+    /// NCCL Inspector, or NCCL's profiler plugin.
+    Nccl,
+}
+
+/// Opens a file that is a record of calls; `None` for anything else, which is then opened as what it is.
+pub(crate) fn recorded(origin: &Origin, source: source::Options) -> Option<(Known, Recorder)> {
+    let path = origin.path()?;
+    if !path.metadata().is_ok_and(|meta| meta.is_file()) {
+        return None;
+    }
+    // Of ten thousand logs only the first bytes are read here.
+    let mut first = [0; 4];
+    let mut file = std::fs::File::open(path).ok()?;
+    let n = file.read(&mut first).ok()?;
+    let begins = |with: &[u8]| first[..n].starts_with(with);
+    let is_packed = begins(b"\x1f\x8b") || begins(b"\x28\xb5\x2f\xfd");
+    let is_pickle = begins(b"\x80") || begins(b"(dp0") || begins(b"}q");
+    let text = first[..n].trim_ascii_start();
+    if !is_packed && !is_pickle && !matches!(text, [b'{' | b'[', ..] | []) {
+        return None;
+    }
+    let input = Input::open(origin, source, REJOIN).ok()?;
+    let head = input.head().ok()?;
+    let (format, reader) = recognise(&Head::of(&head), Tells::CALLS);
+    drop(head);
+    let recorder = match format.name {
+        "flight" => Recorder::Flight,
+        "inspector" | "profiler" => Recorder::Nccl,
+        _ => return None,
+    };
+    let known = Known {
+        input,
+        format,
+        reader,
+        begun: None,
+    };
+    Some((known, recorder))
 }
 
 /// True where a small file that begins with `head` is a log.

@@ -114,7 +114,9 @@ impl Tells {
     /// Nothing that is read.
     pub const NOTHING: Tells = Tells(0);
     /// Which calls were made.
-    pub const CALLS: Tells = Tells(1);
+    pub const CALLS: Tells = Tells(1 | Tells::TIMED.0);
+    /// Which calls were made, or times of calls without their number.
+    pub const TIMED: Tells = Tells(1 << 13);
     /// The steps of calls.
     pub const STEPS: Tells = Tells(1 << 1);
     /// A trainer's step lines.
@@ -150,8 +152,9 @@ impl Tells {
     const OF_GPU: &str = "activities of GPUs";
 
     /// Each part by its name.
-    const NAMES: [(Tells, &str); 12] = [
+    const NAMES: [(Tells, &str); 13] = [
         (Tells::CALLS, "calls"),
+        (Tells::TIMED, "times of calls"),
         (Tells::RECORDED, "records"),
         (Tells::STEPS, "steps"),
         (Tells::STEP_LINES, "step lines"),
@@ -237,6 +240,7 @@ formats! {
         Chain: chain::FORMAT, chain::Chain;
         Inspector: inspector::FORMAT, inspector::Inspector;
         Mpi: mpi::FORMAT, mpi::Mpi;
+        Metrics: inspector::METRICS, inspector::Metrics;
     }
     ordered {
         flight::PICKLE, flight::read;
@@ -247,7 +251,6 @@ formats! {
         kineto::FORMAT, kineto::read;
     }
     refused {
-        inspector::METRICS;
         snoopie::FORMAT;
         hooks::CUDA;
         binary::REPORT;

@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::output::render::Cell;
 use crate::report::Report;
 use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
 
 /// Durations by step and key.
 type ByKey = FxHashMap<(Option<u64>, Key), Timed>;
@@ -65,7 +66,7 @@ pub(super) fn of(durations: &ByKey, part: &Part<'_>, entries: &[Entry]) -> Timed
 /// Reports how many calls have no duration of their own, and what the others' are.
 ///
 /// # Errors
-/// None has one, or they are by different clocks or sources.
+/// None has one, or they are by different sources.
 pub fn note(calls: &Calls, report: &Report) -> Result<()> {
     let (timed, all) = calls.timed();
     if timed == 0 {
@@ -77,19 +78,27 @@ pub fn note(calls: &Calls, report: &Report) -> Result<()> {
         ));
     }
     let clocks = calls.clocks.list();
-    if clocks.len() > 1 {
-        let shown = clocks.iter().map(|(src, clock)| {
-            let shown = |text: &[u8]| match text {
-                b"" => "unknown".to_owned(),
-                text => String::from_utf8_lossy(text).into_owned(),
-            };
-            format!("src {} with clock {}", shown(src), shown(clock))
-        });
+    let shown = |text: &[u8]| match text {
+        b"" => "unknown".to_owned(),
+        text => String::from_utf8_lossy(text).into_owned(),
+    };
+    let sources: BTreeSet<&[u8]> = clocks.iter().map(|(src, _)| &**src).collect();
+    if sources.len() > 1 {
+        let shown = clocks
+            .iter()
+            .map(|(src, clock)| format!("src {} with clock {}", shown(src), shown(clock)));
         return Err(Error::Content(format!(
-            "durations of different sources or clocks must not be added: give --time the rows of one \
-             of them ({})",
+            "durations of different sources must not be added: give --time the rows of one of them ({})",
             shown.collect::<Vec<_>>().join(", ")
         )));
+    }
+    if clocks.len() > 1 {
+        let kinds = calls.clocks.qualities();
+        let kinds = kinds.map(|(quality, calls)| format!("{calls} are {}", shown(quality)));
+        report.note(&format!(
+            "the durations are by different clocks: {}",
+            kinds.collect::<Vec<_>>().join(", ")
+        ));
     }
     if timed < all {
         let without = all.saturating_sub(timed);
@@ -126,6 +135,12 @@ fn meaning(quality: &[u8]) -> Option<&'static str> {
         }
         b"several kernels" => {
             "the time from the beginning of the first to the end of the last kernel"
+        }
+        b"mean of an interval" => {
+            "NCCL Inspector's metrics omit the number of calls; each of these counts once"
+        }
+        b"last of an interval" => {
+            "NCCL Inspector's metrics have the last collective of each communicator, and no other"
         }
         _ => return None,
     })

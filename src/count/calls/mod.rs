@@ -70,9 +70,13 @@ impl Options {
 
 /// What an input must tell to be counted so.
 fn needs(tally: &tally::Options) -> Tells {
-    match tally.steps {
-        true => Tells::CALLS.and(Tells::BY_STEP),
+    let told = match tally.durations {
+        true => Tells::TIMED,
         false => Tells::CALLS,
+    };
+    match tally.steps {
+        true => told.and(Tells::BY_STEP),
+        false => told,
     }
 }
 

@@ -20,13 +20,11 @@ pub(crate) use ops::{datatype, op};
 use super::ordered::{self, Taking};
 use super::{Format, Head, Is, Tells, binary};
 use crate::error::{Error, Result};
-use crate::formats::log::blocks::REJOIN;
 use crate::output::table::Lacks;
 use crate::report::account::Class;
-use crate::source::{self, Input, Origin};
+use crate::source::Input;
 use dump::Maker;
 use memchr::memmem;
-use std::io::Read;
 use value::Values;
 
 /// What a dump tells.
@@ -122,33 +120,6 @@ pub fn parse(
     let mut dump = Maker::new(&values, bytes.len()).dump(root, told);
     dump.rank = row::rank(&dump, name);
     Ok((dump, cut.map(|place| Cut { place })))
-}
-
-/// Opens a file that is a dump; `None` for anything else, which is then opened as what it is.
-pub fn open(origin: &Origin, source: source::Options) -> Option<Input> {
-    let path = origin.path()?;
-    if !path.metadata().is_ok_and(|meta| meta.is_file()) {
-        return None;
-    }
-    // Of ten thousand logs only the first bytes are read here.
-    let mut first = [0; 4];
-    let mut file = std::fs::File::open(path).ok()?;
-    let n = file.read(&mut first).ok()?;
-    let begins = |with: &[u8]| first[..n].starts_with(with);
-    let is_packed = begins(b"\x1f\x8b") || begins(b"\x28\xb5\x2f\xfd");
-    let is_document = begins(b"\x80") || begins(b"(dp0") || begins(b"}q");
-    if !is_packed && !is_document && !first[..n].trim_ascii_start().starts_with(b"{") {
-        return None;
-    }
-    let input = Input::open(origin, source, REJOIN).ok()?;
-    let is_dump = {
-        let head = input.head().ok()?;
-        let head = Head::of(&head);
-        [&PICKLE, &JSON]
-            .iter()
-            .any(|format| (format.probe)(&head) == Is::Yes)
-    };
-    is_dump.then_some(input)
 }
 
 /// Reads the dump of an input, and where it is cut.

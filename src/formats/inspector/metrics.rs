@@ -1,14 +1,24 @@
-//! Inspector's Prometheus metrics: gauges of the last interval. A sample is the mean time or the
-//! geometric mean of the bandwidth of all operations of a range of sizes, without their number, so
-//! that no call can be made of it.
+//! Inspector's Prometheus metrics (`inspector_prom.cc`): gauges of the last interval. NCCL 2.29.7 writes
+//! those of the last collective of each communicator. From 2.30.3 on a gauge is the mean time, or the
+//! geometric mean of the bandwidth, of all operations of a range of sizes, without their number: it has
+//! no calls. Sizes are rounded (`32.00KB`) or ranges (`32-33KB`), so that no call's bytes are known.
+//!
+//! Labels are not escaped: a communicator's name may have quotes in it. What is after the name is looked
+//! for from the end.
 
+use super::super::lines::Lines;
 use super::{Format, Tells};
+use crate::error::Result;
+use crate::grammar::token::{dec_u64, hex_u64};
+use crate::members::comm_id::CommId;
+use crate::output::table::{Lacks, Row, Timing};
+use memchr::memmem;
 
-/// The metrics: recognised, to be refused.
+/// The format. It has times and no calls.
 pub(in super::super) const METRICS: Format = Format {
     name: "metrics",
     what: "a file of NCCL Inspector's metrics, which are means over an unknown number of calls",
-    tells: Tells::NOTHING,
+    tells: Tells::TIMED.and(Tells::DURATIONS),
     probe: |head| {
         let line = head.line();
         let line = line.strip_prefix(b"# HELP ").unwrap_or(line);
@@ -19,3 +29,193 @@ pub(in super::super) const METRICS: Format = Format {
         head.other(line.starts_with(b"nccl_") && matches!(behind, Some(b'{' | b' ')))
     },
 };
+
+/// The reader of its lines.
+#[derive(Debug, Clone, Copy)]
+pub(in super::super) struct Metrics;
+
+/// What a duration is, by version.
+const LAST: &[u8] = b"last of an interval";
+const MEAN: &[u8] = b"mean of an interval";
+
+impl Lines for Metrics {
+    type Scratch = ();
+
+    fn begin(_: &[u8], _: &str) -> Result<Metrics> {
+        Ok(Metrics)
+    }
+
+    fn row(
+        &self,
+        (): &mut (),
+        line: &[u8],
+        _quotes: bool,
+        take: &mut impl FnMut(&Row<'_>),
+    ) -> Result<(), Lacks> {
+        let line = line.trim_ascii();
+        if line.starts_with(b"#") {
+            return Ok(());
+        }
+        let sample = Sample::of(line).ok_or("a metric of NCCL Inspector")?;
+        if !sample.name.ends_with(b"_exec_time_microseconds") {
+            return Ok(());
+        }
+        let (op, us) = sample.time().ok_or("an operation and its time")?;
+        let (algo, proto) = sample.served();
+        let seq = sample.number(b"coll_sn");
+        let timing = Timing {
+            dur_ns: Some(us),
+            quality: if seq.is_some() { LAST } else { MEAN },
+            algo,
+            proto,
+            ..Timing::default()
+        };
+        let small = |key| sample.number(key).and_then(|n| u32::try_from(n).ok());
+        let id = sample
+            .last(b"comm_id")
+            .and_then(|id| id.strip_prefix(b"0x"));
+        let id = id.and_then(|id| match hex_u64(id) {
+            Ok((b"", id)) => Some(CommId::printed(id)),
+            _ => None,
+        });
+        take(&Row {
+            host: sample
+                .first(b"node")
+                .or(sample.first(b"hostname"))
+                .unwrap_or_default(),
+            comm_id: id,
+            rank: small(b"rank"),
+            nranks: small(b"nranks"),
+            seq,
+            op,
+            calls: 1,
+            src: super::SRC,
+            timing: Some(&timing),
+            ..Row::default()
+        });
+        Ok(())
+    }
+}
+
+/// A line: `name{key="value",...} value`.
+#[derive(Debug, Clone, Copy)]
+struct Sample<'l> {
+    name: &'l [u8],
+    labels: &'l [u8],
+    value: &'l [u8],
+}
+
+impl<'l> Sample<'l> {
+    fn of(line: &'l [u8]) -> Option<Sample<'l>> {
+        let open = memchr::memchr(b'{', line)?;
+        let close = memmem::rfind(line, b"\"} ")?;
+        let sample = Sample {
+            name: line.get(..open)?,
+            labels: line.get(open + 1..=close)?,
+            value: line.get(close + 3..)?.trim_ascii(),
+        };
+        sample.name.starts_with(b"nccl_").then_some(sample)
+    }
+
+    /// The value of a label that begins at `at`, behind its key.
+    fn text(self, key: &[u8], at: usize) -> Option<&'l [u8]> {
+        let is_first = at == 0 || self.labels.get(at - 1) == Some(&b',');
+        let value = self.labels.get(at + key.len()..)?.strip_prefix(b"=\"")?;
+        let end = memmem::find(value, b"\",").or(value.len().checked_sub(1))?;
+        value.get(..end).filter(|_| is_first)
+    }
+
+    /// The value of a label, before a communicator's name.
+    fn first(self, key: &[u8]) -> Option<&'l [u8]> {
+        let mut found = memmem::find_iter(self.labels, key);
+        found.find_map(|at| self.text(key, at))
+    }
+
+    /// The value of a label, after a communicator's name.
+    fn last(self, key: &[u8]) -> Option<&'l [u8]> {
+        let mut found = memmem::rfind_iter(self.labels, key);
+        found.find_map(|at| self.text(key, at))
+    }
+
+    fn number(self, key: &[u8]) -> Option<u64> {
+        match dec_u64(self.last(key)?) {
+            Ok((b"", n)) => Some(n),
+            _ => None,
+        }
+    }
+
+    /// The operation, and its time in ns.
+    fn time(self) -> Option<(&'l [u8], u64)> {
+        let op = self.last(b"collective").or(self.last(b"p2p_operation"))?;
+        let value: f64 = std::str::from_utf8(self.value).ok()?.parse().ok()?;
+        let ns = (value * 1000.0).round();
+        let is_op = !op.is_empty() && op.iter().all(u8::is_ascii_alphanumeric);
+        (is_op && (0.0..1e18).contains(&ns)).then_some((op, ns as u64))
+    }
+
+    /// Algorithm and protocol.
+    fn served(self) -> (&'l [u8], &'l [u8]) {
+        let both = self.last(b"algo_proto").unwrap_or_default();
+        match memchr::memrchr(b'_', both) {
+            Some(at) => (&both[..at], &both[at + 1..]),
+            None => (b"", b""),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(line: &str) -> String {
+        let mut text = Vec::new();
+        let read = Metrics.row(&mut (), line.as_bytes(), true, &mut |row| {
+            row.csv(&mut text)
+        });
+        let text = String::from_utf8(text).unwrap();
+        read.map_or_else(str::to_owned, |()| text.trim_end().to_owned())
+    }
+
+    #[test]
+    fn a_time_is_a_row_by_each_version() {
+        // NCCL 2.30.7, with a name that breaks the labels.
+        let line = "nccl_collective_exec_time_microseconds{version=\"v5.1\",slurm_job_id=\"unknown\",\
+                    node=\"vm\",gpu=\"GPU0\",comm_name=\"TP/PP \"1\",nranks=\"9\"\",n_nodes=\"1\",nranks=\"4\",\
+                    collective=\"AllGather\",message_size=\"32-33KB\",algo_proto=\"RING_LL\"} 64.3333";
+        let shown = row(line);
+        assert!(
+            shown.contains("AllGather") && shown.contains("64333"),
+            "{shown}"
+        );
+        assert!(
+            shown.contains("mean of an interval") && shown.contains("RING,LL"),
+            "{shown}"
+        );
+        // The same as 2.29.7 writes it.
+        let line = "nccl_collective_exec_time_microseconds{comm_id=\"0xe62dedaa97644a\",hostname=\"vm\",\
+                    rank=\"2\",slurm_job=\"unknown\",slurm_job_id=\"unknown\",nranks=\"4\",n_nodes=\"1\",\
+                    gpu_device_id=\"0\",collective=\"AllReduce\",coll_sn=\"12\",timestamp=\"2026-01-01T00:00:00Z\",\
+                    message_size=\"32.00KB\"} 53";
+        let shown = row(line);
+        assert!(
+            shown.contains("0xe62dedaa97644a") && shown.contains("53000"),
+            "{shown}"
+        );
+        assert!(shown.contains("last of an interval"), "{shown}");
+    }
+
+    #[test]
+    fn other_lines_are_no_rows() {
+        assert_eq!(row("# HELP nccl_bus_bandwidth_gbs The bus bandwidth"), "");
+        assert_eq!(
+            row("nccl_bus_bandwidth_gbs{version=\"v5.1\",collective=\"Broadcast\"} 0.62"),
+            ""
+        );
+        assert_eq!(
+            row("nccl_bus_bandwidth_gbs{version=\"v5."),
+            "a metric of NCCL Inspector"
+        );
+        let no_time = "nccl_p2p_exec_time_microseconds{p2p_operation=\"Send\"} nan";
+        assert_eq!(row(no_time), "an operation and its time");
+    }
+}

@@ -1,5 +1,5 @@
 //! What NCCL Inspector writes: JSON lines, a record for each operation that ended; or Prometheus
-//! metrics, which have no calls.
+//! metrics, which have times and no calls.
 //!
 //! Facts by version (NCCL's `plugins/profiler/inspector`, before 2.29.7 `ext-profiler/inspector`):
 //! format v4.0 to v4.2 has the communicator and the process on every line, the coming v4.3 on the
@@ -24,7 +24,7 @@ use lost::Lost;
 use memchr::memmem;
 use record::{Kind, Member, Record, Section};
 
-pub(super) use metrics::METRICS;
+pub(super) use metrics::{METRICS, Metrics};
 
 /// Its JSON lines.
 pub(super) const FORMAT: Format = Format {

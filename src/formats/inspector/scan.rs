@@ -67,6 +67,17 @@ fn section_of<'v>(text: &mut Text<'v>, section: Section, record: &mut Record<'v>
     })
 }
 
+/// The high bit of each byte of a word that is a quote, a backslash, or no printable ASCII.
+#[inline(always)]
+pub(super) fn specials(word: u64) -> u64 {
+    const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
+    // No carry goes from one byte to the next.
+    let zeros = |word: u64| !(((word & LOW) + LOW) | word | LOW);
+    let is = |byte: u8| zeros(word ^ u64::from_le_bytes([byte; 8]));
+    let controls = zeros(word & u64::from_le_bytes([0xe0; 8]));
+    is(b'"') | is(b'\\') | is(0x7f) | controls | (word & !LOW)
+}
+
 /// What is left of a line.
 struct Text<'v>(&'v [u8]);
 
@@ -120,6 +131,14 @@ impl<'v> Text<'v> {
         let text = self.0;
         let (mut at, mut is_plain) = (0, true);
         loop {
+            // Keys and values are short, and most of a line is in them.
+            while let Some(word) = text.get(at..).and_then(<[u8]>::first_chunk) {
+                let special = specials(u64::from_le_bytes(*word));
+                at += special.trailing_zeros() as usize / 8;
+                if special != 0 {
+                    break;
+                }
+            }
             match *text.get(at)? {
                 b'"' => break,
                 b'\\' => {

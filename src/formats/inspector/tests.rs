@@ -1,4 +1,4 @@
-use super::scan::scan;
+use super::scan::{scan, specials};
 use super::*;
 use crate::formats::{Head, Is};
 use proptest::prelude::*;
@@ -17,6 +17,16 @@ fn both_forms_are_known_by_their_first_line() {
     let metric = "nccl_bus_bandwidth_gbs{version=\"v5.1\",node=\"a\"} 0.621034\n";
     assert!(is(&METRICS, metric) && is(&METRICS, "# HELP nccl_bus_bandwidth_gbs The bus\n"));
     assert!(!is(&METRICS, "nccl_test: started\n") && !is(&METRICS, record));
+}
+
+proptest! {
+    #[test]
+    fn special_bytes_are_found_among_any(bytes in any::<[u8; 8]>()) {
+        let is = |b: u8| matches!(b, b'"' | b'\\') || !matches!(b, b' '..=b'~');
+        let expected = bytes.map(|b| if is(b) { 0x80 } else { 0 });
+        let found = specials(u64::from_le_bytes(bytes));
+        prop_assert_eq!(found.to_le_bytes(), expected);
+    }
 }
 
 /// Rows as text, and the account.
@@ -297,6 +307,43 @@ fn damage_makes_no_call() {
                 rows.iter().filter(|row| row.contains(',')).count() <= 3,
                 "{at}"
             );
+        }
+    }
+}
+
+/// The records of captured jobs cut at 200 places and with bytes turned: no call is invented.
+#[test]
+fn damage_in_real_records_makes_no_call() {
+    // `FLIPS=10000 cargo test` for the full number.
+    let flips: usize = std::env::var("FLIPS").map_or(40, |n| n.parse().unwrap());
+    let here = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/captured");
+    for name in ["ddp-inspector-2.28/vm-pid3178", "fsdp-inspector/vm-pid3753"] {
+        let packed = std::fs::File::open(format!("{here}/{name}.log.gz")).unwrap();
+        let mut text = String::new();
+        let mut unpacker = flate2::read::MultiGzDecoder::new(packed);
+        std::io::Read::read_to_string(&mut unpacker, &mut text).unwrap();
+        let calls = |text: &str| {
+            let mut rows = read(text).0;
+            rows.retain(|row| row.contains(','));
+            rows
+        };
+        let whole = calls(&text);
+        assert!(whole.len() > 50 && text.is_ascii());
+        for cut in (0..200).map(|n| n * text.len() / 200) {
+            let kept = calls(&text[..cut]);
+            assert_eq!(kept[..], whole[..kept.len()], "{name} {cut}");
+        }
+        let mut seed = 7_u64;
+        for _ in 0..flips {
+            let mut damaged = text.clone();
+            seed = seed
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            let at = (seed >> 33) as usize % text.len();
+            let byte = char::from((seed >> 20) as u8 & 0x7f);
+            damaged.replace_range(at..=at, &byte.to_string());
+            let kept = calls(&damaged).len();
+            assert!(kept <= whole.len() && kept + 2 > whole.len(), "{name} {at}");
         }
     }
 }

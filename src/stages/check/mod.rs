@@ -8,6 +8,7 @@
 //! | `streams` | every rank's calls as hashes, and which communicators' members differ |
 //! | `ranks` | which ranks call different things or fewer, stopped, or wait in a circle |
 //! | `warn` | what NCCL reports: WARN lines by their first cause, and settings |
+//! | `records` | what records of NCCL Inspector and of the profiler plugin show |
 //! | `dumps` | what the dumps of PyTorch's flight recorder show of each rank's last calls |
 //! | `watchdog` | what PyTorch's watchdog reports, and the calls it waited for |
 //! | `hosts` | which hosts differ, and what the job runs over |
@@ -21,6 +22,7 @@ pub(crate) mod finding;
 pub(crate) mod hosts;
 mod log;
 pub(crate) mod ranks;
+mod records;
 pub(crate) mod streams;
 pub(crate) mod walk;
 pub(crate) mod warn;
@@ -29,6 +31,7 @@ mod wording;
 
 use crate::count::calls::{Options, Progress};
 use crate::error::Result;
+use crate::formats::door::{self, Recorder};
 use crate::report::Report;
 use crate::source::Origin;
 use crate::stages::communicators::{Found, State};
@@ -44,6 +47,7 @@ use ranks::names::Names;
 pub use ranks::stopped::Now;
 use ranks::{Inputs, stopped::Failures};
 use ranks::{fewer_calls::End, unnamed_communicators};
+use records::Records;
 use std::borrow::Cow;
 use walk::Seen;
 use warn::triage::{self, Ended};
@@ -78,7 +82,7 @@ impl Checked {
     }
 }
 
-/// Reads all `origins`, logs and dumps of the flight recorder, and checks them; `now` is what is known
+/// Reads all `origins`, logs and records of calls, and checks them; `now` is what is known
 /// of the job beside them.
 ///
 /// # Errors
@@ -89,15 +93,29 @@ pub fn check(
     report: &mut Report,
     progress: &dyn Progress,
 ) -> Result<Checked> {
-    let (logs, dumps) = dumps::take(origins, options.source, report)?;
+    let (mut logs, mut beside) = (Vec::new(), Beside::default());
+    for origin in origins {
+        match door::recorded(origin, options.source) {
+            Some((known, Recorder::Flight)) => beside.dumps.add(known.input(), report)?,
+            Some((known, Recorder::Nccl)) => beside.records.add(&known, options, report)?,
+            None => logs.push(origin.clone()),
+        }
+    }
     let seen = walk::walk(&logs, options, report, progress)?;
-    judge(seen, dumps, (options, now), report)
+    judge(seen, beside, (options, now), report)
+}
+
+/// What other tools recorded of the job's calls.
+#[derive(Debug, Default)]
+struct Beside {
+    dumps: Dumps,
+    records: Records,
 }
 
 /// What follows from everything that was gathered.
 fn judge(
     mut seen: Seen,
-    dumps: Dumps,
+    Beside { dumps, records }: Beside,
     (options, now): (&Options, Now),
     report: &mut Report,
 ) -> Result<Checked> {
@@ -141,15 +159,12 @@ fn judge(
     let ranks = ranks::ranks(&seen.found, &untold, &seen.streams, told, &inputs)?;
     findings.extend(ranks.findings);
     fold(&mut findings);
-    let (names, has_dumps) = (
-        dumps.names().cloned().collect::<Vec<_>>(),
-        !dumps.is_empty(),
-    );
+    let names: Vec<String> = dumps.names().chain(records.names()).cloned().collect();
     let first = u32::try_from(seen.inputs.len()).unwrap_or(u32::MAX);
     let shown = dumps.shown(first, report);
-    dumps::join(&mut findings, shown, |finding| {
-        rank_in_job(&seen.found, finding)
-    });
+    let rank = |finding: &Finding| rank_in_job(&seen.found, finding);
+    dumps::join(&mut findings, shown, rank);
+    records.join(&mut findings, report);
     findings.extend(transport::findings(&seen.net));
     findings.extend(hosts::findings(&seen.net));
     findings.extend(settings::findings(&seen.net));
@@ -159,7 +174,7 @@ fn judge(
         findings.extend(odd_steps::findings(number, input, &seen.found));
         findings.extend(hygiene::findings(number, input, account));
     }
-    if !has_dumps {
+    if names.is_empty() {
         findings.extend(nothing_to_check::finding(&seen));
     }
     evidence::resolve(&mut findings, &seen.inputs, open)?;

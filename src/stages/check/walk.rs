@@ -441,7 +441,7 @@ mod tests {
         let mut report = Report::new("a", false, true);
         let checked = judge(
             stage.seen(&merged),
-            check::dumps::Dumps::default(),
+            check::Beside::default(),
             (&read, check::Now::Unknown),
             &mut report,
         );

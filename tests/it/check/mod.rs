@@ -7,6 +7,7 @@ mod evidence;
 mod faults;
 mod jobs;
 mod recorded;
+mod records;
 mod said;
 mod taken;
 mod uneven;

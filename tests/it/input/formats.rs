@@ -7,7 +7,7 @@ const OTHERS: [(&str, &str); 6] = [
     (
         "nccl_bus_bandwidth_gbs{version=\"v5.1\",node=\"vm\",gpu=\"GPU0\"} 0.621034\n",
         "stdin is a file of NCCL Inspector's metrics, which are means over an unknown number of calls: it \
-         cannot be read",
+         has no calls; nccl-ops --time reads its times",
     ),
     (
         "op_code, addr, thread_indx, running_dev_id, mem_dev_id, code_linenum\nSTG.E,0x7f,1,1,0,125\n",

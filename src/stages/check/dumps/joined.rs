@@ -5,7 +5,7 @@ use crate::stages::check::finding::{Finding, Severity, Sure};
 use std::collections::BTreeSet;
 
 /// Findings that are about the ranks' calls, whoever tells them.
-fn is_of_calls(id: &str) -> bool {
+pub(in crate::stages::check) fn is_of_calls(id: &str) -> bool {
     let waits = matches!(
         id,
         "rank_behind"

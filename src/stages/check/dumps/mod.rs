@@ -12,13 +12,13 @@ mod tests;
 mod waits;
 mod words;
 
-pub(super) use joined::join;
+pub(super) use joined::{is_of_calls, join};
 
 use super::finding::{About, Evidence, Finding, Severity, Spot, Sure};
 use crate::error::{Error, Result};
 use crate::formats::flight::{self, Dump, Entry};
 use crate::report::{Report, counted};
-use crate::source::{self, Input, Origin};
+use crate::source::Input;
 use crate::stages::net::all::First;
 use compare::{By, Differs, Shift};
 use job::{Grouped, Job};
@@ -38,37 +38,17 @@ pub(super) struct Dumps {
     is_refused: bool,
 }
 
-/// Parts dumps from other inputs, and reads them.
-///
-/// # Errors
-/// One that was named cannot be read.
-pub(super) fn take(
-    origins: &[Origin],
-    source: source::Options,
-    report: &mut Report,
-) -> Result<(Vec<Origin>, Dumps)> {
-    let (mut others, mut dumps) = (Vec::new(), Dumps::default());
-    for origin in origins {
-        match flight::open(origin, source) {
-            Some(input) => dumps.add(&input, report)?,
-            None => others.push(origin.clone()),
-        }
-    }
-    Ok((others, dumps))
-}
-
 impl Dumps {
-    /// There are none.
-    pub(super) fn is_empty(&self) -> bool {
-        self.names.is_empty()
-    }
-
     /// Their names.
     pub(super) fn names(&self) -> impl Iterator<Item = &String> {
         self.names.iter()
     }
 
-    fn add(&mut self, input: &Input, report: &mut Report) -> Result<()> {
+    /// Reads a dump.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub(super) fn add(&mut self, input: &Input, report: &mut Report) -> Result<()> {
         let name = input.name();
         let (dump, is_cut) = match flight::load(input) {
             Ok((dump, cut)) => {

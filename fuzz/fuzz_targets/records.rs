@@ -1,0 +1,29 @@
+//! Damaged records of other tools: their calls are the same however the file is read, and nccl-proxy and
+//! nccl-check come to an end.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use nccl_pipe::source;
+use nccl_pipe::stages::check::{self, Now};
+use nccl_pipe::stages::{comms, proxy};
+use nccl_pipe_fuzz::{Nobody, Work, alike, options, record, report, written};
+
+fuzz_target!(|data: &[u8]| {
+    let record = record(data);
+    alike(&record, |origins, options, report| {
+        let mut table = Vec::new();
+        let all = comms::Options::default();
+        comms::rows(origins, options, &all, report, &Nobody, &mut table)?;
+        Ok(table)
+    });
+    let work = Work::default();
+    let origins = [work.file("record", &record)];
+    let source = source::Options { mmap: false };
+    if let Ok(found) = proxy::read(&origins, source, false, &mut report()) {
+        written(proxy::grid(&found, &proxy::Options::default()));
+        written(proxy::incomplete(&found));
+    }
+    let options = options(1, true);
+    let _ = check::check(&origins, (&options, Now::Unknown), &mut report(), &Nobody);
+});

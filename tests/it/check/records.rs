@@ -1,0 +1,69 @@
+//! NCCL Inspector's records of a captured job: alone, with its log, and where a rank passed another size.
+
+use crate::support::{Csv, captured, run};
+use flate2::read::MultiGzDecoder;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// The records of a captured job.
+fn records(job: &Path) -> Vec<PathBuf> {
+    let mut paths: Vec<PathBuf> = std::fs::read_dir(job)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    paths.retain(|path| {
+        path.file_name()
+            .unwrap()
+            .to_str()
+            .unwrap()
+            .starts_with("vm-pid")
+    });
+    paths.sort();
+    paths
+}
+
+#[test]
+fn equal_records_are_no_finding_and_another_size_is_one() {
+    let job = captured("fsdp-inspector");
+    let paths = records(&job);
+    let names = |paths: &[PathBuf]| paths.iter().map(|p| p.display().to_string()).collect();
+    let names: Vec<String> = names(&paths);
+    let calm = run("nccl-check", &names).ends(0);
+    assert_eq!(Csv::of(&calm).rows.len(), 0);
+    assert!(
+        calm.stderr
+            .contains("180 recorded collectives by more than one rank: the sizes agree"),
+        "{}",
+        calm.stderr
+    );
+    // With the log.
+    let folder = run("nccl-check", &[job.display().to_string()]).ends(0);
+    assert!(
+        !folder.stderr.contains("counted twice"),
+        "{}",
+        folder.stderr
+    );
+
+    let dir = tempfile::tempdir().unwrap();
+    let mut damaged = names.clone();
+    let mut text = String::new();
+    let packed = std::fs::File::open(&paths[2]).unwrap();
+    MultiGzDecoder::new(packed)
+        .read_to_string(&mut text)
+        .unwrap();
+    let sized = "\"coll\":\"AllReduce\",\"coll_sn\":7,\"coll_msg_size_bytes\":4,";
+    assert_eq!(text.matches(sized).count(), 1);
+    let other = sized.replace(":4,", ":16,");
+    let path = dir.path().join("other.log");
+    std::fs::write(&path, text.replace(sized, &other)).unwrap();
+    damaged[2] = path.display().to_string();
+    let csv = Csv::of(&run("nccl-check", &damaged).ends(1));
+    let errors: Vec<&str> = csv.rows.iter().map(|row| csv.get(row, "finding")).collect();
+    assert_eq!(errors, ["count_mismatch"]);
+    let says = csv.get(&csv.rows[0], "says");
+    assert!(
+        says.contains("AllReduce number 7 has 4 bytes on ranks")
+            && says.contains("16 bytes on rank"),
+        "{says}"
+    );
+}
