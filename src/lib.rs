@@ -67,6 +67,7 @@
 //! ```console
 //! $ nccl-net nccl.log
 //! $ nccl-net nccl.log --pairs
+//! $ nccl-net nccl.log --rings
 //! $ nccl-tuning nccl.log
 //! ```
 //!
@@ -90,6 +91,13 @@
 //! ```console
 //! $ nccl-overlap trace_rank0.json.gz
 //! $ nccl-overlap traces/ --by step
+//! ```
+//!
+//! **nccl-cuda** ([`stages::cuda`]) reports which functions of CUDA a program called, from the logs of
+//! Alnair's interposer.
+//!
+//! ```console
+//! $ nccl-cuda timeline.log metrics.log
 //! ```
 //!
 //! **nccl-diff** ([`stages::diff`]) reports what changed between two runs. In one walk it keeps what

@@ -6,6 +6,7 @@ use nccl_pipe::program::cli;
 use nccl_pipe::program::cli::{FormatArgs, InputArgs, Run, StepArgs};
 use nccl_pipe::program::exit;
 use nccl_pipe::program::exit::Exit;
+use nccl_pipe::stages::net::hops::{self, Graph};
 use nccl_pipe::stages::net::{self, pairs, table};
 use std::process::ExitCode;
 
@@ -29,6 +30,10 @@ use std::process::ExitCode;
 /// direction (send or receive: the end that printed the line), channels (how many), gdr (GPUDirect
 /// RDMA: yes or no), pxn (the rank whose NIC is used, if it is not the rank's own) and shared (yes
 /// or no: the connection is shared).
+///
+/// With --rings and --trees there is one row per hop: comm_id, comm, nranks, ring or tree (its number),
+/// from_rank, to_rank, from_host, to_host, and the transport, via, nic and gdr of the connection that
+/// serves it on that channel.
 #[derive(Debug, Parser)]
 #[command(name = "nccl-net", version, max_term_width = 100, after_long_help = AFTER)]
 struct Cli {
@@ -41,6 +46,12 @@ struct Cli {
     /// with the number of channels
     #[arg(long, conflicts_with = "dot")]
     pairs: bool,
+    /// Write the rings that NCCL built (NCCL_DEBUG_SUBSYS=INIT,GRAPH): one row for each hop, with its transport
+    #[arg(long, conflicts_with_all = ["hosts", "pairs", "dot", "trees"])]
+    rings: bool,
+    /// Write its trees in the same way: each rank's hop to the one above
+    #[arg(long, conflicts_with_all = ["hosts", "pairs", "dot"])]
+    trees: bool,
     /// Write the pairs as a graph for Graphviz
     #[arg(long, conflicts_with = "format")]
     dot: bool,
@@ -59,6 +70,7 @@ Examples:
   nccl-net nccl.log
   nccl-net logs/ --hosts
   nccl-net nccl.log --pairs --format csv > pairs.csv
+  nccl-net nccl.log --rings
   nccl-net nccl.log --dot | dot -Tsvg > job.svg
 
 Exit codes: 0 everything was read, 1 some input was damaged, 2 the program failed.";
@@ -75,9 +87,11 @@ fn main() -> ExitCode {
         if cli.dot {
             cli::with_stdout(|out| pairs::dot(&found, out).context("cannot write the output"))?;
         } else {
-            let grid = match cli.pairs {
-                true => pairs::grid(&found),
-                false => table::grid(&found, &table::Options { hosts: cli.hosts }),
+            let grid = match (cli.pairs, cli.rings, cli.trees) {
+                (true, ..) => pairs::grid(&found),
+                (_, true, _) => hops::grid(&found, Graph::Rings),
+                (.., true) => hops::grid(&found, Graph::Trees),
+                _ => table::grid(&found, &table::Options { hosts: cli.hosts }),
             };
             cli::print(|| grid.into(), None::<fn() -> Vec<u8>>, cli.format.get(), 1)?;
         }

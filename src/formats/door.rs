@@ -6,7 +6,7 @@ use super::log::blocks::REJOIN;
 use super::log::walk::Visit;
 use super::log::{self, Begun, Log, Part};
 use super::{
-    Format, Head, Reader, Tells, binary, gpu, inspector, nsys, ordered, profiler, recognise,
+    Format, Head, Reader, Tells, binary, cuda, gpu, inspector, nsys, ordered, profiler, recognise,
 };
 use crate::error::{Error, Result};
 use crate::members::twice::Twice;
@@ -53,7 +53,8 @@ pub fn open<V>(origin: &Origin, source: source::Options, needs: Tells) -> Result
     let is_beside = origin.is_listed()
         && match reader {
             Reader::Ordered(_) => {
-                let is_wanted = needs.has(Tells::PROXY) || needs.has(Tells::GPU);
+                let own = [Tells::PROXY, Tells::GPU, Tells::CUDA];
+                let is_wanted = own.iter().any(|part| needs.has(*part));
                 !is_wanted && needs != Tells::NOTHING
             }
             _ => format.tells.has(Tells::RECORDED) && !format.tells.has(needs),
@@ -102,6 +103,7 @@ pub fn open<V>(origin: &Origin, source: source::Options, needs: Tells) -> Result
 fn refused(name: &str, format: &Format, part: &str) -> Error {
     let has = match part {
         Tells::OF_PROXY => profiler::FORMAT.what,
+        Tells::OF_CUDA => cuda::TIMELINE.what,
         Tells::OF_GPU => "an Nsight Systems export, or a trace of torch.profiler,",
         _ => log::FORMAT.what,
     };

@@ -3,10 +3,10 @@
 
 mod binary;
 mod chain;
+pub mod cuda;
 pub mod door;
 pub mod flight;
 pub mod gpu;
-mod hooks;
 mod inspector;
 mod kineto;
 pub mod lines;
@@ -150,9 +150,14 @@ impl Tells {
 
     /// The name of that part.
     const OF_GPU: &str = "activities of GPUs";
+    /// Calls of CUDA's interfaces: see [`cuda`].
+    pub const CUDA: Tells = Tells(1 << 14);
+
+    /// The name of that part.
+    const OF_CUDA: &str = "calls of CUDA";
 
     /// Each part by its name.
-    const NAMES: [(Tells, &str); 13] = [
+    const NAMES: [(Tells, &str); 14] = [
         (Tells::CALLS, "calls"),
         (Tells::TIMED, "times of calls"),
         (Tells::RECORDED, "records"),
@@ -166,6 +171,7 @@ impl Tells {
         (Tells::LINES, "log lines"),
         (Tells::PROXY, Tells::OF_PROXY),
         (Tells::GPU, Tells::OF_GPU),
+        (Tells::CUDA, Tells::OF_CUDA),
     ];
 
     /// These parts and `other`.
@@ -241,6 +247,7 @@ formats! {
         Inspector: inspector::FORMAT, inspector::Inspector;
         Mpi: mpi::FORMAT, mpi::Mpi;
         Metrics: inspector::METRICS, inspector::Metrics;
+        Cuda: cuda::TIMELINE, cuda::Timeline;
     }
     ordered {
         flight::PICKLE, flight::read;
@@ -249,10 +256,10 @@ formats! {
         nsys::FORMAT, nsys::read;
         stats::FORMAT, stats::no_calls;
         kineto::FORMAT, kineto::read;
+        cuda::METRICS, cuda::no_calls;
     }
     refused {
         snoopie::FORMAT;
-        hooks::CUDA;
         binary::REPORT;
         binary::ELF;
         binary::SQLITE;

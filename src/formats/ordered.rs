@@ -7,7 +7,7 @@ use crate::formats::lines::Rows;
 use crate::output::table::{Lacks, Row};
 use crate::report::account::{Account, Class};
 use crate::source::Input;
-use std::io::{self, Read};
+use std::io::{self, BufRead, Read};
 use std::path::PathBuf;
 
 /// Reads an input from its first byte to its last and gives what it finds to a [`Taking`].
@@ -110,4 +110,49 @@ pub(super) fn whole(input: &Input, most: usize) -> Result<Vec<u8>> {
         });
     }
     Ok(bytes)
+}
+
+/// Gives each line to `take`, with its end. Of one of more than `most` bytes only the first are given, and
+/// the rest is passed over.
+///
+/// # Errors
+/// The input cannot be read; those of `take`.
+pub(super) fn each_line(
+    reader: &mut dyn BufRead,
+    name: &str,
+    most: u64,
+    take: &mut dyn FnMut(&[u8]) -> Result<()>,
+) -> Result<()> {
+    let failed = |cause| Error::Input {
+        path: PathBuf::from(name),
+        cause,
+    };
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let read = (&mut *reader).take(most).read_until(b'\n', &mut line);
+        if read.map_err(failed)? == 0 {
+            return Ok(());
+        }
+        if line.len() as u64 == most && !line.ends_with(b"\n") {
+            skip(reader).map_err(failed)?;
+            line.truncate(64);
+        }
+        take(&line)?;
+    }
+}
+
+/// Passes over what is left of a line.
+fn skip(reader: &mut dyn BufRead) -> io::Result<()> {
+    loop {
+        let held = reader.fill_buf()?;
+        let (n, is_end) = match memchr::memchr(b'\n', held) {
+            Some(at) => (at + 1, true),
+            None => (held.len(), held.is_empty()),
+        };
+        reader.consume(n);
+        if is_end {
+            return Ok(());
+        }
+    }
 }

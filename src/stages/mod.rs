@@ -20,6 +20,7 @@ pub mod agg;
 pub mod check;
 pub mod comms;
 pub mod communicators;
+pub mod cuda;
 pub mod diff;
 pub mod hist;
 pub mod kernels;

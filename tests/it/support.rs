@@ -27,7 +27,7 @@ pub(crate) const READERS: [&str; 10] = [
 pub(crate) const STEPLESS: [&str; 3] = ["nccl-net", "nccl-tuning", "nccl-check"];
 
 /// All programs.
-pub(crate) const ALL: [&str; 17] = [
+pub(crate) const ALL: [&str; 18] = [
     "nccl-steps",
     "nccl-timing",
     "nccl-comms",
@@ -44,6 +44,7 @@ pub(crate) const ALL: [&str; 17] = [
     "nccl-proxy",
     "nccl-kernels",
     "nccl-overlap",
+    "nccl-cuda",
     "nccl-synth",
 ];
 

@@ -12,15 +12,14 @@ mod trace;
 pub use proxy::{Op, Phases, Side, Wait};
 pub(crate) use trace::Visit;
 
-use super::ordered::Taking;
+use super::ordered::{self, Taking};
 use super::{Format, Tells};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::output::table::Row;
 use crate::report::account::Account;
 use crate::source::Input;
 use event::Line;
 use std::io::{BufRead, BufReader, Read};
-use std::path::PathBuf;
 use trace::Trace;
 
 /// The format.
@@ -88,42 +87,12 @@ fn walk(
     visit: &mut dyn Visit,
     progress: impl Fn(u64),
 ) -> Result<()> {
-    let failed = |cause| Error::Input {
-        path: PathBuf::from(name),
-        cause,
-    };
-    let (mut line, mut trace) = (Vec::new(), Trace::default());
-    loop {
-        line.clear();
-        let read = (&mut *reader).take(LONGEST).read_until(b'\n', &mut line);
-        if read.map_err(failed)? == 0 {
-            break;
-        }
+    let mut trace = Trace::default();
+    ordered::each_line(reader, name, LONGEST, &mut |line| {
         progress(line.len() as u64);
-        let is_long = line.len() as u64 == LONGEST && !line.ends_with(b"\n");
-        if is_long {
-            // No event: the rest is passed over.
-            skip(reader).map_err(failed)?;
-            line.truncate(64);
-        }
-        trace.line(&line, account, visit)?;
-    }
+        trace.line(line, account, visit)
+    })?;
     trace.end(account, visit)
-}
-
-/// Passes over what is left of a line.
-fn skip(reader: &mut dyn BufRead) -> std::io::Result<()> {
-    loop {
-        let held = reader.fill_buf()?;
-        let (n, is_end) = match memchr::memchr(b'\n', held) {
-            Some(at) => (at + 1, true),
-            None => (held.len(), held.is_empty()),
-        };
-        reader.consume(n);
-        if is_end {
-            return Ok(());
-        }
-    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::fact::{Fact, Kind};
 use super::fold::{Comm, Coverage, Partial};
 use super::lifetimes::{Lives, Moment};
-use super::link::{Channels, Way};
+use super::link::{Channels, Via, Way};
 use super::named_later::{self, Event, Held, Waiting};
 use super::owner::Claim;
 use super::owner::{Late, Thread, Threads, Whose};
@@ -41,6 +41,8 @@ pub struct All {
     pub said: FxHashMap<(u32, u32), First>,
     /// Connections, with what is known of whose they are.
     pub links: FxHashMap<(u32, Owner, Way), (Channels, First)>,
+    /// Hops of rings and trees, in the same way.
+    pub hops: FxHashMap<(u32, Owner, Way), (Channels, First)>,
     /// Communicators by process.
     pub comms: BTreeSet<(u32, Comm)>,
     lives: Lives,
@@ -184,7 +186,8 @@ impl All {
             let said = self.said.entry(said).or_insert(first);
             *said = first.min(*said);
         }
-        for ((process, owner, way), (channels, first)) in other.links {
+        for ((process, owner, way), (channels, first)) in other.links.into_iter().chain(other.hops)
+        {
             self.link((here(process), owned(owner), way), channels, placed(first));
         }
         let comms = other.comms.into_iter();
@@ -265,7 +268,11 @@ impl All {
     }
 
     fn link(&mut self, key: (u32, Owner, Way), channels: Channels, first: First) {
-        let known = self.links.entry(key).or_insert((Channels::new(), first));
+        let all = match key.2.via {
+            Via::Hop(_) => &mut self.hops,
+            _ => &mut self.links,
+        };
+        let known = all.entry(key).or_insert((Channels::new(), first));
         known.0.extend(channels);
         known.1 = first.min(known.1);
     }
@@ -395,8 +402,9 @@ impl All {
             .filter(|(p, real)| p != *real)
             .map(|(_, &real)| real)
             .collect();
-        let links = std::mem::take(&mut self.links);
-        for ((process, owner, way), (channels, first)) in links {
+        let links = std::mem::take(&mut self.links).into_iter();
+        let hops = std::mem::take(&mut self.hops);
+        for ((process, owner, way), (channels, first)) in links.chain(hops) {
             let process = real(process);
             let comms = of.get(&process).into_iter().flatten();
             let mut fit = comms.filter(|comm| match owner {
@@ -412,12 +420,7 @@ impl All {
                 (Owner::Unknown(_), ..) => Owner::Unknown(Moment::default()),
                 (owner, ..) => owner,
             };
-            let known = self
-                .links
-                .entry((process, owner, way))
-                .or_insert((Channels::new(), first));
-            known.0.extend(channels);
-            known.1 = first.min(known.1);
+            self.link((process, owner, way), channels, first);
         }
     }
 }
@@ -425,6 +428,7 @@ impl All {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stages::net::hops::{self, Graph};
     use crate::stages::net::{Net, pairs, table};
     use crate::stages::pieces::{made, sent, walk};
 
@@ -447,7 +451,8 @@ mod tests {
                 let hosts = table::Options { hosts: true };
                 let job = table::Options { hosts: false };
                 let tables = (table::grid(&net, &job), table::grid(&net, &hosts));
-                (tables, pairs::grid(&net), dot)
+                let hops = [Graph::Rings, Graph::Trees].map(|graph| hops::grid(&net, graph));
+                (tables, pairs::grid(&net), hops, dot)
             };
             let whole = rows(log.len());
             assert!(whole.1.rows.len() > 20);

@@ -1,7 +1,7 @@
 //! What a chunk says.
 
 use super::fact::{Fact, facts};
-use super::link::{Channels, Link, Way};
+use super::link::{Channels, Hop, Link, Way};
 use super::named::Named;
 use super::named_later::{Event, Held, Waiting};
 use super::owner::Claim;
@@ -83,11 +83,58 @@ impl Partial {
     }
 
     fn connection(&mut self, thread: Thread, c: &Connection<'_>, line: u64) {
+        let channel = (c.channel, c.index.unwrap_or(0));
+        self.way(
+            thread,
+            c.of.map(|tail| tail.comm),
+            Way::of(c),
+            channel,
+            line,
+        );
+    }
+
+    /// The hops of rings and trees that a line has.
+    fn hops(&mut self, thread: Thread, graph: &Graph<'_>, line: u64) {
+        let mut hop = |of: Option<u64>, hop, (from, to), index| {
+            self.way(thread, of, Way::hop(hop, from, to), (index, 0), line);
+        };
+        match graph {
+            Graph::Ring(ring) if ring.cut => {}
+            Graph::Ring(ring) => {
+                let ranks: Vec<u32> = ring.ranks().collect();
+                let behind = ranks.iter().cycle().skip(1);
+                for (&from, &to) in ranks.iter().zip(behind) {
+                    hop(None, Hop::RingOfAll, (from, to), ring.channel);
+                }
+            }
+            Graph::Neighbours(ring) => {
+                if let Ok(next) = u32::try_from(ring.next) {
+                    let of = ring.of.map(|tail| tail.comm);
+                    hop(of, Hop::Ring, (ring.rank, next), ring.ring);
+                }
+            }
+            Graph::Trees(trees) => {
+                let of = trees.of.map(|tail| tail.comm);
+                for tree in trees.iter() {
+                    if let Some(parent) = tree.parent {
+                        hop(of, Hop::Tree, (tree.rank, parent), tree.index);
+                    }
+                }
+            }
+            Graph::Tree(tree) => {
+                if let Some(parent) = tree.parent {
+                    hop(None, Hop::Tree, (tree.rank, parent), tree.index);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn way(&mut self, thread: Thread, of: Option<u64>, way: Way, channel: (u32, u32), line: u64) {
         let (process, _) = thread;
-        let way = Way::of(c);
-        let channels = Channels::from([(c.channel, c.index.unwrap_or(0))]);
-        let (whose, late) = match c.of {
-            Some(tail) => (Whose::Address(tail.comm), None),
+        let channels = Channels::from([channel]);
+        let (whose, late) = match of {
+            Some(comm) => (Whose::Address(comm), None),
             None => self.threads.whose(thread),
         };
         if matches!(whose, Whose::Address(_) | Whose::Init(_)) {
@@ -213,6 +260,9 @@ impl Visit for Partial {
             }
             Message::Init(init) => self.init(thread, init, said.at),
             _ => {}
+        }
+        if let Message::Graph(graph) = &said.message {
+            self.hops(thread, graph, line);
         }
         facts(&said.message, |fact| self.fact(process, fact, line));
     }

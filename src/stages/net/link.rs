@@ -30,6 +30,20 @@ pub enum Via {
     Net(Card),
     /// Through the network's switches.
     CollNet(Card),
+    /// The next rank on a ring, or the rank above in a tree: what the ranks are arranged in, and no
+    /// connection.
+    Hop(Hop),
+}
+
+/// A hop of a ring or a tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Hop {
+    /// By the line of the rank that it begins at.
+    Ring,
+    /// By rank 0, which prints whole rings.
+    RingOfAll,
+    /// From a rank to the one it hands on to.
+    Tree,
 }
 
 /// The NIC of a connection.
@@ -87,9 +101,20 @@ impl Way {
         }
     }
 
+    /// The hop from a rank to another.
+    pub fn hop(hop: Hop, from: u32, to: u32) -> Way {
+        Way {
+            from,
+            to: Some(to),
+            receives: None,
+            via: Via::Hop(hop),
+        }
+    }
+
     /// The rank that prints the line.
     pub fn own(&self) -> u32 {
         match (self.receives, self.to) {
+            _ if self.via == Via::Hop(Hop::RingOfAll) => 0,
             (Some(true), Some(to)) => to,
             _ => self.from,
         }
@@ -117,6 +142,8 @@ impl Via {
             Via::Shm => "SHM",
             Via::Net(_) => "NET",
             Via::CollNet(_) => "COLLNET",
+            Via::Hop(Hop::Ring | Hop::RingOfAll) => "ring",
+            Via::Hop(Hop::Tree) => "tree",
         }
     }
 
@@ -127,6 +154,7 @@ impl Via {
             Via::P2p(how, false) => how.to_vec(),
             Via::Shm => b"direct".to_vec(),
             Via::Net(card) | Via::CollNet(card) => card.plugin.to_vec(),
+            Via::Hop(_) => Vec::new(),
         }
     }
 

@@ -16,6 +16,7 @@
 pub(crate) mod all;
 pub(crate) mod fact;
 pub(crate) mod fold;
+pub mod hops;
 pub(crate) mod lifetimes;
 pub(crate) mod link;
 pub(crate) mod named;

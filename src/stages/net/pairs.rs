@@ -32,19 +32,38 @@ pub fn shared(process: u32, owner: &Owner) -> Option<Shared> {
 
 /// The owner of a pair: its communicator, or the process that alone speaks of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Of {
+pub(super) enum Of {
     Comm(Shared),
     Process(u32),
 }
 
+impl Of {
+    /// Whose a connection or a hop is.
+    pub(super) fn new(process: u32, owner: &Owner) -> Of {
+        shared(process, owner).map_or(Of::Process(process), Of::Comm)
+    }
+
+    /// `comm_id`, `comm` and `nranks`.
+    pub(super) fn cells(self) -> [Cell<'static>; 3] {
+        let (id, comm, nranks) = match self {
+            Of::Comm(Shared::Id(id, nranks)) => (Some(id.to_string()), None, Some(nranks)),
+            Of::Comm(Shared::Own(_, comm, nranks)) => {
+                (None, Some(format!("0x{comm:x}")), Some(nranks))
+            }
+            Of::Process(_) => (None, None, None),
+        };
+        [id.into(), comm.into(), nranks.map(u64::from).into()]
+    }
+}
+
 /// The pairs of ranks with their channels, and the hosts of each communicator's ranks.
-struct Pairs<'a> {
-    rows: BTreeMap<(Of, &'a Way), Channels>,
+pub(super) struct Pairs<'a> {
+    pub(super) rows: BTreeMap<(Of, &'a Way), Channels>,
     hosts: BTreeMap<(Of, u32), Option<&'a [u8]>>,
 }
 
 impl<'a> Pairs<'a> {
-    fn new(net: &'a Net) -> Pairs<'a> {
+    pub(super) fn new(net: &'a Net) -> Pairs<'a> {
         let mut rows: BTreeMap<(Of, &Way), Channels> = BTreeMap::new();
         let mut hosts = BTreeMap::new();
         let mut lives = |of: Of, rank: u32, process: u32| {
@@ -61,7 +80,7 @@ impl<'a> Pairs<'a> {
             }
         }
         for ((process, owner, way), (channels, _)) in &net.all.links {
-            let of = shared(*process, owner).map_or(Of::Process(*process), Of::Comm);
+            let of = Of::new(*process, owner);
             lives(of, way.own(), *process);
             rows.entry((of, way)).or_default().extend(channels);
         }
@@ -101,7 +120,7 @@ impl<'a> Pairs<'a> {
         }
     }
 
-    fn host(&self, of: Of, rank: Option<u32>) -> Option<&'a [u8]> {
+    pub(super) fn host(&self, of: Of, rank: Option<u32>) -> Option<&'a [u8]> {
         self.hosts.get(&(of, rank?)).copied().flatten()
     }
 }
@@ -127,25 +146,16 @@ pub fn grid(net: &Net) -> Grid {
     ];
     let pairs = Pairs::new(net);
     let text = |host: Option<&[u8]>| host.map_or(Cell::Empty, |h| Cell::from(h.to_vec()));
-    let pointer = |p: u64| Cell::from(format!("0x{p:x}").into_bytes());
     let number = |n: Option<u32>| Cell::from(n.map(u64::from));
     let row = |(&(of, way), channels): (&(Of, &Way), &Channels)| {
-        let (id, comm, nranks) = match of {
-            Of::Comm(Shared::Id(id, nranks)) => (
-                Cell::from(id.to_string().into_bytes()),
-                Cell::Empty,
-                Some(nranks),
-            ),
-            Of::Comm(Shared::Own(_, comm, nranks)) => (Cell::Empty, pointer(comm), Some(nranks)),
-            Of::Process(_) => (Cell::Empty, Cell::Empty, None),
-        };
+        let [id, comm, nranks] = of.cells();
         let card = way.via.card();
         let yes = |is: bool| Cell::from(if is { "yes" } else { "no" });
         let direction = way.receives.map(|r| if r { "receive" } else { "send" });
         vec![
             id,
             comm,
-            number(nranks),
+            nranks,
             number(Some(way.from)),
             number(way.to),
             text(pairs.host(of, Some(way.from))),

@@ -3,6 +3,7 @@
 mod chain;
 mod comms;
 mod communicators;
+mod cuda;
 mod diff;
 mod inspector;
 mod kernels;

@@ -1,7 +1,7 @@
 //! nccl-net: facts by job and host, and who reaches whom.
 
 use crate::support::{Csv, Out, Work, arg, data, feed, gzip, run, run_in, sh};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -540,4 +540,61 @@ fn several_files_are_one_job() {
         (parts.get(odd, "input"), parts.get(odd, "line")),
         ("n3.log", "1")
     );
+}
+
+#[test]
+fn each_ring_visits_each_rank_once_and_each_tree_has_one_root() {
+    let logs = [
+        "nccl-logs/nemo-mlperf-2.27.7-16xB200.log",
+        "nccl-logs/nccl-tests-efa-nvls-mpirun-tagged.log",
+    ];
+    let of_data = logs
+        .iter()
+        .filter_map(|log| data(log))
+        .map(|path| arg(&path).to_owned());
+    let own = captured("ddp-all");
+    for log in of_data.chain([own]) {
+        for (flag, index) in [("--rings", "ring"), ("--trees", "tree")] {
+            let table = Csv::of(&run("nccl-net", &[flag, "-q", "--format", "csv", &log]).calm());
+            let mut graphs: BTreeMap<(String, String), BTreeMap<u32, u32>> = BTreeMap::new();
+            let mut sizes = BTreeMap::new();
+            for row in table
+                .rows
+                .iter()
+                .filter(|row| !table.get(row, "comm_id").is_empty())
+            {
+                let number = |name: &str| table.get(row, name).parse::<u32>().unwrap();
+                let id = table.get(row, "comm_id").to_owned();
+                let graph = (id, table.get(row, index).to_owned());
+                sizes.insert(graph.clone(), number("nranks"));
+                let hops = graphs.entry(graph).or_default();
+                assert_eq!(
+                    hops.insert(number("from_rank"), number("to_rank")),
+                    None,
+                    "{log} {row:?}"
+                );
+            }
+            assert!(!graphs.is_empty(), "{log} {flag}");
+            let whole = graphs.iter().filter(|(graph, hops)| {
+                let all = hops.len() as u32;
+                all == sizes[*graph] - u32::from(index == "tree")
+            });
+            let mut n = 0;
+            for (graph, hops) in whole {
+                n += 1;
+                let mut at = *hops.keys().next().unwrap();
+                let mut met = BTreeSet::from([at]);
+                while let Some(&next) = hops.get(&at) {
+                    if !met.insert(next) {
+                        break;
+                    }
+                    at = next;
+                }
+                if index == "ring" {
+                    assert_eq!(met.len() as u32, sizes[graph], "{log} {graph:?}");
+                }
+            }
+            assert!(n > 0, "{log} {flag}");
+        }
+    }
 }

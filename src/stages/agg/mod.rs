@@ -1,5 +1,7 @@
 //! nccl-agg: the distinct calls (operation, count, datatype) and how often each was made.
 
+pub mod nccl_tests;
+
 use crate::count::calls::Calls;
 use crate::count::groups::{By, Entry, Groups, MadeOf, Part};
 use crate::count::tally;

@@ -1,0 +1,75 @@
+//! nccl-cuda: see `--help`.
+
+use anyhow::bail;
+use clap::Parser;
+use nccl_pipe::program::cli;
+use nccl_pipe::program::cli::{FormatArgs, InputArgs, Run, StepArgs};
+use nccl_pipe::program::exit;
+use nccl_pipe::program::exit::Exit;
+use nccl_pipe::stages::cuda::{self, Options};
+use std::process::ExitCode;
+
+/// Calls of CUDA's interfaces by function: how many, how much they copied, how long the host was in them
+///
+/// Reads timeline.log and metrics.log of Alnair's interposer, of all versions, alone or together.
+///
+/// Writes a row for each function and direction of copy: function, copy (HtoD, DtoH, ...), calls, bytes,
+/// host_us, mean_us, p50_us, p95_us, max_us (the host's time in the calls), no_time (calls whose printed time is
+/// longer than a day and left out), and of the sums in metrics.log sums_calls, sums_us and agreement with the
+/// timeline.
+///
+/// The host's time is not the copy's: an asynchronous copy is only enqueued in it. So there is no bandwidth.
+#[derive(Debug, Parser)]
+#[command(name = "nccl-cuda", version, max_term_width = 100, after_long_help = AFTER)]
+struct Cli {
+    #[command(flatten)]
+    input: InputArgs,
+    /// Write a row for every stretch of so many seconds: from_s (after the first call), calls, bytes, host_us
+    #[arg(long, value_name = "SECONDS", conflicts_with = "gaps")]
+    every: Option<f64>,
+    /// Write the longest stretches without a call: from_s, gap_us, the functions before and after
+    #[arg(long, value_name = "COUNT", num_args = 0..=1, default_missing_value = "20")]
+    gaps: Option<usize>,
+    #[command(flatten)]
+    format: FormatArgs,
+}
+
+const AFTER: &str = "\
+Examples:
+  nccl-cuda timeline.log metrics.log
+  nccl-cuda timeline.log --every 1
+  nccl-cuda timeline.log --gaps
+  nccl-hist timeline.log
+
+Exit codes: 0 everything was read, 1 some input was damaged, 2 the program failed.";
+
+fn main() -> ExitCode {
+    exit::run("nccl-cuda", || {
+        let cli = Cli::parse();
+        if cli::generated::<Cli>(cli.input.generate)? {
+            return Ok(Exit::Clean);
+        }
+        let every = cli.every.unwrap_or(1.0);
+        if !(1e-6..=1e9).contains(&every) {
+            bail!("--every {every}: expected seconds, 0.000001 or more");
+        }
+        let options = Options {
+            every_ns: (every * 1e9) as u64,
+            gaps: cli.gaps.unwrap_or(0).min(100_000),
+        };
+        Run::refuse_follow("nccl-cuda", &cli.input)?;
+        let steps = StepArgs::default();
+        let mut run = Run::new("nccl-cuda", &cli.input, &steps, cli::AWK_WINDOW)?;
+        let strict = run.options.log.strict;
+        let source = run.options.source;
+        let found = cuda::read(&run.origins, source, options, strict, &mut run.report)?;
+        let sheet = || match (cli.every, cli.gaps) {
+            (Some(_), _) => cuda::rate(&found, &options).into(),
+            (_, Some(_)) => cuda::gaps(&found).into(),
+            (None, None) => cuda::functions(&found).into(),
+        };
+        cli::print(sheet, None::<fn() -> Vec<u8>>, cli.format.get(), 1)?;
+        cuda::say(&found, &run.report);
+        Ok(run.finish())
+    })
+}

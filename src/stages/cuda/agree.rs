@@ -1,0 +1,158 @@
+//! Whether the timeline and the sums agree: for each function both have as many calls, and as many µs. A
+//! difference is a tail that was lost, a snapshot that was caught early, or another process's.
+
+use super::Found;
+use crate::formats::cuda::Sums;
+use crate::report::{Report, counted};
+use std::collections::BTreeMap;
+
+/// What the sums of a function have beside the timeline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Agreed {
+    /// The same.
+    Equal,
+    /// The timeline never has the function.
+    Untold,
+    /// Lookups of the function are counted too: more calls in the same time.
+    Lookups(u64),
+    /// So many calls are not in the timeline.
+    Lost(u64),
+    /// So many calls of the timeline are not in the sums.
+    More(u64),
+    /// As many calls, and another time.
+    Time,
+}
+
+impl Agreed {
+    pub(super) fn text(self) -> String {
+        match self {
+            Agreed::Equal => "equal".to_owned(),
+            Agreed::Untold => "not in timelines".to_owned(),
+            Agreed::Lookups(n) => format!("equal, with {}", counted(n, "lookup")),
+            Agreed::Lost(n) => format!("timeline lacks {n}"),
+            Agreed::More(n) => format!("sums lack {n}"),
+            Agreed::Time => "other times".to_owned(),
+        }
+    }
+}
+
+/// The calls and µs of each function in the timelines.
+pub(super) fn timeline(found: &Found) -> BTreeMap<&[u8], (u64, u128)> {
+    let mut all: BTreeMap<&[u8], (u64, u128)> = BTreeMap::new();
+    for ((name, _), stats) in &found.by {
+        let (calls, us) = all.entry(name).or_default();
+        *calls += stats.calls;
+        *us += stats.times.sum() / 1000;
+    }
+    all
+}
+
+/// The one snapshot that can be compared with the timelines.
+pub(super) fn snapshot(found: &Found) -> Option<&Sums> {
+    match &found.sums[..] {
+        [(_, sums)] if found.timelines > 0 => Some(sums),
+        _ => None,
+    }
+}
+
+/// Compares a function's sums with the timeline's.
+pub(super) fn agreed(name: &[u8], sums: (u64, Option<u64>), timeline: (u64, u128)) -> Agreed {
+    let ((count, us), (calls, of_calls)) = (sums, timeline);
+    // The interposer has no line for these.
+    if matches!(name, b"cuLaunchKernel" | b"cuGetProcAddress") {
+        return Agreed::Untold;
+    }
+    let same_time = us.is_none_or(|us| us == (of_calls as u64 & u64::from(u32::MAX)));
+    let has_lookups = matches!(name, b"cuMemcpyH2D" | b"cuMemcpyD2H");
+    match (count.checked_sub(calls), calls.checked_sub(count)) {
+        (Some(0), _) if same_time => Agreed::Equal,
+        (Some(0), _) => Agreed::Time,
+        (Some(n), _) if has_lookups && same_time => Agreed::Lookups(n),
+        (Some(n), _) => Agreed::Lost(n),
+        (None, n) => Agreed::More(n.unwrap_or(0)),
+    }
+}
+
+/// Reports what the logs do not agree in, and what cannot be right in them.
+pub fn say(found: &Found, report: &Report) {
+    if found.emptied > 0 {
+        report.note(&format!(
+            "{} empty: the interposer empties metrics.log before it writes it again, and the job may have \
+             ended then",
+            if found.emptied == 1 { "a file is".to_owned() } else { format!("{} files are", found.emptied) }
+        ));
+    }
+    let untimed: u64 = found.by.values().map(|stats| stats.untimed).sum();
+    if untimed > 0 {
+        report.warn(&format!(
+            "{} longer than a day: the time is left out. Versions before a846db5 print a variable that \
+             was never set",
+            if untimed == 1 { "a call is".to_owned() } else { format!("{untimed} calls are") }
+        ));
+    }
+    if found.earlier > 0 {
+        report.note(&format!(
+            "{} before the call of the line above ended: several threads or processes write this file, and \
+             its lines do not tell which",
+            if found.earlier == 1 { "a call begins".to_owned() } else { format!("{} calls begin", found.earlier) }
+        ));
+    }
+    if found.sums.len() > 1 {
+        report.note("several snapshots of sums: they are not compared with the timelines");
+    }
+    let Some(sums) = snapshot(found) else {
+        return;
+    };
+    let timeline = timeline(found);
+    let (mut lost, mut more) = (Vec::new(), Vec::new());
+    for (name, sum) in &sums.of {
+        let of_calls = timeline.get(&**name).copied().unwrap_or_default();
+        let shown = String::from_utf8_lossy(name);
+        match agreed(name, (sum.count, sum.burst_us), of_calls) {
+            Agreed::Lost(n) => lost.push(format!("{n} of {shown}")),
+            Agreed::More(n) => more.push(format!("{n} of {shown}")),
+            Agreed::Time => more.push(format!("other times of {shown}")),
+            Agreed::Equal | Agreed::Untold | Agreed::Lookups(_) => {}
+        }
+    }
+    if !lost.is_empty() {
+        report.warn(&format!(
+            "the timeline lacks calls that the sums have ({}): the end of the timeline was lost, or the sums \
+             are of another run",
+            lost.join(", ")
+        ));
+    }
+    if !more.is_empty() {
+        report.warn(&format!(
+            "the sums lack calls that the timeline has ({}): the snapshot is an early one, or several processes \
+             or runs wrote the timeline and the sums are of the last",
+            more.join(", ")
+        ));
+    }
+    if lost.is_empty() && more.is_empty() {
+        report.note("the sums and the timeline agree");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_are_compared_by_calls_and_time() {
+        let of = |name: &str, sums, timeline| agreed(name.as_bytes(), sums, timeline);
+        assert_eq!(of("cuInit", (1, Some(5)), (1, 5)), Agreed::Equal);
+        assert_eq!(of("cuInit", (1, Some(6)), (1, 5)), Agreed::Time);
+        assert_eq!(of("cuInit", (4, Some(9)), (1, 5)), Agreed::Lost(3));
+        assert_eq!(of("cuInit", (1, Some(5)), (3, 15)), Agreed::More(2));
+        // A lookup takes no time.
+        assert_eq!(of("cuMemcpyH2D", (6, Some(0)), (0, 0)), Agreed::Lookups(6));
+        assert_eq!(of("cuMemcpyH2D", (6, Some(4)), (0, 0)), Agreed::Lost(6));
+        assert_eq!(of("cuLaunchKernel", (6, Some(4)), (0, 0)), Agreed::Untold);
+        // 32 bits of µs.
+        assert_eq!(
+            of("cuInit", (2, Some(1)), (2, (1 << 32) + 1)),
+            Agreed::Equal
+        );
+    }
+}
