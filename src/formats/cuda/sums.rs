@@ -137,7 +137,7 @@ mod tests {
         );
         let mut sound = Vec::new();
         sums(b"name:mem_used,count:1\nname:cuInit,coun", &mut |_, is| {
-            sound.push(is)
+            sound.push(is);
         });
         assert_eq!(sound, [true, false]);
     }

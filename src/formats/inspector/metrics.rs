@@ -170,7 +170,7 @@ mod tests {
     fn row(line: &str) -> String {
         let mut text = Vec::new();
         let read = Metrics.row(&mut (), line.as_bytes(), true, &mut |row| {
-            row.csv(&mut text)
+            row.csv(&mut text);
         });
         let text = String::from_utf8(text).unwrap();
         read.map_or_else(str::to_owned, |()| text.trim_end().to_owned())

@@ -373,7 +373,7 @@ mod tests {
         let mut records = Records::default();
         for &(rank, seq, bytes) in calls {
             records.call(Recorded {
-                id: CommId::printed(0xe62d_edaa_9764_4a),
+                id: CommId::printed(0x00e6_2ded_aa97_644a),
                 rank,
                 op: b"AllReduce"[..].into(),
                 seq,
