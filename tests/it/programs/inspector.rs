@@ -287,3 +287,52 @@ fn a_logs_calls_get_the_durations_of_their_records() {
     let some: Vec<_> = some.rows.iter().map(|row| of(row)).collect();
     assert_eq!(some, all);
 }
+
+#[test]
+fn metrics_have_times_and_no_calls() {
+    let Some(folder) = data("nccl-inspector/v2.30.7-prom") else {
+        return;
+    };
+    let [file] = &files(&folder, "nccl_inspector_metrics")[..] else {
+        panic!("one file of metrics");
+    };
+    let refused = run("nccl-ops", &[file]).ends(2);
+    assert!(
+        refused
+            .stderr
+            .contains("it has no calls; nccl-ops --time reads its times")
+    );
+    let timed = run(
+        "nccl-ops",
+        &["--time", "--by", "proto", "--format", "csv", file],
+    )
+    .ends(0);
+    assert!(
+        timed
+            .stderr
+            .contains("38 of the durations are mean of an interval"),
+        "{}",
+        timed.stderr
+    );
+    let table = Csv::of(&timed);
+    // Each sample is there as its two lines, and the means are those of the file.
+    let text = std::fs::read_to_string(file).unwrap();
+    let of = |line: &&str| line.contains("_exec_time_microseconds{");
+    let us: f64 = text
+        .lines()
+        .filter(of)
+        .map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap())
+        .sum();
+    let sum: f64 = table
+        .rows
+        .iter()
+        .filter_map(|row| table.get(row, "total_us").parse::<f64>().ok())
+        .sum();
+    assert!((us - sum).abs() < 0.1, "{us} {sum}");
+    assert!(
+        table
+            .rows
+            .iter()
+            .all(|row| table.get(row, "algbw_gbs").is_empty())
+    );
+}
