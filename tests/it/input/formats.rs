@@ -19,7 +19,7 @@ const OTHERS: [(&str, &str); 6] = [
     ),
     (
         "SQLite format 3\0CREATE TABLE TARGET_INFO_GPU (id INTEGER)",
-        "stdin is an Nsight Systems export: it cannot be read yet",
+        "stdin: the database cannot be read: file is not a database",
     ),
     (
         "SQLite format 3\0CREATE TABLE users (id INTEGER)",
