@@ -517,7 +517,7 @@ mod tests {
                 // What the chain prints is a table.
                 || name.ends_with("2-comm_analyzer.out");
             if path.is_dir() {
-                if !begins(&["inspector", "expect", "flight", "profiler"]) {
+                if !begins(&["inspector", "expect", "flight", "profiler", "cuda"]) {
                     files(&path, all);
                 }
             } else if !is_other {

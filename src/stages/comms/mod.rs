@@ -241,11 +241,13 @@ pub fn rows(
             None => Ok(()),
         };
     }
-    let sink = Sink::Text(out);
+    let mut out = Headed::new(options.form, out);
+    let sink = Sink::Text(&mut out);
     match options.tuning {
         true => each::<Tuning>(origins, read, options, report, progress, sink),
         false => each::<()>(origins, read, options, report, progress, sink),
-    }
+    }?;
+    out.flush().map_err(Error::Output)
 }
 
 /// Writes the rows of a table that comes through a pipe.
@@ -263,12 +265,47 @@ fn table<V>(
         let missing = |text| propose::anew(text, &present, origins, read.source);
         present.check(window).map_err(missing)?;
     }
-    out.write_all(&options.form.header())
-        .map_err(Error::Output)?;
+    let mut out = Headed::new(options.form, out);
     let mut run = Run::of(read, options, Merged::default());
-    run.table(&input, report, &mut Sink::Text(out))?;
+    run.table(&input, report, &mut Sink::Text(&mut out))?;
+    out.flush().map_err(Error::Output)?;
     run.watch.said(&options.filter, report);
     Ok(())
+}
+
+/// A table as text: its header goes before the first row, or where there is none to the end. An input that
+/// cannot be read leaves nothing.
+struct Headed<'o> {
+    header: Vec<u8>,
+    out: &'o mut (dyn Write + Send),
+}
+
+impl<'o> Headed<'o> {
+    fn new(form: Form, out: &'o mut (dyn Write + Send)) -> Headed<'o> {
+        let header = form.header();
+        Headed { header, out }
+    }
+
+    fn head(&mut self) -> std::io::Result<()> {
+        match std::mem::take(&mut self.header) {
+            header if header.is_empty() => Ok(()),
+            header => self.out.write_all(&header),
+        }
+    }
+}
+
+impl Write for Headed<'_> {
+    fn write(&mut self, text: &[u8]) -> std::io::Result<usize> {
+        if !text.is_empty() {
+            self.head()?;
+        }
+        self.out.write(text)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.head()?;
+        self.out.flush()
+    }
 }
 
 /// A table; which steps it has is read first, if that is asked for.
@@ -335,10 +372,6 @@ fn each<B: Beside>(
         present.check(window).map_err(missing)?;
     }
     progress.finish();
-    if let Sink::Text(out) = &mut sink {
-        out.write_all(&options.form.header())
-            .map_err(Error::Output)?;
-    }
     if let Some(placed) = across.place(&surveyed, read.log.jobs) {
         methods.add(placed.methods);
         for plan in &mut plans {
