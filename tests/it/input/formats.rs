@@ -3,7 +3,7 @@
 use crate::support::{READERS, Work, feed, gzip, job, long_job, run_in};
 
 /// Texts that are no log, and what they are.
-const OTHERS: [(&str, &str); 6] = [
+const OTHERS: [(&str, &str); 5] = [
     (
         "nccl_bus_bandwidth_gbs{version=\"v5.1\",node=\"vm\",gpu=\"GPU0\"} 0.621034\n",
         "stdin is a file of NCCL Inspector's metrics, which are means over an unknown number of calls: it \
@@ -12,10 +12,6 @@ const OTHERS: [(&str, &str); 6] = [
     (
         "op_code, addr, thread_indx, running_dev_id, mem_dev_id, code_linenum\nSTG.E,0x7f,1,1,0,125\n",
         "stdin is a Snoopie log: it cannot be read yet",
-    ),
-    (
-        "name:cuInit, start:1663174503143895116, burst:4336641, bytes:0, kind:-1\n",
-        "stdin is an Alnair log of CUDA calls: it cannot be read yet",
     ),
     (
         "SQLite format 3\0CREATE TABLE TARGET_INFO_GPU (id INTEGER)",

@@ -204,7 +204,7 @@ fn ops_reports_how_long_calls_took() {
     );
     let other = format!("{rows}2,Send,5,int8,1,inspector,7,cpu\n");
     for (rows, says) in [
-        (&*other, "durations of different sources or clocks"),
+        (&*other, "durations of different sources must not be added"),
         (
             "1,Send,5,int8,1,log,,\n",
             "no call has a duration of its own",
@@ -213,6 +213,11 @@ fn ops_reports_how_long_calls_took() {
         let out = time(rows, &[]).ends(2);
         assert!(out.stderr.contains(says), "{}", out.stderr);
     }
+    // Two clocks of one source are reported.
+    let two = format!("{rows}2,Send,5,int8,1,profiler,7,plugin\n");
+    let note = "the durations are by different clocks: 4 are unknown";
+    let out = time(&two, &[]).ends(0);
+    assert!(out.stderr.contains(note), "{}", out.stderr);
     let awk = time(rows, &["--format", "awk"]).ends(2);
     assert!(
         awk.stderr
