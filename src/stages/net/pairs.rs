@@ -38,7 +38,7 @@ pub(super) enum Of {
 }
 
 impl Of {
-    /// Whose a connection or a hop is.
+    /// The owner of a connection or a hop.
     pub(super) fn new(process: u32, owner: &Owner) -> Of {
         shared(process, owner).map_or(Of::Process(process), Of::Comm)
     }

@@ -39,7 +39,7 @@ pub const KNOWN: [(&str, &str); 10] = [
 /// How many names are remembered; more are looked at each time.
 const NAMES: usize = 1 << 16;
 
-/// How many names are told.
+/// How many names a note has.
 const TOLD: usize = 5;
 
 /// Tells kernels that communicate from others.
