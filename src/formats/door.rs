@@ -42,6 +42,7 @@ pub fn open<V>(origin: &Origin, source: source::Options, needs: Tells) -> Result
         return Err(Error::NoText { name, what });
     }
     let (mut format, mut reader) = recognise(&Head::of(&head), needs);
+    let is_empty = head.is_empty();
     drop(head);
     // Where a database has many tables, their names are not in its first bytes.
     let is_database = format.what == binary::SQLITE.what && input.is_rewindable();
@@ -89,6 +90,7 @@ pub fn open<V>(origin: &Origin, source: source::Options, needs: Tells) -> Result
         }
     }
     match format.tells.lacks(needs) {
+        Some(_) if is_empty => Err(Error::Content(format!("{} is empty", name()))),
         Some(part) => Err(refused(&name(), format, part)),
         None => Ok(Known {
             input,

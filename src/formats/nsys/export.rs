@@ -96,8 +96,16 @@ impl Export {
         let opened = open(path, size.is_cut());
         // The open database keeps the copy: its name goes as soon as it is read.
         let read = opened.and_then(|db| tables(&db).map(|tables| (db, tables)));
-        let (db, tables) = read
-            .map_err(|why| Error::Content(format!("{name}: the database cannot be read: {why}")))?;
+        let (db, tables) = read.map_err(|why| {
+            let why = match size.is_cut() {
+                true => format!(
+                    "it ends after {} of {} bytes: copy it or export it again",
+                    size.is, size.says
+                ),
+                false => why.to_string(),
+            };
+            Error::Content(format!("{name}: the database cannot be read: {why}"))
+        })?;
         drop(copy);
         if tables.is_empty() {
             return Err(Error::Content(format!(

@@ -109,6 +109,9 @@ fn what_has_no_kernels_is_refused() {
     out.says(&["stdin is a call table: it has no times of kernels"]);
     let out = feed("nccl-kernels", &[], "h:1:2 [0] NCCL INFO Bootstrap\n").ends(2);
     out.says(&["stdin is an NCCL log: it has no times of kernels"]);
+    feed("nccl-kernels", &[], "")
+        .ends(2)
+        .says(&["stdin is empty"]);
     run("nccl-kernels", &["testdata/captured/ddp"])
         .ends(2)
         .says(&["none of the files"]);
