@@ -12,8 +12,9 @@ use std::str::FromStr;
 /// Which rank is late: the spread of the ranks at the same calls
 ///
 /// Reads NCCL debug logs with time stamps (NCCL_DEBUG_TIMESTAMP_LEVELS=ALL, with fractions of a second:
-/// NCCL_DEBUG_TIMESTAMP_FORMAT='[%F %T.%6f] '), NCCL Inspector's records, or the call table of nccl-comms
-/// with time or start_ns. Each rank is compared with the median (of two, the earlier) of the ranks at the
+/// NCCL_DEBUG_TIMESTAMP_FORMAT='[%F %T.%6f] '), NCCL Inspector's records, traces of NCCL's profiler plugin, exports
+/// of Nsight Systems, dumps of PyTorch's flight recorder (given by name), or the call table of nccl-comms with
+/// time or start_ns. Each rank is compared with the median (of two, the earlier) of the ranks at the
 /// same collective of the same communicator. Sends and receives are left out.
 ///
 /// Writes a row for each rank: rank (in the communicator of all ranks, empty where none has all of

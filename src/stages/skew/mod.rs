@@ -8,6 +8,7 @@
 //! step line, whenever that was.
 
 mod align;
+mod dumps;
 mod late;
 mod latency;
 mod rows;
@@ -17,6 +18,7 @@ mod window;
 
 use crate::count::calls::{Options as Read, Progress};
 use crate::error::{Error, Result};
+use crate::formats::door::{self, Recorder};
 use crate::formats::table_rows::Feed;
 use crate::output::render::Grid;
 use crate::output::table::Row;
@@ -73,16 +75,28 @@ pub fn skew(
     report: &mut Report,
     progress: &dyn Progress,
 ) -> Result<Grid> {
-    let mut taken = Taken::default();
-    let mut feed = Feed::new(|row: &Row<'_>| taken.row(row, options));
-    comms::rows(
-        origins,
-        read,
-        &comms::Options::default(),
-        report,
-        progress,
-        &mut feed,
-    )?;
+    let (mut taken, mut others) = (Taken::default(), Vec::new());
+    for origin in origins {
+        // In a folder dumps are beside a job's logs.
+        match door::recorded(origin, read.source).filter(|_| !origin.is_listed()) {
+            Some((known, Recorder::Flight)) => {
+                dumps::add(&mut taken, known.input(), options, report)?;
+            }
+            _ => others.push(origin.clone()),
+        }
+    }
+    let is_of_dumps = taken.is_of_dumps;
+    if !(others.is_empty() && is_of_dumps) {
+        let mut feed = Feed::new(|row: &Row<'_>| taken.row(row, options));
+        comms::rows(
+            &others,
+            read,
+            &comms::Options::default(),
+            report,
+            progress,
+            &mut feed,
+        )?;
+    }
     let found = taken.end(options);
     let none = |what: &str| Err(Error::Content(what.to_owned()));
     if options.latency {
@@ -110,6 +124,9 @@ pub fn skew(
             "no call was found on two ranks: rows need comm_id, rank and seq, which come from NCCL's \
              INIT lines (NCCL_DEBUG_SUBSYS=INIT,COLL)",
         );
+    }
+    if is_of_dumps {
+        report.note("the dumps do not name hosts: the clocks of all ranks are taken as one");
     }
     found.notes(options, report);
     Ok(found.late.grid(options.late_ns))

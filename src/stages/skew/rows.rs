@@ -30,6 +30,8 @@ pub(super) struct Taken {
     window: Window,
     stretch: Vec<Call>,
     found: Found,
+    /// Dumps were read: what stands for a process is no process id.
+    pub(super) is_of_dumps: bool,
 }
 
 impl Taken {
@@ -159,7 +161,7 @@ impl Taken {
                 Name {
                     rank: rank.filter(|_| is_global),
                     host: host.clone(),
-                    pid: *pid,
+                    pid: pid.filter(|_| !self.is_of_dumps),
                 }
             })
             .collect();

@@ -92,3 +92,28 @@ fn a_log_with_time_stamps_names_who_is_late_at_times_and_who_always() {
     ];
     assert_eq!(who, expect, "{}", out.stderr);
 }
+
+#[test]
+fn dumps_of_the_flight_recorder_are_compared_by_group_and_number() {
+    let dumps: Vec<String> = (0..4)
+        .map(|rank| format!("testdata/hung/ddp-stall/nccl_trace_rank_{rank}.gz"))
+        .collect();
+    let out = run("nccl-skew", &dumps).ends(0);
+    assert!(
+        out.stderr.contains("the dumps do not name hosts"),
+        "{}",
+        out.stderr
+    );
+    let table = Csv::of(&out);
+    let rows = table.pick(&["rank", "host", "pid"]);
+    assert_eq!(
+        rows,
+        ["0,,", "1,,", "2,,", "3,,"]
+            .map(|row| row.split(',').map(str::to_owned).collect::<Vec<_>>())
+    );
+    // Each compared call is one that a dump has, and was made on two ranks or more.
+    for row in &table.rows {
+        let calls: u64 = table.get(row, "calls").parse().unwrap();
+        assert!((100..=142).contains(&calls), "{row:?}");
+    }
+}
