@@ -106,11 +106,7 @@ fn dumps_of_the_flight_recorder_are_compared_by_group_and_number() {
     );
     let table = Csv::of(&out);
     let rows = table.pick(&["rank", "host", "pid"]);
-    assert_eq!(
-        rows,
-        ["0,,", "1,,", "2,,", "3,,"]
-            .map(|row| row.split(',').map(str::to_owned).collect::<Vec<_>>())
-    );
+    assert_eq!(rows, ["0  ", "1  ", "2  ", "3  "]);
     // Each compared call is one that a dump has, and was made on two ranks or more.
     for row in &table.rows {
         let calls: u64 = table.get(row, "calls").parse().unwrap();
