@@ -198,6 +198,9 @@ fn one(
         // What nsys prints at the end of a job is in its log.
         let read = stats::read(known.input(), options.has(By::Grid))?;
         read.kernels.iter().for_each(|kernel| found.printed(kernel));
+        if read.account.lines == 0 {
+            return Err(Error::Content(format!("{name} is empty")));
+        }
         if read.kernels.is_empty() {
             return Err(none(known, origin));
         }
