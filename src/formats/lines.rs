@@ -198,6 +198,7 @@ fn read_by<L: Lines, R: Rows + Send>(
             }
             progress(walked.bytes);
             all.add(walked, &mut sink)?;
+            chunk.release();
             note(all.twice);
             Ok(())
         })?;

@@ -110,6 +110,13 @@ impl Chunk {
         }
     }
 
+    /// Gives the memory of the bytes back, after they were walked for good.
+    pub fn release(self) {
+        if let ChunkData::Mapped(map, [from, _, next]) = &self.data {
+            map.release(*from, next - from);
+        }
+    }
+
     /// Gets the bytes near, before they are walked.
     pub fn expect(&self) {
         if let ChunkData::Mapped(map, [from, to, _]) = &self.data {

@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)]
 
-use memmap2::{Advice, Mmap};
+use memmap2::{Advice, Mmap, UncheckedAdvice};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -36,6 +36,16 @@ impl Map {
     pub(super) fn expect(&self, from: usize, len: usize) {
         // Only advice, and only Linux 5.14+ knows it.
         let _ = self.map.advise_range(Advice::PopulateRead, from, len);
+    }
+
+    /// Gives the memory of a range back: it is read from the file again where it is needed.
+    pub(super) fn release(&self, from: usize, len: usize) {
+        // SAFETY: the map is of a file, shared and read-only, so that pages that are dropped come back as
+        // they are in the file. Only advice: without it the pages stay.
+        let _ = unsafe {
+            self.map
+                .unchecked_advise_range(UncheckedAdvice::DontNeed, from, len)
+        };
     }
 
     /// The file's bytes as they were when it was mapped.
