@@ -254,9 +254,9 @@ formats! {
         flight::JSON, flight::read;
         profiler::FORMAT, profiler::read;
         nsys::FORMAT, nsys::read;
-        stats::FORMAT, stats::no_calls;
+        stats::FORMAT, ordered::no_calls;
         kineto::FORMAT, kineto::read;
-        cuda::METRICS, cuda::no_calls;
+        cuda::METRICS, ordered::no_calls;
     }
     refused {
         snoopie::FORMAT;

@@ -41,8 +41,7 @@ impl Taking<'_> {
 
     /// A damaged one.
     pub(super) fn damaged(&mut self, what: Lacks, text: &[u8]) {
-        self.account.place(self.account.lines, 0, what, text);
-        self.account.line(Class::Damaged);
+        self.account.damage(what, text);
     }
 
     /// So many bytes were read.
@@ -89,6 +88,14 @@ pub(super) fn read<R: Rows>(
         log::first_damage(&input.name(), &account)?;
     }
     Ok(account)
+}
+
+/// The reader of a format that has no calls.
+///
+/// # Errors
+/// Always.
+pub(super) fn no_calls(input: &Input, _: &mut Taking<'_>) -> Result<()> {
+    Err(Error::Content(format!("{}: it has no calls", input.name())))
 }
 
 /// All bytes of a document of at most `most` bytes.

@@ -4,6 +4,7 @@
 use super::lines::{Lines, ended};
 use super::{Format, Is, Tells};
 use crate::error::{Error, Result};
+use crate::grammar::token::bytes_that_are;
 use crate::output::table::{
     COLUMNS, Column, JsonRow, Lacks, NO_ROW, Readable, Row, Source, TEXTS, Timing,
 };
@@ -244,10 +245,7 @@ impl<'r, G: Fn(usize) -> Option<&'r [u8]>> Source<'r> for Fields<'_, G> {
 /// The high bit of each byte of a word that is a comma.
 #[inline(always)]
 fn commas(word: u64) -> u64 {
-    const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
-    let other = word ^ u64::from_le_bytes([b','; 8]);
-    // No carry goes from one byte to the next.
-    !(((other & LOW) + LOW) | other | LOW)
+    bytes_that_are(b',', word)
 }
 
 #[cfg(test)]

@@ -245,6 +245,20 @@ pub(crate) fn blanks(input: &[u8]) -> PResult<'_, &[u8]> {
     take_while(|b| b == b' ' || b == b'\t').parse(input)
 }
 
+/// The high bit of each byte of a word that is 0.
+#[inline(always)]
+pub(crate) fn zeros(word: u64) -> u64 {
+    const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
+    // No carry goes from one byte to the next.
+    !(((word & LOW) + LOW) | word | LOW)
+}
+
+/// The high bit of each byte of a word that is `byte`.
+#[inline(always)]
+pub(crate) fn bytes_that_are(byte: u8, word: u64) -> u64 {
+    zeros(word ^ u64::from_le_bytes([byte; 8]))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -12,7 +12,7 @@ use timeline::call;
 pub(crate) use timeline::{Call, Copied};
 pub(super) use timeline::{TIMELINE, Timeline};
 
-use super::ordered::{self, Taking};
+use super::ordered;
 use super::{Format, Tells};
 use crate::error::Result;
 use crate::report::account::{Account, Class};
@@ -30,11 +30,6 @@ pub(super) const METRICS: Format = Format {
         head.other(sums::begins(first, lines.next()))
     },
 };
-
-/// What is read of metrics.log as calls: nothing.
-pub(super) fn no_calls(_: &Input, _: &mut Taking<'_>) -> Result<()> {
-    Ok(())
-}
 
 /// What an input has.
 #[derive(Debug)]
@@ -88,7 +83,6 @@ fn line_of(account: &mut Account, line: &[u8], is_sound: bool) {
     if is_sound {
         account.line(Class::Other);
     } else {
-        account.place(account.lines, 0, "name:, start:, burst:", line);
-        account.line(Class::Damaged);
+        account.damage("name:, start:, burst:", line);
     }
 }

@@ -2,6 +2,7 @@
 //! left to serde_json, and a property test holds the two together.
 
 use super::record::{Record, Scalar, Section};
+use crate::grammar::token::{bytes_that_are, zeros};
 
 /// The record of a line; `None` for one that is not spelled as Inspector does, or is none.
 #[inline]
@@ -70,12 +71,10 @@ fn section_of<'v>(text: &mut Text<'v>, section: Section, record: &mut Record<'v>
 /// The high bit of each byte of a word that is a quote, a backslash, or no printable ASCII.
 #[inline(always)]
 pub(super) fn specials(word: u64) -> u64 {
-    const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
-    // No carry goes from one byte to the next.
-    let zeros = |word: u64| !(((word & LOW) + LOW) | word | LOW);
-    let is = |byte: u8| zeros(word ^ u64::from_le_bytes([byte; 8]));
+    let is = |byte| bytes_that_are(byte, word);
     let controls = zeros(word & u64::from_le_bytes([0xe0; 8]));
-    is(b'"') | is(b'\\') | is(0x7f) | controls | (word & !LOW)
+    let highs = word & u64::from_le_bytes([0x80; 8]);
+    is(b'"') | is(b'\\') | is(0x7f) | controls | highs
 }
 
 /// What is left of a line.

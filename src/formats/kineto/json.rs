@@ -3,6 +3,8 @@
 //! Lenient where writers of traces are: a number may be NaN, Infinity or inf, and a string may have
 //! control characters, but no line end. Whoever needs a value reads it from its bytes.
 
+use crate::grammar::token::bytes_that_are;
+
 /// Why a value could not be passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stop {
@@ -189,17 +191,11 @@ impl<'b> Cursor<'b> {
 /// end, which none has.
 #[inline(always)]
 fn special(bytes: &[u8]) -> usize {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    const TOPS: u64 = 0x8080_8080_8080_8080;
-    // The lowest set bit is exact: a borrow goes upwards only.
-    let zero = |word: u64| word.wrapping_sub(ONES) & !word & TOPS;
     let mut at = 0;
     for word in bytes.chunks_exact(8) {
         let word = u64::from_le_bytes(word.try_into().unwrap_or_default());
-        let quote = zero(word ^ (ONES * u64::from(b'"')));
-        let escape = zero(word ^ (ONES * u64::from(b'\\')));
-        let end = zero(word ^ (ONES * u64::from(b'\n')));
-        let hits = quote | escape | end;
+        let is = |byte| bytes_that_are(byte, word);
+        let hits = is(b'"') | is(b'\\') | is(b'\n');
         if hits != 0 {
             return at + hits.trailing_zeros() as usize / 8;
         }

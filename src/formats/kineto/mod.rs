@@ -112,7 +112,7 @@ pub(crate) fn timeline(input: &Input, visit: &mut dyn Visit) -> Result<Account> 
             end.bytes
         );
         timeline.visit.note(&text);
-        damaged(&mut account, "more of the trace, which is cut", b"");
+        account.damage("more of the trace, which is cut", b"");
     }
     if gpu == 0 {
         timeline.visit.note(
@@ -155,11 +155,6 @@ fn is_torch(event: &Event<'_>, what: What) -> bool {
     what != What::Other || OWN.contains(&event.cat)
 }
 
-fn damaged(account: &mut Account, what: Lacks, text: &[u8]) {
-    account.place(account.lines, 0, what, text);
-    account.line(Class::Damaged);
-}
-
 /// Takes what the GPUs did.
 struct Activities<'v> {
     timeline: Timeline<'v>,
@@ -182,13 +177,13 @@ impl Take for Activities<'_> {
                 self.account
                     .line(if is_gpu { Class::Other } else { Class::Foreign });
             }
-            Err(lacks) => damaged(&mut self.account, lacks, event.name),
+            Err(lacks) => self.account.damage(lacks, event.name),
         }
         Ok(())
     }
 
     fn damaged(&mut self, what: Lacks, text: &[u8]) {
-        damaged(&mut self.account, what, text);
+        self.account.damage(what, text);
     }
 
     fn progress(&mut self, _: u64) {}

@@ -2,7 +2,7 @@
 //! the file, and a damaged database is read as far as it goes.
 
 use crate::error::{Error, Result};
-use crate::report::account::{Account, Class};
+use crate::report::account::Account;
 use crate::source::{self, Broken, Input};
 use rusqlite::limits::Limit;
 use rusqlite::types::ValueRef;
@@ -292,8 +292,7 @@ impl Export {
     /// Puts what could not be read into an account.
     pub(super) fn account(&self, account: &mut Account) {
         for text in self.lacks.borrow_mut().drain(..) {
-            account.place(account.lines, 0, text, b"");
-            account.line(Class::Damaged);
+            account.damage(text, b"");
         }
     }
 }

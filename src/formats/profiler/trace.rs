@@ -103,7 +103,7 @@ impl Trace {
                 return Ok(());
             }
             Line::Damaged(lacks) => {
-                damaged(account, lacks, text);
+                account.damage(lacks, text);
                 return Ok(());
             }
         };
@@ -112,7 +112,7 @@ impl Trace {
         }
         match self.event(&event, visit)? {
             Ok(class) => account.line(class),
-            Err(lacks) => damaged(account, lacks, text),
+            Err(lacks) => account.damage(lacks, text),
         }
         Ok(())
     }
@@ -403,9 +403,4 @@ enum Phase {
     All,
     Schedule,
     Progress,
-}
-
-fn damaged(account: &mut Account, lacks: Lacks, text: &[u8]) {
-    account.place(account.lines, 0, lacks, text);
-    account.line(Class::Damaged);
 }

@@ -9,7 +9,7 @@ mod number;
 mod objects;
 
 use super::{Format, Is, Tells, ordered};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::report::account::{Account, Class};
 use crate::source::Input;
 use columns::Layout;
@@ -91,11 +91,6 @@ pub fn read(input: &Input, by_grid: bool) -> Result<Read> {
     Ok(read)
 }
 
-/// Says that there are no calls.
-pub(super) fn no_calls(input: &Input, _: &mut ordered::Taking<'_>) -> Result<()> {
-    Err(Error::Content(format!("{}: it has no calls", input.name())))
-}
-
 /// The same of its text.
 pub fn parse(text: &[u8], by_grid: bool) -> Read {
     let (mut account, mut kernels) = (Account::default(), Vec::new());
@@ -119,8 +114,7 @@ pub fn parse(text: &[u8], by_grid: bool) -> Read {
                 account.line(Class::Call);
             }
             Row::Damaged => {
-                account.place(account.lines, 0, "a row of the kernel summary", line);
-                account.line(Class::Damaged);
+                account.damage("a row of the kernel summary", line);
             }
             Row::Other => account.line(Class::Other),
             Row::End => {

@@ -259,6 +259,12 @@ impl Account {
         self.places.first().filter(|place| !is_last(place))
     }
 
+    /// Counts the next line as damaged, from its beginning on.
+    pub fn damage(&mut self, what: impl Into<Cow<'static, str>>, text: &[u8]) {
+        self.place(self.lines, 0, what, text);
+        self.line(Class::Damaged);
+    }
+
     /// Notes a damaged place, if it is among the first.
     pub fn place(
         &mut self,

@@ -6,7 +6,7 @@
 
 use super::dumps::is_of_calls;
 use super::finding::{About, Finding, Severity, Sure};
-use super::wording::{counted, ranks, text};
+use super::wording::{counted, ranks, text, verb};
 use crate::count::calls::Options;
 use crate::error::Result;
 use crate::formats::Tells;
@@ -194,10 +194,10 @@ impl Records {
                 let ended = member.last.map_or(0, |last| last.saturating_add(1));
                 by.entry(ended).or_default().insert(*rank);
             }
-            parts.extend(by.iter().map(|(made, who)| {
-                let s = if who.len() == 1 { "" } else { "s" };
-                format!("{made} {} on rank{s} {}", text(op), ranks(who))
-            }));
+            parts.extend(
+                by.iter()
+                    .map(|(made, who)| format!("{made} {} {}", text(op), on(who))),
+            );
         }
         // A communicator of the whole job has few operations.
         parts.truncate(6);
@@ -277,6 +277,11 @@ impl Records {
     }
 }
 
+/// `on rank 1`, `on ranks 0-3`.
+fn on(who: &BTreeSet<u32>) -> String {
+    format!("on {} {}", verb(who.len(), "rank", "ranks"), ranks(who))
+}
+
 /// The first call to which ranks passed different sizes.
 #[derive(Debug, Clone)]
 struct Differs<'r> {
@@ -317,10 +322,10 @@ fn differs<'r>(op: &'r [u8], series: &'r Series) -> (Option<Differs<'r>>, u64) {
 impl Differs<'_> {
     /// `AllReduce number 12 has 4 bytes on ranks 0, 2-3, 16 bytes on rank 1`.
     fn clause(&self) -> String {
-        let each = self.by.iter().map(|(bytes, who)| {
-            let s = if who.len() == 1 { "" } else { "s" };
-            format!("{} on rank{s} {}", counted(*bytes, "byte"), ranks(who))
-        });
+        let each = self
+            .by
+            .iter()
+            .map(|(bytes, who)| format!("{} {}", counted(*bytes, "byte"), on(who)));
         let each: Vec<String> = each.take(6).collect();
         format!(
             "{} number {} has {}",

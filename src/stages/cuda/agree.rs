@@ -47,10 +47,10 @@ pub(super) fn timeline(found: &Found) -> BTreeMap<&[u8], (u64, u128)> {
     all
 }
 
-/// The one snapshot that can be compared with the timelines.
+/// The only snapshot; of several none is that of the timelines.
 pub(super) fn snapshot(found: &Found) -> Option<&Sums> {
     match &found.sums[..] {
-        [(_, sums)] if found.timelines > 0 => Some(sums),
+        [sums] => Some(sums),
         _ => None,
     }
 }
@@ -100,7 +100,7 @@ pub fn say(found: &Found, report: &Report) {
     if found.sums.len() > 1 {
         report.note("several snapshots of sums: they are not compared with the timelines");
     }
-    let Some(sums) = snapshot(found) else {
+    let Some(sums) = snapshot(found).filter(|_| found.timelines > 0) else {
         return;
     };
     let timeline = timeline(found);

@@ -63,7 +63,7 @@ pub struct Options {
 #[derive(Debug, Default)]
 pub struct Found {
     pub(crate) by: BTreeMap<(Box<[u8]>, Option<Copied>), Stats>,
-    pub(crate) sums: Vec<(String, Sums)>,
+    pub(crate) sums: Vec<Sums>,
     /// Snapshots that were caught between being emptied and being written.
     pub(crate) emptied: u64,
     /// The longest gaps, longest last.
@@ -183,7 +183,7 @@ pub fn read(
                     account
                 }
                 Read::Sums(sums, account) => {
-                    found.sums.push((name.clone(), sums));
+                    found.sums.push(sums);
                     account
                 }
             };

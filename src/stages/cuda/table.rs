@@ -46,18 +46,16 @@ pub fn functions(found: &Found) -> Grid {
     let sums = snapshot(found);
     let timeline = timeline(found);
     let summed = |name: &[u8]| {
-        let all = sums.or(found.sums.first().map(|(_, sums)| sums))?;
-        all.of
-            .iter()
-            .find(|(known, _)| **known == *name)
-            .map(|(_, sum)| sum)
+        let mut all = sums?.of.iter();
+        all.find(|(known, _)| **known == *name).map(|(_, sum)| sum)
     };
     let of_sums = |name: &[u8]| -> [Cell<'static>; 3] {
         let Some(sum) = summed(name) else {
             return [Cell::Empty, Cell::Empty, Cell::Empty];
         };
         let of_calls = timeline.get(name).copied().unwrap_or_default();
-        let agreed = sums.map(|_| agreed(name, (sum.count, sum.burst_us), of_calls).text());
+        let agreed = agreed(name, (sum.count, sum.burst_us), of_calls);
+        let agreed = (found.timelines > 0).then(|| agreed.text());
         [sum.count.into(), sum.burst_us.into(), agreed.into()]
     };
     let mut told: BTreeSet<&[u8]> = BTreeSet::new();
@@ -76,8 +74,7 @@ pub fn functions(found: &Found) -> Grid {
         }
         rows.push(cells);
     }
-    let of = found.sums.first().filter(|_| found.sums.len() == 1);
-    for (name, sum) in of.iter().flat_map(|(_, sums)| &sums.of) {
+    for (name, sum) in sums.iter().flat_map(|sums| &sums.of) {
         if (sum.count > 0 || sum.burst_us.is_some_and(|us| us > 0)) && told.insert(name) {
             let mut cells: Vec<Cell<'static>> = vec![name.to_vec().into()];
             cells.extend(std::iter::repeat_n(Cell::Empty, 9));
