@@ -1,0 +1,435 @@
+//! The matrix: who sends to whom, how often and how much, and how that is known.
+
+use crate::members::Interner;
+use crate::output::render::Sheet;
+use rustc_hash::FxHashMap;
+use std::cmp::Ordering;
+
+/// How it is known what goes from one end to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Basis {
+    /// The sender's own record of a message.
+    Sent,
+    /// The receiver's record of a message whose sender is not in the inputs.
+    Received,
+    /// A recorded copy from one memory to another.
+    Copied,
+    /// Recorded loads and stores of a GPU in another's memory.
+    Accessed,
+    /// By definition of an AlltoAll, a Gather or a Scatter: which pair exchanges how much.
+    Pairs,
+    /// What a collective would send over the rings of its communicator.
+    Ring,
+    /// The same over its trees.
+    Tree,
+}
+
+impl Basis {
+    /// All of them, in order.
+    pub const ALL: [Basis; 7] = [
+        Basis::Sent,
+        Basis::Received,
+        Basis::Copied,
+        Basis::Accessed,
+        Basis::Pairs,
+        Basis::Ring,
+        Basis::Tree,
+    ];
+
+    /// The word in the column `basis`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Basis::Sent => "sent",
+            Basis::Received => "received",
+            Basis::Copied => "copied",
+            Basis::Accessed => "accessed",
+            Basis::Pairs => "definition",
+            Basis::Ring => "ring model",
+            Basis::Tree => "tree model",
+        }
+    }
+
+    /// True where an input has a record of it.
+    pub fn is_recorded(self) -> bool {
+        matches!(
+            self,
+            Basis::Sent | Basis::Received | Basis::Copied | Basis::Accessed
+        )
+    }
+
+    /// True for what no record and no definition tells.
+    pub fn is_model(self) -> bool {
+        matches!(self, Basis::Ring | Basis::Tree)
+    }
+}
+
+/// A name whose numbers sort as people count: `node2` before `node10`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Name(Box<[u8]>);
+
+impl Name {
+    /// That of a host.
+    pub fn of(name: &[u8]) -> Name {
+        Name(name.into())
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// True where none is known.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl PartialOrd for Name {
+    fn partial_cmp(&self, other: &Name) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Name {
+    fn cmp(&self, other: &Name) -> Ordering {
+        let parts = |name: &Name| crate::stages::communicators::natural(&name.0);
+        parts(self)
+            .cmp(&parts(other))
+            .then_with(|| self.0.cmp(&other.0))
+    }
+}
+
+/// One end of a cell: who sends, or who receives.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum End {
+    /// A rank of the job.
+    Rank(u32),
+    /// A host.
+    Host(Name),
+    /// A GPU of a host; the host may be unknown.
+    Gpu(Name, u64),
+    /// A rank of a communicator, whose rank in the job is not known.
+    Member(Name, u32),
+    /// The memory of a host; the host may be unknown.
+    Memory(Name),
+    /// Not known.
+    Unknown,
+}
+
+impl End {
+    /// As it is written.
+    pub fn text(&self) -> Vec<u8> {
+        match self {
+            End::Rank(rank) => rank.to_string().into_bytes(),
+            End::Host(name) => name.0.to_vec(),
+            End::Gpu(host, gpu) => [prefix(host), format!("gpu{gpu}").into_bytes()].concat(),
+            End::Member(comm, rank) => [&comm.0[..], format!(":{rank}").as_bytes()].concat(),
+            End::Memory(host) => [prefix(host), b"memory".to_vec()].concat(),
+            End::Unknown => Vec::new(),
+        }
+    }
+}
+
+fn prefix(host: &Name) -> Vec<u8> {
+    match host.is_empty() {
+        true => Vec::new(),
+        false => [&host.0[..], b"/"].concat(),
+    }
+}
+
+/// The number of an end in a [`Matrix`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EndId(u32);
+
+/// How often, and how many bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Sum {
+    /// Calls, copies or accesses.
+    pub calls: u64,
+    /// Their bytes, those that are known.
+    pub bytes: u128,
+    /// Those of `calls` whose bytes are not known.
+    pub unknown: u64,
+}
+
+impl Sum {
+    /// So many calls, of so many bytes together if that is known.
+    pub fn of(calls: u64, bytes: Option<u128>) -> Sum {
+        Sum {
+            calls,
+            bytes: bytes.unwrap_or(0),
+            unknown: if bytes.is_none() { calls } else { 0 },
+        }
+    }
+
+    /// Adds others.
+    pub fn add(&mut self, other: Sum) {
+        self.calls = self.calls.saturating_add(other.calls);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.unknown = self.unknown.saturating_add(other.unknown);
+    }
+
+    /// The bytes, where all of them are known.
+    pub fn all_bytes(&self) -> Option<u128> {
+        (self.unknown == 0).then_some(self.bytes)
+    }
+}
+
+/// What is counted in a cell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Unit {
+    /// Bytes.
+    #[default]
+    Bytes,
+    /// Calls, copies or accesses.
+    Calls,
+}
+
+impl Unit {
+    /// What a sum comes to.
+    pub fn of(self, sum: &Sum) -> u128 {
+        match self {
+            Unit::Bytes => sum.bytes,
+            Unit::Calls => sum.calls.into(),
+        }
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Unit::Bytes => "bytes",
+            Unit::Calls => "calls",
+        }
+    }
+}
+
+/// What tells cells apart: step, from, to and basis.
+type Key = (Option<u64>, EndId, EndId, Basis);
+
+/// Who sends to whom.
+#[derive(Debug, Default)]
+pub struct Matrix {
+    ends: Interner<End>,
+    /// The host of each end; empty where it is not known.
+    hosts: Vec<Name>,
+    cells: FxHashMap<Key, Sum>,
+}
+
+/// A cell in its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry<'m> {
+    /// The step, where rows are by step and it is known.
+    pub step: Option<u64>,
+    /// Who sends.
+    pub from: &'m End,
+    /// Who receives.
+    pub to: &'m End,
+    /// How it is known.
+    pub basis: Basis,
+    /// How much.
+    pub sum: Sum,
+}
+
+impl Matrix {
+    /// The number of an end; `host` is where it is, empty where that is not known.
+    pub fn end(&mut self, end: End, host: &Name) -> EndId {
+        let at = self.ends.intern(end);
+        if self.hosts.len() <= at as usize {
+            self.hosts.push(host.clone());
+        }
+        EndId(at)
+    }
+
+    /// Adds to a cell.
+    pub fn add(&mut self, step: Option<u64>, (from, to): (EndId, EndId), basis: Basis, sum: Sum) {
+        if sum.calls > 0 {
+            self.cells
+                .entry((step, from, to, basis))
+                .or_default()
+                .add(sum);
+        }
+    }
+
+    /// True where nothing was added.
+    pub fn is_empty(&self) -> bool {
+        self.cells.is_empty()
+    }
+
+    /// How many cells there are.
+    pub fn len(&self) -> usize {
+        self.cells.len()
+    }
+
+    /// The cells by step (one that is not known comes last), from, to and basis.
+    pub fn entries(&self) -> Vec<Entry<'_>> {
+        let order = self.order();
+        let place = |end: EndId| order.get(end.0 as usize).copied().unwrap_or(0);
+        let mut keys: Vec<(&Key, &Sum)> = self.cells.iter().collect();
+        keys.sort_unstable_by_key(|((step, from, to, basis), _)| {
+            (step.is_none(), *step, place(*from), place(*to), *basis)
+        });
+        let entry = |(&(step, from, to, basis), sum): (&Key, &Sum)| Entry {
+            step,
+            from: self.ends.get(from.0),
+            to: self.ends.get(to.0),
+            basis,
+            sum: *sum,
+        };
+        keys.into_iter().map(entry).collect()
+    }
+
+    /// The place of each end among all.
+    fn order(&self) -> Vec<u32> {
+        let ends = self.ends.items();
+        let mut sorted: Vec<u32> = (0_u32..).take(ends.len()).collect();
+        sorted.sort_by(|&a, &b| self.ends.get(a).cmp(self.ends.get(b)));
+        let mut order = vec![0; ends.len()];
+        for (place, at) in (0_u32..).zip(sorted) {
+            if let Some(slot) = order.get_mut(at as usize) {
+                *slot = place;
+            }
+        }
+        order
+    }
+
+    /// The same with hosts in place of their ranks and GPUs; an end whose host is not known stays.
+    pub fn by_host(&self) -> Matrix {
+        let mut folded = Matrix::default();
+        for (&(step, from, to, basis), sum) in &self.cells {
+            let mut end = |at: EndId| {
+                let host = self.hosts.get(at.0 as usize);
+                let end = self.ends.get(at.0);
+                match host.filter(|host| !host.is_empty()) {
+                    Some(host) => folded.end(End::Host(host.clone()), host),
+                    None => folded.end(end.clone(), &Name::of(b"")),
+                }
+            };
+            let ends = (end(from), end(to));
+            folded.add(step, ends, basis, *sum);
+        }
+        folded
+    }
+
+    /// Only what `keep` says of the basis.
+    pub fn retain(&mut self, keep: impl Fn(Basis) -> bool) {
+        self.cells.retain(|(.., basis), _| keep(*basis));
+    }
+
+    /// What all cells of each basis come to.
+    pub fn totals(&self) -> Vec<(Basis, Sum)> {
+        let mut totals = Vec::new();
+        for basis in Basis::ALL {
+            let mut all = Sum::default();
+            let those = self.cells.iter().filter(|((.., of), _)| *of == basis);
+            those.for_each(|(_, sum)| all.add(*sum));
+            if all.calls > 0 {
+                totals.push((basis, all));
+            }
+        }
+        totals
+    }
+
+    /// A row for each cell, made when it is written: there may be millions.
+    pub fn sheet(&self, by_step: bool) -> Sheet<'_> {
+        let entries = self.entries();
+        let step = by_step.then_some("step");
+        let columns = step
+            .into_iter()
+            .chain(["from", "to", "calls", "bytes", "basis"]);
+        let starts = (0..entries.len()).step_by(PART);
+        Sheet {
+            columns: columns.map(str::to_owned).collect(),
+            parts: starts
+                .map(|from| from..entries.len().min(from + PART))
+                .collect(),
+            rows: Box::new(move |part, sink| {
+                let entries = entries.get(part).unwrap_or_default();
+                sink.group(&[], &[], &mut |out| {
+                    for entry in entries {
+                        let own = [
+                            entry.step.into(),
+                            entry.from.text().into(),
+                            entry.to.text().into(),
+                            entry.sum.calls.into(),
+                            entry.sum.all_bytes().into(),
+                            entry.basis.name().into(),
+                        ];
+                        out(if by_step { &own } else { &own[1..] });
+                    }
+                });
+            }),
+        }
+    }
+}
+
+/// Rows that are made together.
+const PART: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host(name: &str) -> Name {
+        Name::of(name.as_bytes())
+    }
+
+    #[test]
+    fn cells_come_in_one_order_and_add_up() {
+        let mut matrix = Matrix::default();
+        let unknown = matrix.end(End::Unknown, &host(""));
+        let ranks: Vec<EndId> = [10, 2, 0]
+            .into_iter()
+            .map(|rank| matrix.end(End::Rank(rank), &host("a")))
+            .collect();
+        for (from, to) in [(0, 1), (1, 2), (0, 1)] {
+            let ends = (ranks[from], ranks[to]);
+            matrix.add(None, ends, Basis::Sent, Sum::of(2, Some(10)));
+        }
+        matrix.add(Some(7), (unknown, ranks[1]), Basis::Ring, Sum::of(1, None));
+        matrix.add(Some(7), (unknown, ranks[1]), Basis::Ring, Sum::default());
+        let rows: Vec<_> = matrix
+            .entries()
+            .iter()
+            .map(|e| {
+                (
+                    e.step,
+                    e.from.text(),
+                    e.to.text(),
+                    e.sum.calls,
+                    e.sum.all_bytes(),
+                )
+            })
+            .collect();
+        let text = |text: &str| text.as_bytes().to_vec();
+        assert_eq!(
+            rows,
+            [
+                (Some(7), text(""), text("2"), 1, None),
+                (None, text("2"), text("0"), 2, Some(10)),
+                (None, text("10"), text("2"), 4, Some(20)),
+            ]
+        );
+        let folded = matrix.by_host();
+        let totals: Vec<_> = folded.totals();
+        assert_eq!(totals, matrix.totals());
+        assert_eq!(folded.len(), 2);
+    }
+
+    #[test]
+    fn names_count_as_people_do() {
+        let mut names = [host("node10"), host("node2"), host("node2b"), host("a")];
+        names.sort();
+        let sorted = [host("a"), host("node2"), host("node2b"), host("node10")];
+        assert_eq!(names, sorted);
+    }
+
+    #[test]
+    fn ends_are_written_as_what_they_are() {
+        let text = |end: End| String::from_utf8(end.text()).unwrap();
+        assert_eq!(text(End::Gpu(host("vm"), 3)), "vm/gpu3");
+        assert_eq!(text(End::Gpu(host(""), 3)), "gpu3");
+        assert_eq!(text(End::Memory(host("vm"))), "vm/memory");
+        assert_eq!(text(End::Member(host("0xab"), 1)), "0xab:1");
+        assert_eq!(text(End::Unknown), "");
+    }
+}

@@ -1,0 +1,292 @@
+//! Accesses counted by what tells them apart. Memory grows with the number of instructions, devices, lines
+//! and objects, not with that of accesses.
+
+use super::ranges::Ranges;
+use crate::formats::snoopie::access::Access;
+use crate::formats::snoopie::op::{self, Kind};
+use crate::formats::snoopie::tables::Range;
+use crate::members::Interner;
+use rustc_hash::FxHashMap;
+
+/// Whose memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum Device {
+    /// A GPU, by its number in the process.
+    Gpu(u64),
+    /// Memory of the host (`cuMemHostAlloc`), or the owner was never set: the tool writes -1 for both.
+    Host,
+    /// Pinned memory of the host (`cuMemAllocHost`), which the tool writes as 999.
+    Pinned,
+}
+
+impl Device {
+    fn of(number: i64) -> Device {
+        match u64::try_from(number) {
+            Ok(999) => Device::Pinned,
+            Ok(gpu) => Device::Gpu(gpu),
+            Err(_) => Device::Host,
+        }
+    }
+
+    /// As it is written.
+    pub(super) fn text(self) -> String {
+        match self {
+            Device::Gpu(gpu) => format!("gpu{gpu}"),
+            Device::Host => "host".to_owned(),
+            Device::Pinned => "pinned host".to_owned(),
+        }
+    }
+}
+
+/// What tells accesses apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Key {
+    /// The instruction, by its number in [`Fold::ops`].
+    pub(super) op: u32,
+    pub(super) kind: Option<Kind>,
+    pub(super) running: Device,
+    pub(super) owner: Device,
+    pub(super) line: Option<u64>,
+    pub(super) line_index: Option<u64>,
+    pub(super) context: Option<u64>,
+    /// The range of the address, by its place in the tool's list.
+    pub(super) range: Option<usize>,
+}
+
+impl Key {
+    /// From whom to whom data goes; as a store does where that is not known.
+    pub(super) fn way(&self) -> (Device, Device) {
+        let kind = self.kind.unwrap_or(Kind::Store);
+        kind.way(self.running, self.owner)
+    }
+}
+
+/// How many accesses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Cell {
+    /// Rows: an access of one lane, or a copy.
+    pub(super) accesses: u64,
+    pub(super) bytes: u128,
+    /// Those whose bytes are not known.
+    pub(super) unsized_: u64,
+    /// Warps: rows of one packet.
+    pub(super) warps: u64,
+    /// The sum of their squared numbers of lanes.
+    pub(super) squares: u128,
+    /// Different sectors of 32 bytes and lines of 128 bytes, added up over warps.
+    pub(super) sectors: u64,
+    pub(super) lines: u64,
+    /// Accesses whose address is in memory that the tool's own list gives to another device.
+    pub(super) others: u64,
+}
+
+impl Cell {
+    pub(super) fn add(&mut self, other: &Cell) {
+        self.accesses = self.accesses.saturating_add(other.accesses);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.unsized_ = self.unsized_.saturating_add(other.unsized_);
+        self.warps = self.warps.saturating_add(other.warps);
+        self.squares = self.squares.saturating_add(other.squares);
+        self.sectors = self.sectors.saturating_add(other.sectors);
+        self.lines = self.lines.saturating_add(other.lines);
+        self.others = self.others.saturating_add(other.others);
+    }
+}
+
+/// Lanes of a warp.
+const LANES: usize = 32;
+/// Parts of a range of which accesses are counted.
+pub(super) const BINS: usize = 48;
+/// There are no more cells: those beyond were not written by the tool.
+const MOST: usize = if cfg!(test) { 1 << 10 } else { 1 << 20 };
+
+/// There are no more strips.
+const STRIPS: usize = 1 << 16;
+
+/// The rows of one packet so far.
+#[derive(Debug)]
+struct Warp {
+    /// Of the cell that its first row is of.
+    cell: usize,
+    thread: u64,
+    key: Key,
+    lanes: usize,
+    addrs: [u64; LANES],
+}
+
+/// Counted accesses of a process.
+#[derive(Debug, Default)]
+pub(super) struct Fold {
+    /// Instructions by number.
+    pub(super) ops: Interner<Box<[u8]>>,
+    cells: Vec<(Key, Cell)>,
+    known: FxHashMap<Key, usize>,
+    /// The cell of the row before.
+    last: Option<usize>,
+    last_op: Option<u32>,
+    warp: Option<Warp>,
+    ranges: Ranges,
+    list: Vec<Range>,
+    /// Accesses by part of a range, for who accesses it and how.
+    pub(super) strips: FxHashMap<(usize, Device, Option<Kind>), Box<[u64; BINS]>>,
+    /// Rows beyond the most cells.
+    pub(super) left_out: u64,
+}
+
+impl Fold {
+    /// Memory in which accesses may be.
+    pub(super) fn learn(&mut self, list: &[Range]) {
+        if list.len() > self.list.len() {
+            self.list = list.to_vec();
+            self.ranges = Ranges::of(list);
+        }
+    }
+
+    /// All that was counted, in an order that depends on the keys alone.
+    pub(super) fn cells(&self) -> impl Iterator<Item = (&Key, &Cell)> {
+        self.cells.iter().map(|(key, cell)| (key, cell))
+    }
+
+    /// The memory of a range.
+    pub(super) fn range(&self, at: usize) -> Option<&Range> {
+        self.list.get(at)
+    }
+
+    /// The next row.
+    #[inline]
+    pub(super) fn access(&mut self, access: &Access<'_>) {
+        let op = self.op(access.op);
+        let kind = op::of(access.op).map(|(kind, _)| kind);
+        let range = self.ranges.find(access.addr);
+        let key = Key {
+            op,
+            kind,
+            running: Device::of(access.running),
+            owner: Device::of(access.owner),
+            line: access.line,
+            line_index: access.line_index,
+            context: access.context,
+            range,
+        };
+        let Some(at) = self.cell(key) else {
+            self.left_out = self.left_out.saturating_add(1);
+            return;
+        };
+        let device = range
+            .and_then(|at| self.list.get(at))
+            .and_then(|range| range.device);
+        let is_other = device.is_some_and(|device| Device::of(device) != key.owner);
+        if let Some((_, cell)) = self.cells.get_mut(at) {
+            cell.accesses = cell.accesses.saturating_add(1);
+            match access.bytes() {
+                Some(bytes) => cell.bytes = cell.bytes.saturating_add(bytes.into()),
+                None => cell.unsized_ = cell.unsized_.saturating_add(1),
+            }
+            cell.others = cell.others.saturating_add(is_other.into());
+        }
+        if let Some(at) = range {
+            self.strip((at, key.running, key.kind), access.addr);
+        }
+        self.lane(at, key, access);
+    }
+
+    fn op(&mut self, name: &[u8]) -> u32 {
+        if let Some(last) = self.last_op
+            && **self.ops.get(last) == *name
+        {
+            return last;
+        }
+        let op = self.ops.intern(name.into());
+        self.last_op = Some(op);
+        op
+    }
+
+    /// The place of a key's cell.
+    #[inline]
+    fn cell(&mut self, key: Key) -> Option<usize> {
+        if let Some(at) = self.last
+            && self.cells.get(at).is_some_and(|(known, _)| *known == key)
+        {
+            return Some(at);
+        }
+        let at = match self.known.get(&key) {
+            Some(&at) => at,
+            None if self.cells.len() < MOST => {
+                self.cells.push((key, Cell::default()));
+                self.known.insert(key, self.cells.len() - 1);
+                self.cells.len() - 1
+            }
+            None => return None,
+        };
+        self.last = Some(at);
+        Some(at)
+    }
+
+    fn strip(&mut self, of: (usize, Device, Option<Kind>), addr: u64) {
+        let Some(range) = self.list.get(of.0) else {
+            return;
+        };
+        let part = u128::from(addr.saturating_sub(range.start)) * BINS as u128
+            / u128::from(range.size.max(1));
+        if self.strips.len() >= STRIPS && !self.strips.contains_key(&of) {
+            return;
+        }
+        let strip = self.strips.entry(of).or_insert_with(|| Box::new([0; BINS]));
+        if let Some(bin) = strip.get_mut(part as usize) {
+            *bin = bin.saturating_add(1);
+        }
+    }
+
+    /// Puts a row to those of its packet: they come one after the other and have the thread of the
+    /// warp's first lane.
+    #[inline]
+    fn lane(&mut self, cell: usize, key: Key, access: &Access<'_>) {
+        let Some(thread) = access.thread else {
+            self.end_warp();
+            return;
+        };
+        // The lanes of a warp may be in memory of several ranges.
+        let of_warp = Key { range: None, ..key };
+        match &mut self.warp {
+            Some(warp) if warp.thread == thread && warp.lanes < LANES && warp.key == of_warp => {
+                warp.addrs[warp.lanes] = access.addr;
+                warp.lanes += 1;
+            }
+            _ => {
+                self.end_warp();
+                let mut addrs = [0; LANES];
+                addrs[0] = access.addr;
+                self.warp = Some(Warp {
+                    cell,
+                    thread,
+                    key: of_warp,
+                    lanes: 1,
+                    addrs,
+                });
+            }
+        }
+    }
+
+    /// The packet in hand is whole.
+    pub(super) fn end_warp(&mut self) {
+        let Some(mut warp) = self.warp.take() else {
+            return;
+        };
+        let Some((_, cell)) = self.cells.get_mut(warp.cell) else {
+            return;
+        };
+        let addrs = &mut warp.addrs[..warp.lanes];
+        addrs.sort_unstable();
+        let count = |shift: u32| {
+            let parts = addrs
+                .windows(2)
+                .filter(|two| two[0] >> shift != two[1] >> shift);
+            parts.count() as u64 + 1
+        };
+        let lanes = warp.lanes as u128;
+        cell.warps = cell.warps.saturating_add(1);
+        cell.squares = cell.squares.saturating_add(lanes * lanes);
+        cell.sectors = cell.sectors.saturating_add(count(5));
+        cell.lines = cell.lines.saturating_add(count(7));
+    }
+}

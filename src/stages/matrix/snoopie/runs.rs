@@ -1,0 +1,245 @@
+//! The files of each process, read together: the process is in their names.
+
+use super::fold::Fold;
+use super::unzip;
+use crate::count::calls::Progress;
+use crate::error::{Error, Result};
+use crate::formats::Tells;
+use crate::formats::door::{self, Outcome};
+use crate::formats::snoopie::op::Kind;
+use crate::formats::snoopie::tables::Tables;
+use crate::formats::snoopie::{self, Read};
+use crate::report::{Report, counted};
+use crate::source::{self, Origin};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// All processes.
+#[derive(Debug, Default)]
+pub struct Runs {
+    /// By folder and process; unknown where the file's name does not tell it. Containers and hosts have
+    /// the same numbers of processes.
+    pub(super) by: BTreeMap<(String, Option<u64>), Run>,
+    /// Every n-th packet was recorded.
+    pub(super) sampling: u64,
+}
+
+/// A process.
+#[derive(Debug, Default)]
+pub(super) struct Run {
+    pub(super) tables: Tables,
+    pub(super) fold: Fold,
+    logs: u64,
+    /// The files that were read, without what tells how they are packed.
+    read: BTreeSet<String>,
+}
+
+/// True for a file of Snoopie. A pipe is none: it could not be read once more.
+pub fn is_snoopie(origin: &Origin, source: source::Options) -> bool {
+    let is_zip = || origin.path().is_some_and(unzip::is_zip);
+    !origin.is_piped() && (door::open::<()>(origin, source, Tells::ACCESSES).is_ok() || is_zip())
+}
+
+impl Runs {
+    /// Reads the files of Snoopie; every `sampling`th packet was recorded.
+    ///
+    /// # Errors
+    /// One cannot be read; damage where it is `strict`.
+    pub fn read(
+        origins: &[Origin],
+        (source, strict, sampling): (source::Options, bool, u64),
+        report: &mut Report,
+        progress: &dyn Progress,
+    ) -> Result<Runs> {
+        let mut runs = Runs {
+            by: BTreeMap::new(),
+            sampling: sampling.max(1),
+        };
+        let mut folders = Vec::new();
+        let mut all = Vec::new();
+        for origin in origins {
+            let zip = origin.path().filter(|path| unzip::is_zip(path));
+            match zip.map(unzip::unzip).transpose()? {
+                None => all.push(origin.clone()),
+                Some(None) => {
+                    let name = origin.name();
+                    let what = "an archive without a file of Snoopie";
+                    return Err(Error::Unread { name, what });
+                }
+                Some(Some((folder, origins))) => {
+                    folders.push(folder);
+                    all.extend(origins);
+                }
+            }
+        }
+        let origins = &all[..];
+        let mut outcome = Outcome::of(origins);
+        // Whose memory an address is must be known when the accesses come.
+        for wants_log in [false, true] {
+            for origin in origins {
+                let known = door::open::<()>(origin, source, Tells::ACCESSES);
+                if known.as_ref().is_ok_and(|known| known.tells(Tells::CALLS)) != wants_log {
+                    continue;
+                }
+                let read = known.and_then(|known| {
+                    let run = runs.by.entry(place(origin)).or_default();
+                    let name = known.name();
+                    if !run.is_first(origin) {
+                        report.warn(&format!(
+                            "{name}: left out: the same file was read unpacked, or packed in another way"
+                        ));
+                        return Ok(());
+                    }
+                    let account = run.read(known.input(), (&name, report))?;
+                    if strict {
+                        crate::formats::log::first_damage(&name, &account)?;
+                    }
+                    report.input(&name, &account);
+                    Ok(())
+                });
+                outcome.add(origin, read, report)?;
+            }
+        }
+        progress.finish();
+        outcome.end(report)?;
+        runs.note(report);
+        Ok(runs)
+    }
+
+    /// A number of recorded rows as one of all rows. Copies are all recorded.
+    pub(super) fn scaled<N: Scale>(&self, n: N, kind: Option<Kind>) -> N {
+        match kind {
+            Some(Kind::Copy) => n,
+            _ => n.times(self.sampling),
+        }
+    }
+
+    /// How a run is named beside the others: by its process, if no other has the same.
+    pub(super) fn label(&self, run: &(String, Option<u64>)) -> String {
+        let pid = run.1.map_or(String::new(), |pid| pid.to_string());
+        let alike = self.by.keys().filter(|other| other.1 == run.1).count();
+        match (self.by.len(), alike) {
+            (1, _) => String::new(),
+            (_, 1) => pid,
+            _ => format!("{}/{pid}", run.0),
+        }
+    }
+
+    fn note(&mut self, report: &Report) {
+        // Tables alone have no accesses.
+        self.by.retain(|_, run| run.logs > 0);
+        for (place, run) in &self.by {
+            let of = match place {
+                (folder, Some(pid)) => format!("{folder}, process {pid}: "),
+                (folder, None) => format!("{folder}: "),
+            };
+            run.note(&of, report);
+        }
+        if self.sampling > 1 {
+            report.note(&format!(
+                "numbers are those of the rows times {}, the sampling period; error is the standard error \
+                 of accesses, from the lanes of each warp",
+                self.sampling
+            ));
+        }
+    }
+}
+
+/// The folder of a file, and the process that wrote it.
+fn place(origin: &Origin) -> (String, Option<u64>) {
+    let name = origin.name();
+    let folder = name.rsplit_once('/').map_or(".", |(folder, _)| folder);
+    (folder.to_owned(), snoopie::process(origin))
+}
+
+/// A number that can be scaled.
+pub(super) trait Scale {
+    fn times(self, n: u64) -> Self;
+}
+
+impl Scale for u64 {
+    fn times(self, n: u64) -> u64 {
+        self.saturating_mul(n)
+    }
+}
+
+impl Scale for u128 {
+    fn times(self, n: u64) -> u128 {
+        self.saturating_mul(n.into())
+    }
+}
+
+impl Run {
+    /// False for a file that was read in another form: `zstd -d` leaves both.
+    fn is_first(&mut self, origin: &Origin) -> bool {
+        let name = origin.name();
+        let file = name.rsplit('/').next().unwrap_or_default();
+        let stem = file.split('.').next().unwrap_or_default();
+        snoopie::process(origin).is_none() || self.read.insert(stem.to_owned())
+    }
+
+    /// Reads a file, and reports on it.
+    fn read(
+        &mut self,
+        input: &source::Input,
+        (name, report): (&str, &Report),
+    ) -> Result<crate::report::account::Account> {
+        let Run {
+            tables, fold, logs, ..
+        } = self;
+        let mut found = std::mem::take(fold);
+        found.learn(&tables.ranges);
+        let read = snoopie::read(input, tables, &mut |access| found.access(access));
+        found.end_warp();
+        // Of the version that wrote JSON the log itself has them.
+        found.learn(&tables.ranges);
+        *fold = found;
+        Ok(match read? {
+            Read::Table(account) => account,
+            Read::Log(account, has_header) => {
+                *logs += 1;
+                if account.calls == 0 {
+                    report.warn(&format!("{name}: it has no accesses"));
+                } else if !has_header {
+                    report.note(&format!(
+                        "{name}: it has no header, as where several contexts begin at once; its columns \
+                         follow from their number"
+                    ));
+                }
+                account
+            }
+        })
+    }
+
+    fn note(&self, of: &str, report: &Report) {
+        let (mut others, mut ranged, mut all) = (0_u64, 0_u64, 0_u64);
+        for (key, cell) in self.fold.cells() {
+            others = others.saturating_add(cell.others);
+            all = all.saturating_add(cell.accesses);
+            if key.range.is_some() {
+                ranged = ranged.saturating_add(cell.accesses);
+            }
+        }
+        if ranged == 0 {
+            report.note(&format!(
+                "{of}no table of address ranges has the addresses: objects are unknown, and owners are as the \
+                 log has them"
+            ));
+        } else if others > 0 {
+            report.warn(&format!(
+                "{of}{} of {all} are in memory that the address ranges give to another device than the \
+                 log: the tool stamps a whole warp with one owner, and never forgets memory that was freed",
+                counted(others, "row")
+            ));
+        } else {
+            report.note(&format!(
+                "{of}the owners of {ranged} of {all} rows are those of the address ranges; no other differs"
+            ));
+        }
+        if self.fold.left_out > 0 {
+            report.warn(&format!(
+                "{of}{} are left out: there are more lines, objects and instructions than any program has",
+                counted(self.fold.left_out, "row")
+            ));
+        }
+    }
+}
