@@ -1,0 +1,277 @@
+//! Bars, strips and maps as SVG. Colours are classes, which the style around sets for light and dark;
+//! each mark has its numbers in a title.
+
+use crate::output::render::look::cut;
+use svg::node::element::Element;
+use svg::node::{Node, Text};
+
+/// How wide a plot is, in units of its own.
+pub(super) const WIDTH: f64 = 960.0;
+/// What is left of it, for labels.
+const LEFT: f64 = 180.0;
+/// How wide a character is at most, but for the widest.
+const CHARACTER: f64 = 7.0;
+/// How many columns a plot has; of several values behind one the largest is drawn.
+const COLUMNS: usize = 240;
+
+/// A mark: how large, what it is, its class, and where it leads.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Mark {
+    pub(crate) value: f64,
+    pub(crate) title: String,
+    pub(crate) class: &'static str,
+    pub(crate) link: Option<String>,
+    /// What is written on it in a map, where there is room.
+    pub(crate) text: String,
+}
+
+/// A row of marks side by side, with its name.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Strip {
+    pub(crate) name: String,
+    pub(crate) marks: Vec<Mark>,
+}
+
+fn element(name: &str, attributes: &[(&str, f64)]) -> Element {
+    let mut element = Element::new(name);
+    for (name, value) in attributes {
+        // Two digits are a hundredth of a pixel.
+        element.assign(*name, (value * 100.0).round() / 100.0);
+    }
+    element
+}
+
+fn text(x: f64, y: f64, anchor: &str, words: &str) -> Element {
+    let mut element = element("text", &[("x", x), ("y", y)]);
+    element.assign("text-anchor", anchor);
+    element.append(Text::new(words));
+    element
+}
+
+/// A drawn plot.
+#[derive(Debug, Clone)]
+pub(crate) struct Plot {
+    /// What it shows, for those who cannot see it, too.
+    pub(super) name: String,
+    pub(super) height: f64,
+    pub(super) svg: Element,
+}
+
+impl Plot {
+    fn new(name: &str, height: f64) -> Plot {
+        let mut svg = Element::new("svg");
+        svg.assign("viewBox", format!("0 0 {WIDTH} {height}"));
+        svg.assign("role", "img");
+        svg.assign("aria-label", name);
+        Plot {
+            name: name.to_owned(),
+            height,
+            svg,
+        }
+    }
+
+    fn append(&mut self, child: Element) {
+        self.svg.append(child);
+    }
+
+    /// As a part of a page.
+    pub(crate) fn inline(&self) -> String {
+        self.svg.to_string()
+    }
+}
+
+/// A rectangle with its title, which may lead somewhere.
+fn mark(of: &Mark, place: &[(&str, f64)]) -> Element {
+    let mut shape = element("rect", place);
+    shape.assign("class", of.class);
+    if !of.title.is_empty() {
+        let mut title = Element::new("title");
+        title.append(Text::new(of.title.as_str()));
+        shape.append(title);
+    }
+    match &of.link {
+        None => shape,
+        Some(link) => {
+            let mut a = Element::new("a");
+            a.assign("href", link.as_str());
+            a.assign("aria-label", of.title.as_str());
+            a.append(shape);
+            a
+        }
+    }
+}
+
+/// Values from left to right, from 0 on; `scale` writes the largest, `ends` are what is under the first
+/// and the last.
+pub(crate) fn columns(
+    name: &str,
+    marks: &[Mark],
+    scale: impl Fn(f64) -> String,
+    ends: (String, String),
+) -> Option<Plot> {
+    const HEIGHT: f64 = 180.0;
+    let most = marks.iter().map(|m| m.value).fold(0.0, f64::max);
+    if marks.is_empty() || most <= 0.0 || !most.is_finite() {
+        return None;
+    }
+    let each = marks.len().div_ceil(COLUMNS).max(1);
+    let groups = marks.chunks(each);
+    let wide = ((WIDTH - LEFT) / groups.len() as f64).min(48.0);
+    let end = LEFT + wide * groups.len() as f64;
+    // With links in it a plot is no single picture.
+    let is_linked = marks.iter().any(|mark| mark.link.is_some());
+    let mut plot = Plot::new(name, HEIGHT + 30.0);
+    if is_linked {
+        plot.svg.assign("role", "group");
+    }
+    for part in [1.0, 0.5, 0.0] {
+        let y = 10.0 + HEIGHT * (1.0 - part);
+        let line = [("x1", LEFT), ("x2", WIDTH), ("y1", y), ("y2", y)];
+        let mut line = element("line", &line);
+        line.assign("class", "grid");
+        plot.append(line);
+        plot.append(text(LEFT - 8.0, y + 4.0, "end", &scale(most * part)));
+    }
+    let groups_are_many = end - LEFT > 160.0;
+    for (at, group) in groups.enumerate() {
+        let largest = group.iter().max_by(|a, b| a.value.total_cmp(&b.value));
+        let Some(largest) = largest else { continue };
+        let high = HEIGHT * (largest.value / most).clamp(0.0, 1.0);
+        let place = [
+            ("x", LEFT + at as f64 * wide),
+            ("y", 10.0 + HEIGHT - high),
+            (
+                "width",
+                (wide - if wide > 3.0 { 1.0 } else { 0.0 }).max(0.5),
+            ),
+            ("height", high.max(0.5)),
+        ];
+        plot.append(mark(largest, &place));
+    }
+    let under = HEIGHT + 26.0;
+    plot.append(text(LEFT, under, "start", &ends.0));
+    if groups_are_many {
+        plot.append(text(end, under, "end", &ends.1));
+    }
+    Some(plot)
+}
+
+/// Strips under each other, each from the left, in one scale.
+pub(crate) fn strips(
+    name: &str,
+    strips: &[Strip],
+    legend: &[(&'static str, &str)],
+) -> Option<Plot> {
+    const HIGH: f64 = 24.0;
+    let whole = |strip: &Strip| strip.marks.iter().map(|m| m.value).sum::<f64>();
+    let most = strips.iter().map(whole).fold(0.0, f64::max);
+    if most <= 0.0 || !most.is_finite() {
+        return None;
+    }
+    let places = legend_places(legend);
+    let top = match places.last() {
+        Some((_, line)) => 4.0 + HIGH * (line + 1.0),
+        None => 4.0,
+    };
+    let mut plot = Plot::new(name, top + HIGH * strips.len() as f64 + 4.0);
+    for ((class, words), (x, line)) in legend.iter().zip(places) {
+        let y = HIGH * line;
+        let colour = Mark {
+            class,
+            ..Mark::default()
+        };
+        let place = [("x", x), ("y", y + 6.0), ("width", 12.0), ("height", 12.0)];
+        plot.append(mark(&colour, &place));
+        plot.append(text(x + 18.0, y + 17.0, "start", words));
+    }
+    for (at, strip) in strips.iter().enumerate() {
+        let y = top + at as f64 * HIGH;
+        plot.append(text(LEFT - 8.0, y + 16.0, "end", &short(&strip.name)));
+        let mut x = LEFT;
+        for one in &strip.marks {
+            let wide = (WIDTH - LEFT) * (one.value / most).clamp(0.0, 1.0);
+            let place = [
+                ("x", x),
+                ("y", y + 2.0),
+                ("width", wide),
+                ("height", HIGH - 4.0),
+            ];
+            plot.append(mark(one, &place));
+            x += wide;
+        }
+    }
+    Some(plot)
+}
+
+/// Where each entry of a legend begins, and in which line: as many in a line as have room.
+fn legend_places(legend: &[(&'static str, &str)]) -> Vec<(f64, f64)> {
+    let (mut x, mut line) = (LEFT, 0.0);
+    let place = |(_, words): &(&'static str, &str)| {
+        let wide = 18.0 + CHARACTER * words.chars().count() as f64 + 24.0;
+        if x > LEFT && x + wide > WIDTH {
+            (x, line) = (LEFT, line + 1.0);
+        }
+        let at = (x, line);
+        x += wide;
+        at
+    };
+    legend.iter().map(place).collect()
+}
+
+/// Cells in rows and columns, the darker the larger; a row's `marks` are its columns.
+pub(crate) fn map(name: &str, rows: &[Strip], columns: &[String]) -> Option<Plot> {
+    let most = rows.iter().flat_map(|row| &row.marks);
+    let most = most.map(|mark| mark.value).fold(0.0, f64::max);
+    if columns.is_empty() || most <= 0.0 {
+        return None;
+    }
+    let wide = ((WIDTH - LEFT) / columns.len() as f64).min(60.0);
+    let high = wide.clamp(14.0, 24.0);
+    let top = 24.0;
+    let mut plot = Plot::new(name, top + high * rows.len() as f64 + 6.0);
+    // Labels that do not fit are left out: every cell has a title.
+    let each = (40.0 / wide).ceil().max(1.0) as usize;
+    for (at, column) in columns.iter().enumerate().step_by(each) {
+        let x = LEFT + (at as f64 + 0.5) * wide;
+        plot.append(text(x, 16.0, "middle", column));
+    }
+    for (at, row) in rows.iter().enumerate() {
+        let y = top + at as f64 * high;
+        plot.append(text(
+            LEFT - 8.0,
+            y + high / 2.0 + 4.0,
+            "end",
+            &short(&row.name),
+        ));
+        for (at, one) in row
+            .marks
+            .iter()
+            .enumerate()
+            .filter(|(_, one)| one.value > 0.0)
+        {
+            let place = [
+                ("x", LEFT + at as f64 * wide),
+                ("y", y),
+                ("width", wide - 1.0),
+                ("height", high - 1.0),
+                ("fill-opacity", 0.25 + 0.75 * one.value / most),
+            ];
+            plot.append(mark(one, &place));
+            if wide > 44.0 && !one.text.is_empty() {
+                let (x, y) = (LEFT + (at as f64 + 0.5) * wide, y + high / 2.0 + 4.0);
+                let mut words = text(x, y, "middle", &one.text);
+                // It must be read on a strong colour, and on a weak one.
+                if one.value > most / 2.0 {
+                    words.assign("class", "on");
+                }
+                plot.append(words);
+            }
+        }
+    }
+    Some(plot)
+}
+
+/// A label that fits to the left of a plot.
+fn short(name: &str) -> String {
+    cut(name, 24).into_owned()
+}
