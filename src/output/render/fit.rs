@@ -1,0 +1,209 @@
+//! Which columns of a table a terminal has room for.
+
+use unicode_width::UnicodeWidthStr;
+
+/// A column, and the room it gets.
+#[derive(Debug)]
+pub(super) struct Column {
+    pub(super) name: String,
+    /// Of its header and its widest cell; then what it gets.
+    pub(super) width: usize,
+    /// No row has a value.
+    pub(super) is_empty: bool,
+    /// It has texts: they stand at the left, and may be cut.
+    pub(super) is_text: bool,
+    pub(super) is_kept: bool,
+}
+
+impl Column {
+    pub(super) fn new(name: &str) -> Column {
+        Column {
+            name: name.to_owned(),
+            width: name.width(),
+            is_empty: true,
+            is_text: false,
+            is_kept: true,
+        }
+    }
+
+    /// What it needs to be of use: a long text is cut before a column is left out for it.
+    fn need(&self, most: usize) -> usize {
+        match self.is_text {
+            true => self.width.min(most.max(self.name.width())),
+            false => self.width,
+        }
+    }
+}
+
+/// A text is cut to so many characters before other columns are left out ...
+const TEXT: usize = 40;
+/// ... and to so many when nothing else can be.
+const LEAST: usize = 16;
+
+/// Pictures of what other columns have as numbers.
+const BARS: [&str; 2] = ["share of calls", "strip"];
+
+/// Where a row is from, in columns at the end.
+const PLACES: [&str; 4] = ["text", "line", "input", "file"];
+
+/// Columns that follow from others, or tell less than they: what is least missed is first.
+const DERIVED: [&str; 82] = [
+    // What a line says at length.
+    "advice",
+    "why",
+    "evidence",
+    "sure",
+    "which_steps",
+    "missing",
+    "basis",
+    "quality",
+    "clock",
+    // Tuning.
+    "without_call",
+    "ambiguous",
+    "min_channels",
+    "max_channels",
+    // The bucket's name has them.
+    "from_bytes",
+    "to_bytes",
+    "calls_per_gpu",
+    // Percentiles and means beside others.
+    "p99_bytes",
+    "mean_bytes",
+    "p99",
+    "sd",
+    "stddev_ns",
+    "p99_us",
+    "median_ns",
+    "min_ns",
+    "algbw_gbs",
+    "p95_bytes",
+    "p95_us",
+    "min_bytes",
+    "mean_us",
+    "share_bytes",
+    "share_calls",
+    "gpus",
+    "p50_us",
+    // Communicators and their members.
+    "stride",
+    "init_s",
+    "confidence",
+    "nodes",
+    "nvml_dev",
+    "bus_id",
+    "comm",
+    "nranks",
+    "state",
+    // The network.
+    "minority",
+    "of_hosts",
+    "processes",
+    "via",
+    "gdr",
+    "nic",
+    // Skew.
+    "every",
+    "late_us",
+    "last_share",
+    "late_steps",
+    // Steps.
+    "first_line",
+    "last_line",
+    "segment",
+    // Overlap: what two kinds have in common, then shares of the columns of times.
+    "compute_memory_ms",
+    "comm_memory_ms",
+    "compute_comm_ms",
+    "memory",
+    "active",
+    "compute",
+    "comm",
+    "memory_ms",
+    "idle_ms",
+    "hidden_comm",
+    "active_ms",
+    // The proxy.
+    "flush_us",
+    "buffer_us",
+    "steps_seen",
+    "incomplete",
+    "progress_us",
+    "queue_us",
+    // Accesses.
+    "other_owner",
+    "cachelines_per_warp",
+    "sectors_per_warp",
+    "lanes_per_warp",
+    "estimated",
+    "error",
+    "from",
+    "to",
+    "sums_us",
+    "sums_calls",
+];
+
+/// Leaves columns out, and cuts texts, until a row has room in `width` characters, with `between`
+/// blanks between two columns: first pictures, then what is empty, then what is derived, then the
+/// last ones. The names of those that are left out, in this order.
+pub(super) fn fit(columns: &mut [Column], between: usize, width: usize) -> Vec<String> {
+    let mut left_out = Vec::new();
+    let mut most = TEXT;
+    let bars = |c: &Column| BARS.contains(&c.name.as_str());
+    leave_out(columns, (between, width, most), &mut left_out, bars);
+    let is_empty = |c: &Column| c.is_empty;
+    leave_out(columns, (between, width, most), &mut left_out, is_empty);
+    while let Some(last) = columns.iter().rposition(|c| c.is_kept)
+        && PLACES.contains(&columns[last].name.as_str())
+        && last > 0
+        && needed(columns, between, most) > width
+    {
+        columns[last].is_kept = false;
+        left_out.push(columns[last].name.clone());
+    }
+    for name in DERIVED {
+        let is_it = |c: &Column| c.name == name;
+        leave_out(columns, (between, width, most), &mut left_out, is_it);
+    }
+    if needed(columns, between, most) > width {
+        most = LEAST;
+    }
+    for at in (1..columns.len()).rev() {
+        if needed(columns, between, most) > width && columns[at].is_kept {
+            columns[at].is_kept = false;
+            left_out.push(columns[at].name.clone());
+        }
+    }
+    // What is left is given to those that were cut, from the left.
+    let mut free = width.saturating_sub(needed(columns, between, most));
+    for column in columns.iter_mut().filter(|column| column.is_kept) {
+        let need = column.need(most);
+        let more = free.min(column.width - need);
+        free -= more;
+        column.width = (need + more).min(width);
+    }
+    left_out
+}
+
+/// Leaves out what `is_it`, from the right, while there is no room; never the first column.
+fn leave_out(
+    columns: &mut [Column],
+    (between, width, most): (usize, usize, usize),
+    left_out: &mut Vec<String>,
+    is_it: impl Fn(&Column) -> bool,
+) {
+    for at in (1..columns.len()).rev() {
+        let column = &columns[at];
+        if column.is_kept && is_it(column) && needed(columns, between, most) > width {
+            columns[at].is_kept = false;
+            left_out.push(columns[at].name.clone());
+        }
+    }
+}
+
+/// The characters of a row.
+fn needed(columns: &[Column], between: usize, most: usize) -> usize {
+    let kept = columns.iter().filter(|column| column.is_kept);
+    let widths = kept.map(|column| column.need(most) + between);
+    widths.sum::<usize>().saturating_sub(between)
+}

@@ -1,0 +1,239 @@
+//! Rows in another order, and only the first of them.
+
+use super::{Cell, Grid};
+use crate::error::{Error, Result};
+use std::cmp::Ordering;
+
+/// A column that rows are sorted by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Key {
+    /// Its name.
+    pub column: String,
+    /// The largest value comes first.
+    pub is_falling: bool,
+}
+
+impl std::str::FromStr for Key {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Key, String> {
+        let rest = text.strip_prefix('-');
+        let column = rest.unwrap_or(text).trim();
+        if column.is_empty() {
+            return Err("expected the name of a column, such as calls or -calls".to_owned());
+        }
+        Ok(Key {
+            column: column.to_owned(),
+            is_falling: rest.is_some(),
+        })
+    }
+}
+
+/// Which rows come first, and how many of them are written.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Order {
+    /// The columns, the most important one first.
+    pub by: Vec<Key>,
+    /// How many rows are kept.
+    pub top: Option<u64>,
+}
+
+impl Order {
+    /// True where rows stay as they are.
+    pub fn is_nothing(&self) -> bool {
+        self.by.is_empty() && self.top.is_none()
+    }
+
+    /// Sorts the rows and keeps the first; gives the number of those that were left out. Equal rows
+    /// keep their order, and a value that is not known comes last either way.
+    ///
+    /// # Errors
+    /// A column that the rows do not have.
+    pub fn apply(&self, grid: &mut Grid) -> Result<u64> {
+        let keys: Vec<(usize, bool)> = self
+            .by
+            .iter()
+            .map(|key| Ok((place(&grid.columns, &key.column)?, key.is_falling)))
+            .collect::<Result<_>>()?;
+        grid.rows.sort_by(|a, b| {
+            let each = keys
+                .iter()
+                .map(|&(at, falls)| directed(a.get(at), b.get(at), falls));
+            each.fold(Ordering::Equal, Ordering::then)
+        });
+        let top = self.top.and_then(|top| usize::try_from(top).ok());
+        let kept = top.map_or(grid.rows.len(), |top| top.min(grid.rows.len()));
+        let left = grid.rows.len() - kept;
+        grid.rows.truncate(kept);
+        Ok(left as u64)
+    }
+}
+
+/// Where a column is.
+fn place(columns: &[String], name: &str) -> Result<usize> {
+    columns.iter().position(|is| is == name).ok_or_else(|| {
+        Error::Usage(format!(
+            "--sort {name}: expected one of the columns {}",
+            columns.join(", ")
+        ))
+    })
+}
+
+/// Two values of a column; what is not known is behind all others.
+fn directed(a: Option<&Cell<'_>>, b: Option<&Cell<'_>>, falls: bool) -> Ordering {
+    let known = |cell: Option<&Cell<'_>>| !matches!(cell, None | Some(Cell::Empty));
+    match (a, b) {
+        (Some(a), Some(b)) if known(Some(a)) && known(Some(b)) => {
+            let order = compare(a, b);
+            if falls { order.reverse() } else { order }
+        }
+        _ => known(b).cmp(&known(a)),
+    }
+}
+
+/// Numbers by their size and before texts, texts by their bytes.
+fn compare(a: &Cell<'_>, b: &Cell<'_>) -> Ordering {
+    use Cell::{Float, Int, Share, Text};
+    match (a, b) {
+        (Int(a), Int(b)) => a.cmp(b),
+        (Float(a) | Share(a), Float(b) | Share(b)) => a.total_cmp(b),
+        (Int(a), Float(b) | Share(b)) => mixed(*a, *b),
+        (Float(a) | Share(a), Int(b)) => mixed(*b, *a).reverse(),
+        (Text(a), Text(b)) => a.cmp(b),
+        (Text(_), _) => Ordering::Greater,
+        (_, Text(_)) => Ordering::Less,
+        (Cell::Empty, _) | (_, Cell::Empty) => Ordering::Equal,
+    }
+}
+
+/// A whole number and one with a fraction, exactly: a sort must not see `a < b` where both equal a
+/// third.
+fn mixed(whole: u128, x: f64) -> Ordering {
+    // Rust's conversion ends at the limits.
+    let of_x = x.trunc() as u128;
+    match whole.cmp(&of_x) {
+        _ if x.is_sign_negative() => Ordering::Greater,
+        _ if !x.is_finite() || x >= u128::MAX as f64 => Ordering::Less,
+        Ordering::Equal if x.fract() > 0.0 => Ordering::Less,
+        order => order,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Values near each other, so that many are equal.
+    fn cell() -> impl Strategy<Value = Cell<'static>> {
+        let near = (1_u128 << 53) - 2..(1_u128 << 53) + 3;
+        prop_oneof![
+            (0_u128..5).prop_map(Cell::Int),
+            near.clone().prop_map(Cell::Int),
+            near.prop_map(|n| Cell::Float(n as f64)),
+            (-4_i32..20).prop_map(|n| Cell::Float(f64::from(n) / 4.0)),
+            (0_u32..5).prop_map(|n| Cell::Share(f64::from(n) / 4.0)),
+            "[ab]{0,2}".prop_map(Cell::from),
+            Just(Cell::Empty),
+        ]
+    }
+
+    /// The naive twin: how many of the others come before a value, by the plain words of the help.
+    fn is_before(a: &Cell<'_>, b: &Cell<'_>, falls: bool) -> bool {
+        let number = |cell: &Cell<'_>| match cell {
+            // Quarters: exact for all values above.
+            Cell::Int(n) => Some(i128::try_from(*n).unwrap() * 4),
+            Cell::Float(x) | Cell::Share(x) => Some((x * 4.0) as i128),
+            _ => None,
+        };
+        let text = |cell: &Cell<'_>| match cell {
+            Cell::Text(text) => Some(text.to_vec()),
+            _ => None,
+        };
+        if *a == Cell::Empty || *b == Cell::Empty {
+            return *a != Cell::Empty && *b == Cell::Empty;
+        }
+        let rising = match (number(a), number(b), text(a), text(b)) {
+            (Some(a), Some(b), ..) => a.cmp(&b),
+            (.., Some(a), Some(b)) => a.cmp(&b),
+            (Some(_), ..) => Ordering::Less,
+            _ => Ordering::Greater,
+        };
+        rising
+            == if falls {
+                Ordering::Greater
+            } else {
+                Ordering::Less
+            }
+    }
+
+    proptest! {
+        #[test]
+        fn rows_are_sorted_as_a_naive_sort_does(
+            rows in prop::collection::vec((cell(), cell()), 0..40),
+            falls in any::<(bool, bool)>(),
+            top in prop::option::of(0_u64..50),
+        ) {
+            let number = |(n, (a, b)): (usize, &(Cell<'static>, Cell<'static>))| {
+                vec![a.clone(), b.clone(), Cell::Int(n as u128)]
+            };
+            let mut grid = Grid {
+                columns: ["a", "b", "n"].map(str::to_owned).to_vec(),
+                rows: rows.iter().enumerate().map(number).collect(),
+            };
+            // An insertion sort: a row goes behind all that are not after it.
+            let mut naive: Vec<Vec<Cell<'static>>> = Vec::new();
+            for row in &grid.rows {
+                let after = |other: &Vec<Cell<'static>>| {
+                    is_before(&row[0], &other[0], falls.0)
+                        || !is_before(&other[0], &row[0], falls.0)
+                            && is_before(&row[1], &other[1], falls.1)
+                };
+                let at = naive.iter().position(after).unwrap_or(naive.len());
+                naive.insert(at, row.clone());
+            }
+            let kept = top.map_or(naive.len(), |top| naive.len().min(top as usize));
+            let left = (naive.len() - kept) as u64;
+            naive.truncate(kept);
+            let by = [("a", falls.0), ("b", falls.1)];
+            let order = Order {
+                by: by.map(|(name, falls)| {
+                    format!("{}{name}", if falls { "-" } else { "" }).parse().unwrap()
+                }).to_vec(),
+                top,
+            };
+            prop_assert_eq!(order.apply(&mut grid).unwrap(), left);
+            prop_assert_eq!(grid.rows, naive);
+        }
+    }
+
+    #[test]
+    fn a_column_that_is_not_there_is_named_with_those_that_are() {
+        let mut grid = Grid {
+            columns: vec!["op".to_owned(), "calls".to_owned()],
+            rows: Vec::new(),
+        };
+        let order = Order {
+            by: vec!["-bytes".parse().unwrap()],
+            top: None,
+        };
+        let error = order.apply(&mut grid).unwrap_err().to_string();
+        assert_eq!(error, "--sort bytes: expected one of the columns op, calls");
+        assert!("-".parse::<Key>().is_err() && "".parse::<Key>().is_err());
+    }
+
+    #[test]
+    fn the_largest_numbers_are_told_apart() {
+        for (whole, x, order) in [
+            (0, -0.5, Ordering::Greater),
+            (0, 0.0, Ordering::Equal),
+            (1, 1.5, Ordering::Less),
+            (2, 1.5, Ordering::Greater),
+            (u128::MAX, 1e39, Ordering::Less),
+            (u128::MAX, 1e38, Ordering::Greater),
+            ((1 << 53) + 1, 9_007_199_254_740_992.0, Ordering::Greater),
+        ] {
+            assert_eq!(mixed(whole, x), order, "{whole} {x}");
+        }
+    }
+}

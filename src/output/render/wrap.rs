@@ -1,0 +1,137 @@
+//! Text in lines that fit a terminal: what is too long goes on below its own beginning, and the word
+//! that names how bad something is has its colour.
+
+use super::look::{Look, ink, wrapped};
+use crate::error::escape::printable;
+use std::io::{self, Write};
+use unicode_width::UnicodeWidthStr;
+
+/// Writes lines to `out` so that they fit where `look` is.
+#[derive(Debug)]
+pub struct Wrapped<W> {
+    look: Look,
+    out: W,
+    line: Vec<u8>,
+}
+
+impl<W: Write> Wrapped<W> {
+    /// Writes to `out`.
+    pub fn new(look: Look, out: W) -> Wrapped<W> {
+        let line = Vec::new();
+        Wrapped { look, out, line }
+    }
+
+    fn line(&mut self) -> io::Result<()> {
+        let line = String::from_utf8_lossy(&self.line).into_owned();
+        self.line.clear();
+        let line = printable(&line, false);
+        let lines = match self.look.width {
+            Some(width) if !is_command(&line) => hung(&line, width),
+            _ => vec![line],
+        };
+        for (at, line) in lines.iter().enumerate() {
+            let text = line.trim_start();
+            let blanks = line.len() - text.len();
+            let word = text.split([':', ' ']).next().unwrap_or_default();
+            let style = ["severity", "verdict"].iter().find_map(|of| ink(of, word));
+            match style.filter(|_| self.look.colour && at == 0) {
+                Some(style) => {
+                    let rest = &text[word.len()..];
+                    writeln!(self.out, "{:blanks$}{style}{word}{style:#}{rest}", "")?;
+                }
+                None => writeln!(self.out, "{line}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<W: Write> Write for Wrapped<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        for &byte in bytes {
+            match byte {
+                b'\n' => self.line()?,
+                _ => self.line.push(byte),
+            }
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if !self.line.is_empty() {
+            self.line()?;
+        }
+        self.out.flush()
+    }
+}
+
+/// A line that is to be copied stays whole.
+fn is_command(line: &str) -> bool {
+    let word = line.trim_start().split(' ').next().unwrap_or_default();
+    word.split_once('=').is_some_and(|(name, _)| {
+        !name.is_empty() && name.bytes().all(|b| b.is_ascii_uppercase() || b == b'_')
+    })
+}
+
+/// A line in several: the others begin where its text does, behind blanks and a word that two blanks
+/// follow.
+fn hung(line: &str, width: usize) -> Vec<String> {
+    if line.width() <= width {
+        return vec![line.to_owned()];
+    }
+    let blanks = line.len() - line.trim_start().len();
+    let text = &line[blanks..];
+    let tag = match text.find("  ") {
+        Some(end) if blanks > 0 && !text[..end].contains(' ') => {
+            end + text[end..].len() - text[end..].trim_start().len()
+        }
+        _ => 0,
+    };
+    let under = match blanks + tag {
+        under if under * 2 < width => under,
+        _ => 0,
+    };
+    let (first, rest) = line.split_at(under);
+    let mut lines = Vec::new();
+    for (at, part) in wrapped(rest, width - under).iter().enumerate() {
+        let begin = if at == 0 { first } else { "" };
+        lines.push(format!("{begin:under$}{part}"));
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn text(of: &str, width: usize) -> String {
+        let look = Look {
+            width: Some(width),
+            ..Look::default()
+        };
+        let mut out = Vec::new();
+        let mut wrapped = Wrapped::new(look, &mut out);
+        wrapped.write_all(of.as_bytes()).unwrap();
+        wrapped.flush().unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_line_goes_on_below_its_text() {
+        let given = "error: rank 1 is late\n    sure  high: the calls before it\n    NCCL_DEBUG=INFO PYTHONUNBUFFERED=1 x\n";
+        let expected = "error: rank 1 is late\n    sure  high: the\n          calls\n          before it\n    NCCL_DEBUG=INFO PYTHONUNBUFFERED=1 x\n";
+        assert_eq!(text(given, 21), expected);
+        assert_eq!(text("a\n\nb", 80), "a\n\nb\n");
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_is_lost_and_no_line_is_too_wide(of in "( {0,4}[a-z]{1,12}){0,30}", width in 20..90_usize) {
+            let got = text(&of, width);
+            prop_assert!(got.lines().all(|line| line.width() <= width), "{got}");
+            let letters = |text: &str| text.split_whitespace().collect::<String>();
+            prop_assert_eq!(letters(&got), letters(&of));
+        }
+    }
+}
