@@ -1,0 +1,373 @@
+//! What the stages find, put together.
+
+use super::inputs::Inputs;
+use super::series::Steps;
+use super::{Finding, Of, Page, Part, job};
+use crate::count::calls::{self, Calls, Options, Progress};
+use crate::count::groups::By;
+use crate::count::tally;
+use crate::error::{Error, Result};
+use crate::output::render::Grid;
+use crate::output::svg::plot::Plot;
+use crate::report::Report;
+use crate::source::Origin;
+use crate::stages::check::answer::coverage::{self, Stamps};
+use crate::stages::check::answer::table as answers;
+use crate::stages::check::walk::Seen;
+use crate::stages::check::{self, Checked, Now};
+use crate::stages::matrix::cells::Unit;
+use crate::stages::tuning::table as choices;
+use crate::stages::{communicators, diff, hist, matrix, net, ops, overlap, skew, timing};
+
+/// Shows nothing: the bar is for the first walk.
+struct Unseen;
+
+impl Progress for Unseen {
+    fn advance(&self, _: u64) {}
+}
+
+/// Makes the page of all `origins`; `against` is another run, if one is given. Calls by step, and
+/// who sends to whom, are on a `whole` page: the map needs one more walk.
+///
+/// # Errors
+/// An input that was named tells nothing of what is on the page, or cannot be read; damage under
+/// `--strict`.
+pub fn gather(
+    (origins, against): (&[Origin], &[Origin]),
+    whole: bool,
+    options: &Options,
+    report: &mut Report,
+    progress: &dyn Progress,
+) -> Result<Page> {
+    let inputs = Inputs::sort(origins, options.source, report)?;
+    if inputs.checked.is_empty() && inputs.timed.is_empty() {
+        let none = "none of the inputs is a log or a record of calls";
+        return Err(Error::Content(none.to_owned()));
+    }
+    let mut page = Page {
+        rerun: coverage::rerun(),
+        ..Page::default()
+    };
+    let mut parts = Parts::default();
+    let tally = tally(&by_step(whole));
+    let both = (&mut page, &mut parts);
+    let (is_stamped, calls) = checked(&inputs, (options, &tally), both, report, progress)?;
+    counted(
+        &inputs,
+        (options, &tally),
+        calls,
+        &mut parts,
+        (report, progress),
+    );
+    progress.finish();
+    timelines(&inputs, options, &mut parts, report);
+    if whole {
+        page.map = map(&inputs, options, &mut parts);
+    }
+    late(&inputs, (options, is_stamped), &mut parts);
+    changes((origins, against), options, &mut parts);
+    if page.inputs.is_empty() {
+        page.inputs = inputs.counted().iter().map(Origin::name).collect();
+    }
+    page.parts = parts.0;
+    Ok(page)
+}
+
+/// The tables so far.
+#[derive(Default)]
+struct Parts(Vec<Part>);
+
+impl Parts {
+    /// A table, or why there is none; one without rows has none because of `empty`.
+    fn add(&mut self, of: Of, table: Result<Grid, String>, empty: &str) {
+        let table = match table {
+            Ok(grid) if grid.rows.is_empty() => Err(empty.to_owned()),
+            table => table,
+        };
+        self.0.push(Part { of, table });
+    }
+
+    fn none(&mut self, of: Of, why: &str) {
+        self.add(of, Err(why.to_owned()), "");
+    }
+}
+
+/// The calls as nccl-ops counts them: by step on a whole page.
+fn by_step(whole: bool) -> ops::Options {
+    ops::Options {
+        by: whole.then_some(By::Step).into_iter().collect(),
+        ..ops::Options::default()
+    }
+}
+
+/// What distinguishes calls: what nccl-ops and nccl-hist need.
+fn tally(by_step: &ops::Options) -> tally::Options {
+    tally::Options {
+        members: true,
+        ..by_step.tally()
+    }
+}
+
+/// What nccl-check's walk finds. Gives whether all calls have time stamps, and the calls of logs.
+fn checked(
+    inputs: &Inputs,
+    (options, tally): (&Options, &tally::Options),
+    (page, parts): (&mut Page, &mut Parts),
+    report: &mut Report,
+    progress: &dyn Progress,
+) -> Result<(bool, Option<Calls>)> {
+    const NO_LOG: &str = "there is no log among the inputs: it is in NCCL's own lines";
+    if inputs.checked.is_empty() {
+        for of in [
+            Of::Net,
+            Of::Timing,
+            Of::Steps,
+            Of::Communicators,
+            Of::Members,
+            Of::Tuning,
+            Of::Findings,
+            Of::Questions,
+        ] {
+            parts.none(of, NO_LOG);
+        }
+        return Ok((false, None));
+    }
+    let now = (options, Now::Unknown);
+    let all = Some(tally);
+    let (checked, mut seen) = check::examine(&inputs.checked, now, all, report, progress)?;
+    page.inputs.clone_from(&checked.inputs);
+    page.job = job::of(&checked, &seen);
+    let steps = seen.inputs.iter().flat_map(|input| &input.printed).cloned();
+    page.steps = Steps::of(steps.collect());
+    page.findings = checked
+        .findings
+        .iter()
+        .map(|f| finding(f, &checked))
+        .collect();
+    page.compared = Some(answers::compared(&checked));
+    let is_stamped = checked.known.stamps == Stamps::All;
+    tables(&checked, &seen, &page.steps, parts);
+    Ok((is_stamped, seen.calls.take()))
+}
+
+/// A finding with its lines.
+fn finding(finding: &check::finding::Finding, checked: &Checked) -> Finding {
+    let line = |evidence| {
+        let (name, line) = answers::place(checked, evidence);
+        let line = line.map_or(String::new(), |line| format!(":{line}"));
+        let shown = evidence.text.as_deref().unwrap_or_default();
+        (
+            format!("{name}{line}"),
+            String::from_utf8_lossy(shown).into_owned(),
+        )
+    };
+    Finding {
+        severity: finding.severity.name(),
+        id: finding.id,
+        says: finding.says.clone(),
+        step: finding.about.step,
+        sure: format!("{}: {}", finding.sure.name(), finding.why),
+        advice: finding.advice.clone(),
+        lines: finding.evidence.iter().map(line).collect(),
+    }
+}
+
+/// The tables of that walk.
+fn tables(checked: &Checked, seen: &Seen, steps: &Steps, parts: &mut Parts) {
+    let facts = net::table::grid(&seen.net, &net::table::Options::default());
+    parts.add(
+        Of::Net,
+        Ok(facts),
+        "no line has a network, a version or a setting",
+    );
+    let no_steps = "the log has no step lines of a trainer";
+    match steps.list.is_empty() {
+        true => [Of::Timing, Of::Steps]
+            .into_iter()
+            .for_each(|of| parts.none(of, no_steps)),
+        false => {
+            parts.add(Of::Timing, Ok(timing::summary(&steps.list)), no_steps);
+            parts.add(Of::Steps, Ok(timing::per_step(&steps.list)), no_steps);
+        }
+    }
+    let no_init = "no line names a communicator: NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL";
+    parts.add(
+        Of::Communicators,
+        Ok(communicators::grid(&seen.found)),
+        no_init,
+    );
+    parts.add(
+        Of::Members,
+        Ok(communicators::members(&seen.found)),
+        no_init,
+    );
+    let no_tuning = "the log has no TUNING lines: NCCL_DEBUG_SUBSYS=INIT,COLL,TUNING on rank 0";
+    let tuning = seen.tuning.as_ref();
+    let tuning = tuning.map(|all| choices::grid(all, &choices::Options::default()));
+    parts.add(Of::Tuning, Ok(tuning.unwrap_or_default()), no_tuning);
+    parts.add(
+        Of::Findings,
+        Ok(answers::grid(checked)),
+        "nothing was found to be wrong",
+    );
+    parts.add(Of::Questions, Ok(answers::coverage(checked)), "");
+}
+
+/// The calls as nccl-ops and nccl-hist count them: those of logs are counted.
+fn counted(
+    inputs: &Inputs,
+    (options, tally): (&Options, &tally::Options),
+    known: Option<Calls>,
+    parts: &mut Parts,
+    (report, progress): (&mut Report, &dyn Progress),
+) {
+    let all = [Of::StepCalls, Of::Operations, Of::Sizes];
+    let known = known.filter(|_| !inputs.logs.is_empty());
+    let count = || calls::count(inputs.counted(), options, tally, report, progress);
+    let calls = match known.map_or_else(count, Ok) {
+        Ok(calls) => calls,
+        Err(error) => {
+            all.into_iter()
+                .for_each(|of| parts.none(of, &error.to_string()));
+            parts.none(Of::Durations, &error.to_string());
+            return;
+        }
+    };
+    let no_calls = "the input has no calls: NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL";
+    match calls.has_steps {
+        _ if !tally.steps => {}
+        true => {
+            let grid = ops::sheet(&calls, &by_step(true)).grid();
+            parts.add(Of::StepCalls, Ok(grid), no_calls);
+        }
+        false => parts.none(
+            Of::StepCalls,
+            "no step lines tell which step a call belongs to",
+        ),
+    }
+    // An export of nsys may have calls of its own, which have no steps, beside the log in it.
+    let mut own = None;
+    if inputs.logs.is_empty() {
+        let mut silent = Report::new("", false, true).silent();
+        let tally = tally::Options {
+            steps: false,
+            ..tally.clone()
+        };
+        own = calls::count(inputs.counted(), options, &tally, &mut silent, &Unseen).ok();
+    }
+    let calls = own.unwrap_or(calls);
+    let grid = ops::sheet(&calls, &ops::Options::default()).grid();
+    parts.add(Of::Operations, Ok(grid), no_calls);
+    let sizes = hist::Options::default();
+    let in_buckets = hist::in_buckets(&calls, &sizes.edges);
+    let grid = hist::sheet(&in_buckets, &sizes, false).grid();
+    parts.add(Of::Sizes, Ok(grid), no_calls);
+    durations(inputs, options, parts);
+}
+
+/// How long calls took, where a record has it.
+fn durations(inputs: &Inputs, options: &Options, parts: &mut Parts) {
+    const NONE: &str = "a log has no durations: NCCL Inspector, NCCL's profiler plugin, nsys or \
+                        torch.profiler record them";
+    if inputs.timed.is_empty() {
+        parts.none(Of::Durations, NONE);
+        return;
+    }
+    let of = ops::Options {
+        time: true,
+        ..ops::Options::default()
+    };
+    let mut silent = Report::new("", false, true).silent();
+    let calls = calls::count(&inputs.timed, options, &of.tally(), &mut silent, &Unseen);
+    let grid = calls.and_then(|calls| {
+        crate::stages::timed::note(&calls, &silent)?;
+        Ok(ops::times(&calls, &of).grid())
+    });
+    parts.add(Of::Durations, grid.map_err(|error| error.to_string()), NONE);
+}
+
+/// What GPUs did.
+fn timelines(inputs: &Inputs, options: &Options, parts: &mut Parts, report: &mut Report) {
+    if inputs.timelines.is_empty() {
+        let none =
+            "it needs a record of what GPUs did: an export of nsys or a trace of torch.profiler";
+        parts.none(Of::Overlap, none);
+        return;
+    }
+    let of = overlap::Options::default();
+    let strict = options.log.strict;
+    // They were reported on where calls were counted of them.
+    let mut silent = Report::new("", false, true).silent();
+    let report = if inputs.logs.is_empty() {
+        &mut silent
+    } else {
+        report
+    };
+    let rows = overlap::read(&inputs.timelines, options.source, &of, strict, report);
+    let grid = rows.map(|rows| overlap::grid(&rows, &of));
+    let none = "the GPUs did nothing";
+    parts.add(Of::Overlap, grid.map_err(|error| error.to_string()), none);
+}
+
+/// Who sends to whom: the calls that are counted, and the copies of GPUs.
+fn map(inputs: &Inputs, options: &Options, parts: &mut Parts) -> (Vec<String>, Option<Plot>) {
+    let mut origins = inputs.counted().to_vec();
+    let known = |origin: &&Origin| !inputs.counted().contains(origin);
+    origins.extend(inputs.timelines.iter().filter(known).cloned());
+    let of = matrix::Options::default();
+    let mut silent = Report::new("", false, true).silent();
+    match matrix::matrix(&origins, options, &of, &mut silent, &Unseen) {
+        Ok(matrix) => {
+            let grid = matrix.sheet(of.by_step).grid();
+            parts.add(Of::Matrix, Ok(grid), "no input tells who sends to whom");
+            matrix::picture::plot(&matrix, Unit::Bytes)
+        }
+        Err(error) => {
+            parts.none(Of::Matrix, &error.to_string());
+            (Vec::new(), None)
+        }
+    }
+}
+
+/// Who comes late.
+fn late(inputs: &Inputs, (options, is_stamped): (&Options, bool), parts: &mut Parts) {
+    let origins = match &inputs.timed[..] {
+        [] if is_stamped => &inputs.logs,
+        [] => {
+            let none = "the calls have no times: NCCL_DEBUG_TIMESTAMP_LEVELS=ALL (NCCL 2.26), or a record \
+                        with times";
+            parts.none(Of::Skew, none);
+            return;
+        }
+        _ => &inputs.timed,
+    };
+    let mut silent = Report::new("", false, true).silent();
+    let of = skew::Options::default();
+    let grid = skew::skew(origins, options, &of, &mut silent, &Unseen);
+    let none = "no call is one of several ranks";
+    parts.add(Of::Skew, grid.map_err(|error| error.to_string()), none);
+}
+
+/// What changed from another run to this one.
+fn changes((origins, against): (&[Origin], &[Origin]), options: &Options, parts: &mut Parts) {
+    if against.is_empty() {
+        return;
+    }
+    let mut silent = Report::new("", false, true).silent();
+    let mut side = |origins| diff::run::run(origins, options, None, &mut silent, &Unseen);
+    let rows = side(against).and_then(|before| Ok((before, side(origins)?)));
+    let grid = rows.map(|(before, now)| {
+        let report = Report::new("", false, true).silent();
+        diff::row::grid(&diff::diff(
+            &before,
+            &now,
+            &diff::Options::default(),
+            &report,
+        ))
+    });
+    parts.add(
+        Of::Changes,
+        grid.map_err(|error| error.to_string()),
+        "nothing changed",
+    );
+}

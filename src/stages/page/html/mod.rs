@@ -1,0 +1,146 @@
+//! The page as one HTML file: plots, findings with their lines, and every table. It needs nothing but
+//! itself: a policy in it forbids whatever is not in the file.
+//!
+//! | | |
+//! |---|---|
+//! | `plots` | which plots there are, and of which tables |
+//! | `tables` | the stages' tables |
+//! | `style.css`, `script.js` | light and dark, screen and paper; sorting and saving of tables |
+
+mod plots;
+mod tables;
+
+use super::text::headline;
+use super::{Finding, Of, Page};
+use crate::error::escape::markup as escaped;
+use std::fmt::Write as _;
+
+/// The page.
+pub fn page(page: &Page) -> String {
+    let title = escaped(&headline(page));
+    let mut out = String::with_capacity(1 << 16);
+    let _ = write!(
+        out,
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>{title}</title>\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
+         style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:\">\n\
+         <link rel=\"icon\" href=\"data:,\">\n<style>\n{}</style>\n</head>\n<body>\n",
+        include_str!("style.css")
+    );
+    let _ = writeln!(out, "<header><h1>{title}</h1>");
+    job(page, &mut out);
+    contents(page, &mut out);
+    out.push_str("</header>\n<main>\n");
+    findings(page, &mut out);
+    let is_there = |of: &Of| page.grid(*of).is_some() || page.missing(*of).is_some();
+    for of in Of::ALL.into_iter().filter(is_there) {
+        section(page, of, &mut out);
+    }
+    let _ = write!(
+        out,
+        "</main>\n<footer>nccl-report {}. Every table has the rows of the program that is named beside \
+         it.</footer>\n<script>\n{}</script>\n</body>\n</html>\n",
+        env!("CARGO_PKG_VERSION"),
+        include_str!("script.js")
+    );
+    out
+}
+
+fn job(page: &Page, out: &mut String) {
+    if page.job.is_empty() {
+        return;
+    }
+    out.push_str("<dl class=\"job\">");
+    for (name, value) in &page.job {
+        let _ = write!(out, "<div><dt>{name}</dt><dd>{}</dd></div>", escaped(value));
+    }
+    out.push_str("</dl>\n");
+}
+
+/// Links to the parts that have something.
+fn contents(page: &Page, out: &mut String) {
+    out.push_str("<nav aria-label=\"Parts of the page\"><ul>");
+    for of in Of::ALL.into_iter().filter(|&of| page.grid(of).is_some()) {
+        let _ = write!(out, "<li><a href=\"#{}\">{}</a></li>", of.key(), of.title());
+    }
+    out.push_str("</ul></nav>\n");
+}
+
+fn findings(page: &Page, out: &mut String) {
+    let Some(compared) = &page.compared else {
+        return;
+    };
+    out.push_str("<section aria-labelledby=\"what\"><h2 id=\"what\">What is wrong</h2>\n");
+    if page.findings.is_empty() {
+        out.push_str("<p>Nothing was found to be wrong.</p>\n");
+    }
+    for (at, one) in page.findings.iter().enumerate() {
+        finding(at, one, out);
+    }
+    let _ = writeln!(
+        out,
+        "<p class=\"note\">{}.</p></section>",
+        escaped(compared)
+    );
+}
+
+/// A finding; its lines are folded.
+fn finding(at: usize, one: &Finding, out: &mut String) {
+    let Finding { severity, id, .. } = one;
+    let _ = write!(
+        out,
+        "<article class=\"finding {severity}\" id=\"finding-{at}\"><p><strong>{severity}</strong> {} \
+         <code>{id}</code></p>",
+        escaped(&one.says)
+    );
+    if !one.advice.is_empty() {
+        let _ = write!(out, "<p class=\"advice\">{}</p>", escaped(&one.advice));
+    }
+    let _ = write!(
+        out,
+        "<p class=\"note\">confidence {}</p>",
+        escaped(&one.sure)
+    );
+    if !one.lines.is_empty() {
+        let n = crate::report::counted(one.lines.len() as u64, "line");
+        let _ = write!(out, "<details><summary>{n} of the log</summary><dl>");
+        for (place, line) in &one.lines {
+            let _ = write!(
+                out,
+                "<dt>{}</dt><dd><code>{}</code></dd>",
+                escaped(place),
+                escaped(line)
+            );
+        }
+        out.push_str("</dl></details>");
+    }
+    out.push_str("</article>\n");
+}
+
+/// A part: its plots and its table, or why it is not there.
+fn section(page: &Page, of: Of, out: &mut String) {
+    let (key, title, command) = (of.key(), of.title(), of.command());
+    let _ = writeln!(
+        out,
+        "<section aria-labelledby=\"{key}\"><h2 id=\"{key}\">{title} <code>{command}</code></h2>"
+    );
+    match page.grid(of) {
+        Some(grid) => {
+            plots::of(page, of, out);
+            tables::table(grid, of, out);
+        }
+        None => {
+            let why = escaped(page.missing(of).unwrap_or_default());
+            let _ = writeln!(out, "<p class=\"note\">None: {why}.</p>");
+        }
+    }
+    if of == Of::Questions {
+        let _ = writeln!(
+            out,
+            "<p>For a log that can answer more, set for the next run:</p><pre>export {}</pre>",
+            escaped(&page.rerun)
+        );
+    }
+    out.push_str("</section>\n");
+}

@@ -1,0 +1,47 @@
+"use strict";
+// Whole numbers in groups of three; what is saved and sorted is the number itself.
+const value = (cell) => cell.dataset.v ?? cell.textContent.trim();
+for (const cell of document.querySelectorAll("td.n")) {
+  const text = cell.textContent.trim();
+  if (/^\d{5,}$/.test(text)) {
+    cell.dataset.v = text;
+    cell.textContent = text.replace(/\B(?=(\d{3})+$)/g, "\u202f");
+  } else if (/^-?\d+\.\d{5,}$/.test(text)) {
+    cell.dataset.v = text;
+    cell.textContent = String(Number(Number(text).toPrecision(5)));
+  }
+}
+// Numbers before texts, what is not known last.
+const order = (a, b) => {
+  if (a === "" || b === "") return (a === "") - (b === "");
+  const [x, y] = [Number(a), Number(b)];
+  const [nx, ny] = [Number.isNaN(x), Number.isNaN(y)];
+  if (nx !== ny) return nx - ny;
+  return nx ? (a < b ? -1 : a > b ? 1 : 0) : x - y;
+};
+for (const table of document.querySelectorAll("table")) {
+  const heads = [...table.tHead.rows[0].cells];
+  heads.forEach((head, at) => head.firstElementChild.addEventListener("click", () => {
+    const down = head.getAttribute("aria-sort") === "ascending";
+    heads.forEach((other) => other.removeAttribute("aria-sort"));
+    head.setAttribute("aria-sort", down ? "descending" : "ascending");
+    const rows = [...table.tBodies[0].rows];
+    rows.sort((a, b) => {
+      const [x, y] = [value(a.cells[at]), value(b.cells[at])];
+      return x === "" || y === "" ? order(x, y) : (down ? order(y, x) : order(x, y));
+    });
+    table.tBodies[0].append(...rows);
+  }));
+}
+for (const button of document.querySelectorAll("button.csv")) {
+  button.addEventListener("click", () => {
+    const table = button.parentElement.querySelector("table");
+    const field = (text) => /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+    const lines = [...table.rows].map((row) => [...row.cells].map((cell) => field(value(cell))).join(","));
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([lines.join("\n") + "\n"], { type: "text/csv" }));
+    link.download = `${button.dataset.name}.csv`;
+    link.click();
+    URL.revokeObjectURL(link.href);
+  });
+}

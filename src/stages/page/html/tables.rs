@@ -1,0 +1,72 @@
+//! The stages' tables in HTML, their cells as they are in CSV: the page's script draws long numbers in
+//! groups of three.
+
+use super::super::Of;
+use crate::error::escape::markup as escaped;
+use crate::output::render::cells::plain;
+use crate::output::render::{Cell, Grid};
+use std::fmt::Write as _;
+
+/// A longer table is cut: the program that makes it has all rows.
+pub(super) const ROWS: usize = 300;
+
+/// Columns that are empty in every row are left out of the page, and named.
+pub(super) fn table(grid: &Grid, of: Of, out: &mut String) {
+    let is_known = |at: &usize| {
+        grid.rows
+            .iter()
+            .any(|row| row.get(*at) != Some(&Cell::Empty))
+    };
+    let (known, empty): (Vec<usize>, Vec<usize>) = (0..grid.columns.len()).partition(is_known);
+    let key = of.key();
+    let title = of.title();
+    let _ = write!(
+        out,
+        "<details class=\"table\"{}><summary>{} as a table</summary>\n\
+         <button type=\"button\" class=\"csv\" data-name=\"{key}\">Save as CSV</button>\n\
+         <div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{title}, table\"><table>\
+         <thead><tr>",
+        if grid.rows.len() <= 12 { " open" } else { "" },
+        rows_of(grid.rows.len()),
+    );
+    for &at in &known {
+        let name = escaped(&grid.columns[at]);
+        let _ = write!(
+            out,
+            "<th scope=\"col\"><button type=\"button\">{name}</button></th>"
+        );
+    }
+    out.push_str("</tr></thead>\n<tbody>\n");
+    for row in grid.rows.iter().take(ROWS) {
+        out.push_str("<tr>");
+        for &at in &known {
+            let cell = row.get(at).unwrap_or(&Cell::Empty);
+            let is_number = matches!(cell, Cell::Int(_) | Cell::Float(_) | Cell::Share(_));
+            out.push_str(if is_number { "<td class=n>" } else { "<td>" });
+            out.push_str(&escaped(&plain(cell)));
+        }
+        out.push('\n');
+    }
+    out.push_str("</tbody></table></div>\n");
+    if grid.rows.len() > ROWS {
+        let more = rows_of(grid.rows.len() - ROWS).replacen(' ', " more ", 1);
+        let _ = writeln!(
+            out,
+            "<p class=\"note\">... {more}: <code>{}</code></p>",
+            of.command()
+        );
+    }
+    if !empty.is_empty() {
+        let names: Vec<String> = empty.iter().map(|&at| escaped(&grid.columns[at])).collect();
+        let _ = writeln!(
+            out,
+            "<p class=\"note\">Not known: {}.</p>",
+            names.join(", ")
+        );
+    }
+    out.push_str("</details>\n");
+}
+
+fn rows_of(n: usize) -> String {
+    crate::report::counted(n as u64, "row")
+}

@@ -1,0 +1,67 @@
+//! Which stage reads which input, by its content.
+
+use crate::error::Result;
+use crate::formats::Tells;
+use crate::formats::door;
+use crate::report::Report;
+use crate::source::{self, Origin};
+
+/// The inputs by what they are.
+#[derive(Debug, Default)]
+pub(super) struct Inputs {
+    /// Logs, and records that lie beside them: dumps of the flight recorder, NCCL's own records.
+    pub(super) checked: Vec<Origin>,
+    /// Logs alone.
+    pub(super) logs: Vec<Origin>,
+    /// What has calls with durations, or may have.
+    pub(super) timed: Vec<Origin>,
+    /// Timelines of GPUs.
+    pub(super) timelines: Vec<Origin>,
+}
+
+impl Inputs {
+    /// Sorts the inputs. What is in a folder and is none of these is left out, and counted.
+    ///
+    /// # Errors
+    /// An input that was named is none of these.
+    pub(super) fn sort(
+        origins: &[Origin],
+        source: source::Options,
+        report: &mut Report,
+    ) -> Result<Inputs> {
+        let mut inputs = Inputs::default();
+        for origin in origins {
+            if door::recorded(origin, source).is_some() {
+                inputs.checked.push(origin.clone());
+                inputs.timed.push(origin.clone());
+                continue;
+            }
+            let known = match door::open::<()>(origin, source, Tells::NOTHING) {
+                Ok(known) => known,
+                Err(error) if origin.is_listed() => {
+                    report.pass(&origin.name(), &error.to_string());
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            if known.tells(Tells::LINES) {
+                inputs.checked.push(origin.clone());
+                inputs.logs.push(origin.clone());
+                continue;
+            }
+            if known.tells(Tells::GPU) {
+                inputs.timelines.push(origin.clone());
+            }
+            inputs.timed.push(origin.clone());
+        }
+        Ok(inputs)
+    }
+
+    /// What calls are counted of: of records beside a log they would be counted twice.
+    pub(super) fn counted(&self) -> &[Origin] {
+        match self.logs.is_empty() {
+            true => &self.timed,
+            false => &self.logs,
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! The job in a few words, each out of lines of the log.
+
+use crate::stages::check::Checked;
+use crate::stages::check::walk::Seen;
+use crate::stages::net::fact::Kind;
+use crate::stages::net::table;
+use std::collections::BTreeSet;
+
+/// What is known, in the order in which it is shown; `unknown` where no line has it.
+pub(super) fn of(checked: &Checked, seen: &Seen) -> Vec<(&'static str, String)> {
+    let unknown = || "unknown".to_owned();
+    let number = |n: Option<u64>| n.map_or_else(unknown, |n| n.to_string());
+    let listed = |all: BTreeSet<String>| match all.is_empty() {
+        true => unknown(),
+        false => all.into_iter().collect::<Vec<_>>().join(", "),
+    };
+    let facts = table::collected(&seen.net);
+    let values = |kind: Kind, names: &[&str]| {
+        let is = |name: &[u8]| names.iter().any(|n| n.as_bytes() == name);
+        let those = facts
+            .keys()
+            .filter(|fact| fact.kind == kind && is(&fact.name));
+        let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
+        those.map(|fact| text(&fact.value)).collect::<BTreeSet<_>>()
+    };
+    let said = &checked.facts;
+    let word = |word: &Option<String>| word.clone().unwrap_or_else(unknown);
+    let trainers = seen
+        .inputs
+        .iter()
+        .filter_map(|input| input.timeline.trainer);
+    let trainers: BTreeSet<String> = trainers.map(|t| t.name().to_owned()).collect();
+    let networks = said.networks.clone().unwrap_or_default();
+    let links = said.links.clone().unwrap_or_default();
+    let network = match (links.is_empty(), listed(networks)) {
+        (false, networks) if networks == "IB" => listed(links),
+        (_, networks) => networks,
+    };
+    vec![
+        ("hosts", number(said.nodes)),
+        ("ranks", number(said.ranks)),
+        ("nccl", listed(values(Kind::Version, &["nccl", "rccl"]))),
+        ("cuda", listed(values(Kind::Version, &["cuda", "hip"]))),
+        ("network", network),
+        ("gpudirect", word(&said.gdr)),
+        ("nvls", word(&said.nvls)),
+        ("trainer", listed(trainers)),
+    ]
+}
