@@ -8,6 +8,7 @@ use nccl_pipe::report::account::Account;
 use nccl_pipe::count::calls::{Options, Progress};
 use nccl_pipe::formats::log;
 use nccl_pipe::grammar::trainer::Recogniser;
+use nccl_pipe::output::render::look::Look;
 use nccl_pipe::output::render::{Grid, Sheet};
 use nccl_pipe::report::Report;
 use nccl_pipe::source::{self, Origin};
@@ -118,7 +119,14 @@ pub fn written(grid: Grid) -> Vec<u8> {
     let mut out = Vec::new();
     sheet.csv(1, &mut out).expect("memory");
     sheet.jsonl(1, &mut out).expect("memory");
-    sheet.table(&mut out).expect("memory");
+    sheet.table(&Look::default(), &mut out).expect("memory");
+    // A terminal's has fewer columns, and lines of its own below.
+    let terminal = Look {
+        width: Some(60),
+        rows: Some(20),
+        colour: true,
+    };
+    sheet.table(&terminal, &mut std::io::sink()).expect("memory");
     out
 }
 
@@ -214,6 +222,32 @@ static RECORDS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
     }
     all
 });
+
+/// The files of a run of Snoopie, by name: the main log comes first.
+static RUN: LazyLock<Vec<(&str, Vec<u8>)>> = LazyLock::new(|| {
+    const HERE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../testdata/snoopie/edge/");
+    let names = [
+        "snoopie_log_1.csv",
+        "address_range_log_1.txt",
+        "codeline_log_1.txt",
+        "data_object_log_1.txt",
+        "mem_alloc_site_log_1.txt",
+        "exec_site_log_1.txt",
+        "exec_context_log_1.txt",
+    ];
+    let file = |name| (name, std::fs::read([HERE, name].concat()).expect("a sample"));
+    names.into_iter().map(file).collect()
+});
+
+/// That run with up to a dozen changes in each file, drawn from `data`.
+pub fn accesses(data: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
+    let mut u = Unstructured::new(data);
+    let mut one = |(name, bytes): &(&'static str, Vec<u8>)| {
+        let changed = changed(std::slice::from_ref(bytes), &mut u);
+        (*name, changed.unwrap_or_default())
+    };
+    RUN.iter().map(&mut one).collect()
+}
 
 /// A record with up to a dozen changes, drawn from `data`.
 pub fn record(data: &[u8]) -> Vec<u8> {

@@ -25,7 +25,7 @@ pub(crate) struct Rowed {
     /// The steps that count; all rows if none.
     window: Option<Window>,
     /// Operations by number.
-    pub(super) ops: Ops,
+    pub(crate) ops: Ops,
     /// Who made calls, by the number in [`Key::member`].
     pub(super) who: Interner<Who>,
     /// Who made a row's calls, by the hash of who that is.
@@ -39,7 +39,7 @@ pub(crate) struct Rowed {
     /// Whose clocks measured them.
     pub(super) clocks: Clocks,
     /// The steps, where they are told apart.
-    pub(super) present: Present,
+    pub(crate) present: Present,
 }
 
 impl Rows for Rowed {
@@ -72,7 +72,7 @@ impl Rowed {
     }
 
     /// Adds what follows, with the operations numbered by `ops`.
-    pub(super) fn merge(&mut self, part: Rowed, ops: &mut Ops) {
+    pub(crate) fn merge(&mut self, part: Rowed, ops: &mut Ops) {
         let of_op: Vec<u32> = part.ops.names().map(|name| ops.intern(name).0).collect();
         let who = part.who.items().iter().cloned();
         let of_member: Vec<u32> = who.map(|who| self.who.intern(who)).collect();

@@ -40,6 +40,10 @@ pub struct Recorded {
     pub proto: Box<[u8]>,
     /// NCCL's channels.
     pub nchannels: Option<u32>,
+    /// PyTorch's name for the process group.
+    pub pg_name: Box<[u8]>,
+    /// What the program calls it.
+    pub pg_desc: Box<[u8]>,
 }
 
 impl Recorded {
@@ -51,6 +55,8 @@ impl Recorded {
             algo: timing.algo.into(),
             proto: timing.proto.into(),
             nchannels: timing.nchannels,
+            pg_name: timing.pg_name.into(),
+            pg_desc: timing.pg_desc.into(),
         }
     }
 
@@ -64,6 +70,8 @@ impl Recorded {
             algo: &self.algo,
             proto: &self.proto,
             nchannels: self.nchannels,
+            pg_name: &self.pg_name,
+            pg_desc: &self.pg_desc,
         }
     }
 }

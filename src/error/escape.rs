@@ -33,6 +33,24 @@ pub fn printable(text: &str, multiline: bool) -> String {
     out
 }
 
+/// A text of a log in HTML or XML: none of its characters means anything.
+pub(crate) fn markup(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + text.len() / 8);
+    for c in printable(text, true).chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            // XML has no such characters.
+            '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
 /// Writes to a terminal with what it would act on escaped, but for line ends and tabs, and so are
 /// bytes that are no UTF-8: rows and lines of a log carry whatever the job printed.
 #[derive(Debug)]

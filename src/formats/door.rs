@@ -7,6 +7,7 @@ use super::log::walk::Visit;
 use super::log::{self, Begun, Log, Part};
 use super::{
     Format, Head, Reader, Tells, binary, cuda, gpu, inspector, nsys, ordered, profiler, recognise,
+    snoopie,
 };
 use crate::error::{Error, Result};
 use crate::members::twice::Twice;
@@ -51,10 +52,13 @@ pub fn open<V>(origin: &Origin, source: source::Options, needs: Tells) -> Result
     }
     // Nobody named it: it lies in the folder of a job's logs. It has the log's calls once more, or not
     // what is needed.
+    let is_accessed = format.tells.has(Tells::ACCESSES) && !needs.has(Tells::ACCESSES);
     let is_beside = origin.is_listed()
         && match reader {
+            // Accesses of kernels are no calls of NCCL.
+            _ if is_accessed => needs != Tells::NOTHING,
             Reader::Ordered(_) => {
-                let own = [Tells::PROXY, Tells::GPU, Tells::CUDA];
+                let own = [Tells::PROXY, Tells::GPU, Tells::CUDA, Tells::ACCESSES];
                 let is_wanted = own.iter().any(|part| needs.has(*part));
                 !is_wanted && needs != Tells::NOTHING
             }
@@ -106,6 +110,7 @@ fn refused(name: &str, format: &Format, part: &str) -> Error {
     let has = match part {
         Tells::OF_PROXY => profiler::FORMAT.what,
         Tells::OF_CUDA => cuda::TIMELINE.what,
+        Tells::OF_ACCESSES => snoopie::LOG.what,
         Tells::OF_GPU => "an Nsight Systems export, or a trace of torch.profiler,",
         _ => log::FORMAT.what,
     };
@@ -519,7 +524,14 @@ mod tests {
                 // What the chain prints is a table.
                 || name.ends_with("2-comm_analyzer.out");
             if path.is_dir() {
-                if !begins(&["inspector", "expect", "flight", "profiler", "cuda"]) {
+                if !begins(&[
+                    "inspector",
+                    "expect",
+                    "flight",
+                    "profiler",
+                    "cuda",
+                    "snoopie",
+                ]) {
                     files(&path, all);
                 }
             } else if !is_other {

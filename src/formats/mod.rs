@@ -17,7 +17,7 @@ mod ordered;
 mod other;
 pub mod profiler;
 pub mod rows;
-mod snoopie;
+pub(crate) mod snoopie;
 pub mod stats;
 pub(crate) mod table_rows;
 
@@ -156,8 +156,14 @@ impl Tells {
     /// The name of that part.
     const OF_CUDA: &str = "calls of CUDA";
 
+    /// Loads and stores of GPUs in others' memory (Snoopie).
+    pub const ACCESSES: Tells = Tells(1 << 15);
+
+    /// The name of that part.
+    const OF_ACCESSES: &str = "accesses to other GPUs' memory";
+
     /// Each part by its name.
-    const NAMES: [(Tells, &str); 14] = [
+    const NAMES: [(Tells, &str); 15] = [
         (Tells::CALLS, "calls"),
         (Tells::TIMED, "times of calls"),
         (Tells::RECORDED, "records"),
@@ -172,6 +178,7 @@ impl Tells {
         (Tells::PROXY, Tells::OF_PROXY),
         (Tells::GPU, Tells::OF_GPU),
         (Tells::CUDA, Tells::OF_CUDA),
+        (Tells::ACCESSES, Tells::OF_ACCESSES),
     ];
 
     /// These parts and `other`.
@@ -248,6 +255,8 @@ formats! {
         Mpi: mpi::FORMAT, mpi::Mpi;
         Metrics: inspector::METRICS, inspector::Metrics;
         Cuda: cuda::TIMELINE, cuda::Timeline;
+        Snoopie: snoopie::LOG, snoopie::Lines;
+        OldSnoopie: snoopie::OLD, snoopie::Lines;
     }
     ordered {
         flight::PICKLE, flight::read;
@@ -257,9 +266,9 @@ formats! {
         stats::FORMAT, ordered::no_calls;
         kineto::FORMAT, kineto::read;
         cuda::METRICS, ordered::no_calls;
+        snoopie::TABLE, ordered::no_calls;
     }
     refused {
-        snoopie::FORMAT;
         binary::REPORT;
         binary::ELF;
         binary::SQLITE;

@@ -99,7 +99,7 @@ impl fmt::Display for RedOp {
 
 /// What kind of operation a name is, as far as its numbers' meaning goes. RCCL's MSCCL++ names
 /// (`mscclpp_ncclAllReduce`) mean the same as NCCL's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Kind {
     /// Every rank reduces and receives all.
     AllReduce,

@@ -73,6 +73,8 @@ pub enum Origin {
     Listed(PathBuf),
     /// A log that lies inside the file of this name: [`Input::inside`].
     Inside(PathBuf),
+    /// What can be read only once, of which this file is a copy; and its name.
+    Copy(PathBuf, String),
     /// Files that grow, as one (`--follow`).
     Followed(Names),
 }
@@ -82,6 +84,7 @@ impl Origin {
     pub fn name(&self) -> String {
         match self {
             Origin::Stdin => "stdin".to_owned(),
+            Origin::Copy(_, name) => name.clone(),
             Origin::Path(path) | Origin::Listed(path) => shown(path),
             Origin::Inside(path) => format!("{} (its log)", shown(path)),
             Origin::Followed(names) => match &names.paths[..] {
@@ -96,7 +99,7 @@ impl Origin {
     pub fn path(&self) -> Option<&Path> {
         match self {
             Origin::Stdin | Origin::Followed(_) | Origin::Inside(_) => None,
-            Origin::Path(path) | Origin::Listed(path) => Some(path),
+            Origin::Path(path) | Origin::Listed(path) | Origin::Copy(path, _) => Some(path),
         }
     }
 

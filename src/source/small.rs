@@ -94,7 +94,7 @@ fn open(origin: &Origin) -> Option<(File, usize)> {
         len.filter(|&len| meta.is_file() && len <= SMALLEST)
     };
     match origin {
-        Origin::Stdin | Origin::Followed(_) | Origin::Inside(_) => None,
+        Origin::Stdin | Origin::Followed(_) | Origin::Inside(_) | Origin::Copy(..) => None,
         // Asked before it is opened: to open a pipe waits for its writer.
         Origin::Path(path) => {
             let len = small(fs::metadata(path).ok()?)?;

@@ -6,7 +6,8 @@ use crate::count::tally;
 use crate::count::tally::{Sizing, UNKNOWN, Value};
 use crate::count::who::Who;
 use crate::grammar::values::Basis;
-use crate::output::render::{Cell, Sheet, bar};
+use crate::output::render::units::bar;
+use crate::output::render::{Cell, Sheet};
 use crate::stages::timed;
 use std::collections::BTreeMap;
 
@@ -250,6 +251,21 @@ fn bounds(edges: &[u128], bucket: u64) -> (Option<u128>, Option<u128>) {
     };
     let from = if at == 0 { 0 } else { edges[at - 1] };
     (Some(from), edges.get(at).copied())
+}
+
+/// Calls with sizes of three digits, in buckets instead, over all steps. Edges are
+/// powers of two, which sizes of three digits do not cross.
+pub(crate) fn in_buckets(calls: &Calls, edges: &[u128]) -> Calls {
+    calls.over_steps(|key| key.size = bucket(edges, key.size))
+}
+
+/// The bucket of a size, as [`in_buckets`] has it.
+pub(crate) fn bucket(edges: &[u128], size: u64) -> u64 {
+    if size == UNKNOWN {
+        return UNKNOWN;
+    }
+    let below = edges.iter().take_while(|&&edge| edge <= size.into());
+    below.count() as u64
 }
 
 /// A bucket's name, `64KB-1MB`.

@@ -61,7 +61,7 @@ impl Options {
     }
 
     /// True for a gap whose calls count.
-    fn wants(&self, timeline: &Timeline, gap: usize) -> bool {
+    pub(crate) fn wants(&self, timeline: &Timeline, gap: usize) -> bool {
         let step = || timeline.step_of(gap).map(|s| s.step);
         let inside = |window: &Window| step().is_some_and(|s| window.contains(s));
         self.window.as_ref().is_none_or(inside)
@@ -132,6 +132,21 @@ impl Calls {
             self.cells.each(at, |_, value| all = sum(all, value.calls));
         }
         (timed, all)
+    }
+
+    /// The calls over all steps, with other keys; those that become equal add up. Durations are left out.
+    pub(crate) fn over_steps(&self, change: impl Fn(&mut Key)) -> Calls {
+        let mut cells = Gathering::default();
+        for ((_, mut key), value) in self.cells.list() {
+            change(&mut key);
+            cells.push(None, key, value);
+        }
+        Calls {
+            ops: self.ops.clone(),
+            who: self.who.clone(),
+            cells: cells.into_cells(),
+            ..Calls::default()
+        }
     }
 
     /// Adds the calls of other inputs that were counted in the same way, here or elsewhere.
@@ -542,7 +557,7 @@ fn settled(
 }
 
 /// What was counted of logs and of rows, as one.
-fn finished(
+pub(crate) fn finished(
     options: &tally::Options,
     merged: &Merged,
     (ops, mut cells): (Ops, Gathering),

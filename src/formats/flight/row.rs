@@ -75,6 +75,8 @@ pub(super) fn rows(dump: &Dump, taking: &mut Taking<'_>) -> Result<()> {
             dur_ns: entry.duration_ns,
             clock: CLOCK,
             quality: quality.as_bytes(),
+            pg_name: entry.group.name.as_bytes(),
+            pg_desc: entry.group.desc.as_bytes(),
             ..Timing::default()
         };
         taking.line(Class::Call);

@@ -289,6 +289,7 @@ impl<'v> Record<'v> {
             algo: self.algo,
             proto: self.proto,
             nchannels: self.nchannels,
+            ..Timing::default()
         }
     }
 }

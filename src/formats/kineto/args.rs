@@ -24,6 +24,7 @@ pub(super) struct Args<'b> {
     size: &'b [u8],
     dtype: &'b [u8],
     group: &'b [u8],
+    desc: &'b [u8],
     ranks: &'b [u8],
     sent_parts: &'b [u8],
     received_parts: &'b [u8],
@@ -56,6 +57,7 @@ impl<'b> Args<'b> {
                 b"Group size" => &mut of.size,
                 b"dtype" => &mut of.dtype,
                 b"Process Group Name" => &mut of.group,
+                b"Process Group Description" => &mut of.desc,
                 b"Process Group Ranks" => &mut of.ranks,
                 b"In split size" => &mut of.sent_parts,
                 b"Out split size" => &mut of.received_parts,
@@ -91,8 +93,13 @@ impl<'b> Args<'b> {
             },
         };
         let group: Box<[u8]> = text(self.group).unwrap_or_default().into();
+        let known = header.groups.get(&group);
+        let of_header = || known.map(|group| group.desc.clone());
+        let desc = text(self.desc).map(|desc| desc.into());
+        let desc: Box<[u8]> = desc.or_else(of_header).unwrap_or_default();
         // Long lists are abridged, but not in the header.
-        let ranks = list(self.ranks).or_else(|| header.groups.get(&group).cloned());
+        let of_header = || known.and_then(|group| group.ranks.clone());
+        let ranks = list(self.ranks).or_else(of_header);
         let nranks = number(self.size)
             .and_then(|n| u32::try_from(n).ok())
             .filter(|&n| n > 0);
@@ -130,6 +137,7 @@ impl<'b> Args<'b> {
             nranks,
             root,
             group,
+            desc,
             parts,
             seq: number(self.seq).and_then(|n| n.checked_sub(1)),
         })
@@ -246,6 +254,8 @@ pub(super) struct Passed {
     pub(super) root: Option<u32>,
     /// The name of the process group.
     pub(super) group: Box<[u8]>,
+    /// What the program calls it.
+    pub(super) desc: Box<[u8]>,
     /// PyTorch's number of the call, from 0.
     pub(super) seq: Option<u64>,
     /// Of [`Limit::Sends`]: the elements to and from each rank.

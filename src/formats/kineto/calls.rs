@@ -148,6 +148,8 @@ impl Calls {
                 dur_ns: call.ran.and_then(took),
                 clock: if utc.is_some() { b"unix" } else { b"kineto" },
                 quality: quality.as_bytes(),
+                pg_name: &passed.group,
+                pg_desc: &passed.desc,
                 ..Timing::default()
             };
             let row = Row {

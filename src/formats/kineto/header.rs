@@ -13,8 +13,17 @@ pub(super) struct Header {
     pub(super) base: Option<i64>,
     /// `distributedInfo`: the rank of the process in the job.
     pub(super) rank: Option<u32>,
-    /// `distributedInfo`: the ranks of each process group, by name.
-    pub(super) groups: FxHashMap<Box<[u8]>, Vec<i64>>,
+    /// `distributedInfo`: the process groups by name.
+    pub(super) groups: FxHashMap<Box<[u8]>, Group>,
+}
+
+/// A process group.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Group {
+    /// What the program calls it; empty where that is not told.
+    pub(super) desc: Box<[u8]>,
+    /// Its members' ranks in the job, where they are told.
+    pub(super) ranks: Option<Vec<i64>>,
 }
 
 impl Header {
@@ -47,15 +56,18 @@ impl Header {
             .into_iter()
             .flatten();
         for group in groups {
-            let name = group.get("pg_name").and_then(Value::as_str);
-            let ranks = group.get("ranks").and_then(Value::as_array);
-            let (Some(name), Some(ranks)) = (name, ranks) else {
+            let text = |key| group.get(key).and_then(Value::as_str);
+            let Some(name) = text("pg_name") else {
                 continue;
             };
-            let ranks: Option<Vec<i64>> = ranks.iter().map(Value::as_i64).collect();
-            if let Some(ranks) = ranks.filter(|ranks| !ranks.is_empty()) {
-                self.groups.insert(name.as_bytes().into(), ranks);
-            }
+            let ranks = group.get("ranks").and_then(Value::as_array);
+            let ranks: Option<Vec<i64>> =
+                ranks.and_then(|ranks| ranks.iter().map(Value::as_i64).collect());
+            let group = Group {
+                desc: text("pg_desc").unwrap_or_default().as_bytes().into(),
+                ranks: ranks.filter(|ranks| !ranks.is_empty()),
+            };
+            self.groups.insert(name.as_bytes().into(), group);
         }
     }
 

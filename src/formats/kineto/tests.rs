@@ -132,7 +132,7 @@ fn calls_have_counts_types_ranks_and_times() {
     assert_eq!((rows.len(), account.calls, account.damaged), (168, 168, 0));
     assert!(
         rows.iter()
-            .all(|row| row.ends_with(",,,\n") && row.contains(",kineto,"))
+            .all(|row| row.contains(",kineto,") && !row.ends_with(",,\n"))
     );
     let with = |part: &str| rows.iter().filter(|row| row.contains(part)).count();
     assert_eq!(
@@ -265,7 +265,7 @@ fn older_traces_are_joined_by_their_external_ids() {
         format!(
             r#"{{"ph":"X","cat":"cpu_op","name":"record_param_comms","pid":9,"tid":8,"ts":{ts},"dur":5,
             "args":{{"External id":{id},"dtype":"Half","In split size":[],"Out split size":[],
-            "Process Group Ranks":[4,6],"Group size":2,{more}}}}}"#
+            "Process Group Ranks":[4,6],"Group size":2,"Process Group Name":"3",{more}}}}}"#
         )
     };
     let kernel = |id: u32, ts: u64| {
@@ -293,7 +293,7 @@ fn older_traces_are_joined_by_their_external_ids() {
         record(
             4,
             t + 2,
-            r#""Collective name":"recv","In msg nelems":6,"Out msg nelems":6,"Src Rank":6"#,
+            r#""Collective name":"recv","In msg nelems":6,"Out msg nelems":6,"Src Rank":6,"Process Group Description":"pipeline""#,
         ),
         record(
             5,
@@ -321,7 +321,8 @@ fn older_traces_are_joined_by_their_external_ids() {
             r#""Collective name":"reduce_scatter","In msg nelems":6,"Out msg nelems":3"#,
         ),
     ];
-    let header = r#""schemaVersion":1,"distributedInfo":{"rank":6,"backend":"nccl"}"#;
+    let header = r#""schemaVersion":1,"distributedInfo":{"rank":6,"backend":"nccl",
+        "pg_config":[{"pg_name":"3","pg_desc":"mesh \u00e9"},{"pg_name":"4"}]}"#;
     let text = format!("{{{header},\"traceEvents\":[{}]}}", events.join(","));
     let (rows, account) = rows(text.as_bytes()).unwrap();
     assert_eq!(account.damaged, 0);
@@ -349,6 +350,9 @@ fn older_traces_are_joined_by_their_external_ids() {
         "{}",
         rows[0]
     );
+    // The description is the header's where the call has none.
+    assert!(rows[0].ends_with(",,,,3,mesh é\n"), "{}", rows[0]);
+    assert!(rows[2].ends_with(",,,,3,pipeline\n"), "{}", rows[2]);
 }
 
 #[test]

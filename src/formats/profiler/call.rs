@@ -220,6 +220,7 @@ impl Call {
             algo: &self.algo,
             proto: &self.proto,
             nchannels: self.nchannels,
+            ..Timing::default()
         };
         let peer = self.peer.and_then(|peer| i64::try_from(peer).ok());
         take(&Row {

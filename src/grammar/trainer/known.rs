@@ -66,6 +66,11 @@ impl Trainer {
         FACTS.iter().find(known).map(|facts| facts.trainer)
     }
 
+    /// Other names that [`Trainer::from_name`] knows.
+    pub fn aliases(self) -> &'static [&'static str] {
+        self.facts().map_or(&[], |facts| facts.aliases)
+    }
+
     /// The number that the trainer gives its first step; a user's own pattern is taken to count
     /// from 1.
     pub fn first_step(self) -> u64 {

@@ -30,6 +30,7 @@ pub(crate) mod watchdog;
 mod wording;
 
 use crate::count::calls::{Options, Progress};
+use crate::count::tally;
 use crate::error::Result;
 use crate::formats::door::{self, Recorder};
 use crate::report::Report;
@@ -93,6 +94,22 @@ pub fn check(
     report: &mut Report,
     progress: &dyn Progress,
 ) -> Result<Checked> {
+    let all = examine(origins, (options, now), None, report, progress)?;
+    Ok(all.0)
+}
+
+/// The same, with everything that was gathered; with calls by step as `all`
+/// distinguishes them, and what TUNING lines tell, if that is given.
+///
+/// # Errors
+/// As [`check`].
+pub(crate) fn examine(
+    origins: &[Origin],
+    (options, now): (&Options, Now),
+    all: Option<&tally::Options>,
+    report: &mut Report,
+    progress: &dyn Progress,
+) -> Result<(Checked, Seen)> {
     let (mut logs, mut beside) = (Vec::new(), Beside::default());
     for origin in origins {
         match door::recorded(origin, options.source) {
@@ -101,8 +118,9 @@ pub fn check(
             None => logs.push(origin.clone()),
         }
     }
-    let seen = walk::walk(&logs, options, report, progress)?;
-    judge(seen, beside, (options, now), report)
+    let mut seen = walk::walk(&logs, (options, all), report, progress)?;
+    let checked = judge(&mut seen, beside, (options, now), report)?;
+    Ok((checked, seen))
 }
 
 /// What other tools recorded of the job's calls.
@@ -114,7 +132,7 @@ struct Beside {
 
 /// What follows from everything that was gathered.
 fn judge(
-    mut seen: Seen,
+    seen: &mut Seen,
     Beside { dumps, records }: Beside,
     (options, now): (&Options, Now),
     report: &mut Report,
@@ -128,9 +146,9 @@ fn judge(
         accounts: &seen.accounts,
         walked: &seen.inputs,
         options,
-        cut: is_cut(&seen),
+        cut: is_cut(seen),
     };
-    let ended = ended(&seen);
+    let ended = ended(seen);
     let failed = Failed {
         ends: seen.warnings.ends(),
         watched: seen.warnings.watchdog(),
@@ -142,7 +160,7 @@ fn judge(
     if together {
         excuse_closed(&mut findings);
     }
-    let mut failures = failures(&seen, &findings, now);
+    let mut failures = failures(seen, &findings, now);
     if !together {
         failures.lines.extend(failed.lines());
     }
@@ -175,14 +193,14 @@ fn judge(
         findings.extend(hygiene::findings(number, input, account));
     }
     if names.is_empty() {
-        findings.extend(nothing_to_check::finding(&seen));
+        findings.extend(nothing_to_check::finding(seen));
     }
     evidence::resolve(&mut findings, &seen.inputs, open)?;
     findings.sort_by(|a, b| worst_first(a).cmp(&worst_first(b)));
     let compared = ranks.compared;
     Ok(Checked {
-        facts: summary::facts(&seen, &compared, &findings),
-        known: summary::known(&seen),
+        facts: summary::facts(seen, &compared, &findings),
+        known: summary::known(seen),
         compared: compared.same + compared.apart.len() as u64,
         unjudged: compared
             .unjudged
@@ -192,8 +210,8 @@ fn judge(
         findings,
         inputs: seen
             .inputs
-            .into_iter()
-            .map(|input| input.name)
+            .iter()
+            .map(|input| input.name.clone())
             .chain(names)
             .collect(),
     })

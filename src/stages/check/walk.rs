@@ -9,12 +9,12 @@ use super::log::missing_steps::Cuts;
 use super::log::overwritten::Remains;
 use super::streams::{self, Streams};
 use super::warn::warnings::{self, Warnings};
-use crate::count::calls::{Options, Progress};
+use crate::count::calls::{Calls, Options, Progress};
 use crate::count::tally;
 use crate::error::{Error, Result};
 use crate::formats::Tells;
 use crate::formats::door::Known;
-use crate::formats::log::timeline::Timeline;
+use crate::formats::log::timeline::{self, Step, Timeline};
 use crate::formats::log::walk::{Call, MarkAt, Said, Torn, Visit};
 use crate::formats::log::{Log, Part};
 use crate::grammar::message::Message;
@@ -29,6 +29,7 @@ use crate::stages::net::all::First;
 use crate::stages::net::{self, Net};
 use crate::stages::survey::rhythm::Odd;
 use crate::stages::survey::{self, Sums};
+use crate::stages::tuning::{self, all::All as Tuning};
 use crate::stages::{self, Stage};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -43,6 +44,8 @@ struct Partial {
     warnings: warnings::Partial,
     lines: Lines,
     remains: Remains,
+    /// Where it is asked for.
+    tuning: Option<tuning::fold::Partial>,
 }
 
 /// What kinds of lines there are.
@@ -86,7 +89,7 @@ impl Lines {
 }
 
 impl Partial {
-    fn new(tally: &tally::Options) -> Partial {
+    fn new(tally: &tally::Options, tuning: bool) -> Partial {
         Partial {
             communicators: communicators::Partial::new(tally),
             net: net::fold::Partial::default(),
@@ -95,6 +98,7 @@ impl Partial {
             warnings: warnings::Partial::default(),
             lines: Lines::default(),
             remains: Remains::default(),
+            tuning: tuning.then(tuning::fold::Partial::default),
         }
     }
 }
@@ -118,6 +122,9 @@ impl Visit for Partial {
         self.net.message(said);
         self.warnings.message(said);
         self.remains.message(said);
+        if let Some(tuning) = &mut self.tuning {
+            tuning.message(said);
+        }
         match said.message {
             Message::Warn(_) => {
                 self.lines.warns = true;
@@ -142,6 +149,9 @@ impl Visit for Partial {
         self.streams.call(call);
         self.sums.call(call);
         self.warnings.call(call.process);
+        if let Some(tuning) = &mut self.tuning {
+            tuning.call(call);
+        }
         let stamped = !call.time.is_empty();
         self.lines.stamped |= stamped;
         self.lines.bare |= !stamped;
@@ -158,6 +168,9 @@ impl Visit for Partial {
         self.streams.slot();
         self.sums.slot();
         self.warnings.slot();
+        if let Some(tuning) = &mut self.tuning {
+            tuning.slot();
+        }
     }
 
     fn torn(&mut self, calls: &[Torn<'_>]) {
@@ -166,6 +179,9 @@ impl Visit for Partial {
         self.streams.torn(calls);
         self.sums.torn(calls);
         self.warnings.torn(calls);
+        if let Some(tuning) = &mut self.tuning {
+            tuning.torn(calls);
+        }
     }
 }
 
@@ -178,6 +194,8 @@ pub(crate) struct Walked {
     pub(crate) marks: Vec<MarkAt>,
     /// Its steps.
     pub(crate) timeline: Timeline,
+    /// The same with the values of each step's own line, also where lines lag behind the calls.
+    pub(crate) printed: Vec<Step>,
     /// Its calls by gap.
     pub(crate) sums: Sums,
     /// The gaps at whose end ranks were at different calls, where that is known.
@@ -195,7 +213,7 @@ impl Walked {
     fn of(
         name: String,
         log: &mut Log,
-        timeline: Timeline,
+        (timeline, printed): (Timeline, Vec<Step>),
         (sums, remains): (Sums, Remains),
         merged: &Merged,
         printer: Option<u32>,
@@ -209,6 +227,7 @@ impl Walked {
             apart,
             marks,
             timeline,
+            printed,
             sums,
             remains,
         }
@@ -266,6 +285,10 @@ pub(crate) struct Seen {
     pub(crate) warnings: Warnings,
     /// What kinds of lines there are.
     pub(crate) lines: Lines,
+    /// Which algorithm served which sizes, where it was asked for.
+    pub(crate) tuning: Option<Tuning>,
+    /// The calls by step, where they were asked for.
+    pub(crate) calls: Option<Calls>,
 }
 
 impl Seen {
@@ -285,13 +308,13 @@ impl Seen {
 /// No input could be read, or is a log; damage under `--strict`.
 pub(crate) fn walk(
     origins: &[Origin],
-    options: &Options,
+    (options, all): (&Options, Option<&tally::Options>),
     report: &mut Report,
     progress: &dyn Progress,
 ) -> Result<Seen> {
-    let tally = communicators::tally_options(false);
-    let mut stage = Reading::new(options);
-    let new = || Partial::new(&tally);
+    let tally = communicators::tally_options(all.is_some_and(|tally| tally.steps));
+    let mut stage = Reading::new(options, all);
+    let new = || Partial::new(&tally, all.is_some());
     let merged = stages::read(&mut stage, origins, options, report, progress, new)?;
     progress.finish();
     Ok(stage.seen(&merged))
@@ -311,6 +334,9 @@ struct Reading<'o> {
     accounts: Vec<Account>,
     processes: Vec<BTreeSet<u32>>,
     kept: Vec<Input>,
+    tuning: Option<Tuning>,
+    /// How calls are counted by step, where that is asked for.
+    tally: Option<&'o tally::Options>,
 }
 
 /// What is known of the input in hand.
@@ -352,6 +378,9 @@ impl Stage for Reading<'_> {
             .add(part.with(visit.communicators), &self.options.timeline);
         self.streams.add(visit.streams, to, merged, number);
         now.sums.add(visit.sums, part.gap, to, merged);
+        if let (Some(tuning), Some(own)) = (&mut self.tuning, visit.tuning) {
+            tuning.add(part.with(own));
+        }
         self.net.add(part.with(visit.net));
     }
 
@@ -361,11 +390,15 @@ impl Stage for Reading<'_> {
 }
 
 impl<'o> Reading<'o> {
-    fn new(options: &'o Options) -> Reading<'o> {
-        let tally = communicators::tally_options(false);
+    fn new(options: &'o Options, all: Option<&'o tally::Options>) -> Reading<'o> {
+        let tally = communicators::tally_options(all.is_some_and(|tally| tally.steps));
+        let gathered = Gathered::new(&tally, 1, options.log.jobs);
         Reading {
             options,
-            gathered: Gathered::new(&tally, 1, options.log.jobs),
+            gathered: match all {
+                Some(_) => gathered.counting(),
+                None => gathered,
+            },
             net: net::all::All::default(),
             streams: Streams::default(),
             warnings: Warnings::default(),
@@ -375,6 +408,8 @@ impl<'o> Reading<'o> {
             accounts: Vec::new(),
             processes: Vec::new(),
             kept: Vec::new(),
+            tuning: all.map(|_| Tuning::default()),
+            tally: all,
         }
     }
 
@@ -387,6 +422,11 @@ impl<'o> Reading<'o> {
             remains,
         } = std::mem::take(&mut self.now);
         let timeline = log.timeline(&self.options.timeline);
+        let as_printed = timeline::Options {
+            as_printed: true,
+            ..self.options.timeline.clone()
+        };
+        let printed = log.timeline(&as_printed).steps;
         self.gathered.end_input(&timeline, merged, None);
         self.warnings
             .steps(number, step_lines(&log.marks, &timeline));
@@ -394,7 +434,14 @@ impl<'o> Reading<'o> {
             .again(number, log.begins.iter().map(|begin| begin.at));
         let name = input.name();
         let printer = self.options.timeline.printer;
-        let walked = Walked::of(name, &mut log, timeline, (sums, remains), merged, printer);
+        let walked = Walked::of(
+            name,
+            &mut log,
+            (timeline, printed),
+            (sums, remains),
+            merged,
+            printer,
+        );
         self.inputs.push(walked);
         self.accounts.push(log.account);
         self.processes.push(speakers);
@@ -404,6 +451,12 @@ impl<'o> Reading<'o> {
     /// All inputs are read.
     fn seen(mut self, merged: &Merged) -> Seen {
         self.warnings.settle(&merged.aliases());
+        self.gathered.rest(merged, None);
+        let gathered = &mut self.gathered;
+        let calls = self.tally.and_then(|tally| gathered.counted(tally, merged));
+        if let Some(tuning) = &mut self.tuning {
+            tuning.end(merged);
+        }
         Seen {
             net: Net::of(self.net, merged),
             found: self.gathered.finish(merged),
@@ -414,6 +467,8 @@ impl<'o> Reading<'o> {
             kept: self.kept,
             warnings: self.warnings,
             lines: self.lines,
+            tuning: self.tuning,
+            calls,
         }
     }
 }
@@ -431,16 +486,22 @@ mod tests {
     fn found(folder: &std::path::Path, files: &[Vec<u8>], pieces: usize) -> String {
         let read = options(1, false);
         let tally = communicators::tally_options(false);
-        let mut stage = Reading::new(&read);
+        let mut stage = Reading::new(&read, None);
         let end = |stage: &mut Reading<'_>, at: usize, log: Log, merged: &Merged| {
             let origin = Origin::Path(folder.join(at.to_string()));
             let input = Input::open(&origin, read.source, REJOIN).unwrap();
             stage.log(input.rewindable().unwrap(), log, merged);
         };
-        let merged = read_apart(&mut stage, files, pieces, || Partial::new(&tally), end);
+        let merged = read_apart(
+            &mut stage,
+            files,
+            pieces,
+            || Partial::new(&tally, false),
+            end,
+        );
         let mut report = Report::new("a", false, true);
         let checked = judge(
-            stage.seen(&merged),
+            &mut stage.seen(&merged),
             check::Beside::default(),
             (&read, check::Now::Unknown),
             &mut report,

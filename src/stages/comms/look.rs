@@ -25,6 +25,12 @@ const TUNING: [(Column, usize); 3] = [
     (Column::nchannels, 9),
 ];
 
+/// Their names.
+pub fn names(tuning: bool) -> Vec<String> {
+    let names = looked(tuning).map(|(column, _)| COLUMNS[column as usize].to_owned());
+    names.collect()
+}
+
 fn looked(tuning: bool) -> impl Iterator<Item = (Column, usize)> {
     let more = if tuning { &TUNING[..] } else { &[] };
     LOOK.iter().chain(more).copied()

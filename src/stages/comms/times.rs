@@ -31,6 +31,8 @@ struct Recorded {
     quality: Box<[u8]>,
     algo: Box<[u8]>,
     proto: Box<[u8]>,
+    pg_name: Box<[u8]>,
+    pg_desc: Box<[u8]>,
 }
 
 impl Recorded {
@@ -45,6 +47,8 @@ impl Recorded {
             quality: times.quality.into(),
             algo: times.algo.into(),
             proto: times.proto.into(),
+            pg_name: times.pg_name.into(),
+            pg_desc: times.pg_desc.into(),
         }
     }
 
@@ -57,6 +61,8 @@ impl Recorded {
             quality: &self.quality,
             algo: &self.algo,
             proto: &self.proto,
+            pg_name: &self.pg_name,
+            pg_desc: &self.pg_desc,
         }
     }
 }

@@ -218,7 +218,7 @@ pub(crate) fn place(all: &mut [Communicator], sides: &[Side], processes: &[Proce
 }
 
 /// A name in parts that sort as people count: `node2` before `node10`.
-fn natural(name: &[u8]) -> Vec<(u64, Vec<u8>)> {
+pub(crate) fn natural(name: &[u8]) -> Vec<(u64, Vec<u8>)> {
     name.chunk_by(|a, b| a.is_ascii_digit() == b.is_ascii_digit())
         .map(|part| match std::str::from_utf8(part).map(str::parse) {
             Ok(Ok(number)) => (number, Vec::new()),

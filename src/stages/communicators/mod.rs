@@ -19,10 +19,12 @@ mod traffic;
 pub(crate) mod view;
 mod wire;
 
-use crate::count::calls::{Options as Read, Progress};
+use crate::count::calls::{Calls, Options as Read, Progress, finished};
+use crate::count::cells::Gathering;
 use crate::count::notes;
+use crate::count::rowed::Rowed;
 use crate::count::tally;
-use crate::count::tally::{Bag, Key, Sizing, Tally};
+use crate::count::tally::{Bag, Key, NO_ROOT, NONE, Sizing, Tally, Value};
 use crate::error::Result;
 use crate::formats::Tells;
 use crate::formats::door::Known;
@@ -40,7 +42,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use fold::{Partial, Side, Sides, State};
-pub(crate) use identity::{Communicator, Gpu, Key as Named, Told, Union, gpu};
+pub(crate) use identity::{
+    Communicator, Gpu, Key as Named, Told, Union, communicators, gpu, natural,
+};
 pub(crate) use kinds::Kind;
 pub(crate) use purpose::Of;
 pub use rows::{grid, look, members};
@@ -183,6 +187,30 @@ pub struct Gathered {
     steps: u64,
     /// The inputs' names.
     inputs: Vec<String>,
+    /// The calls as nccl-ops counts them by step, where that is asked for.
+    #[serde(skip)]
+    counted: Option<Counted>,
+}
+
+/// Calls by step, member, operation and size.
+#[derive(Debug, Default)]
+struct Counted {
+    calls: Gathering,
+    has_steps: bool,
+}
+
+impl Counted {
+    /// Adds calls of a step.
+    fn push(&mut self, step: Option<u64>, key: Key, value: Value) {
+        let key = Key {
+            datatype: 0,
+            nranks: 0,
+            redop: NONE,
+            root: NO_ROOT,
+            ..key
+        };
+        self.calls.push(step, key, value);
+    }
 }
 
 impl Gathered {
@@ -194,6 +222,15 @@ impl Gathered {
             calls: Bag::default(),
             steps: 0,
             inputs: Vec::new(),
+            counted: None,
+        }
+    }
+
+    /// The same, that also counts calls by step; the chunks tell steps apart.
+    pub(crate) fn counting(self) -> Gathered {
+        Gathered {
+            counted: Some(Counted::default()),
+            ..self
         }
     }
 
@@ -254,20 +291,41 @@ impl Gathered {
         self.steps = self.steps.max(steps);
         let wanted = |gap: usize| wants(window, timeline, gap);
         self.tally.place(timeline, merged, wanted);
-        let calls = &mut self.calls;
-        self.tally
-            .drain(wanted, |_, key, value| calls.push((), key, value));
+        self.take(timeline, window);
+    }
+
+    /// Takes what the tally has counted.
+    fn take(&mut self, timeline: &Timeline, window: Option<&Window>) {
+        let (calls, counted) = (&mut self.calls, &mut self.counted);
+        if let Some(counted) = counted {
+            counted.calls.next_input();
+            counted.has_steps |= !timeline.steps.is_empty();
+        }
+        let wanted = |gap: usize| wants(window, timeline, gap);
+        self.tally.drain(wanted, |gap, key, value| {
+            calls.push((), key, value);
+            if let Some(counted) = counted {
+                let step = timeline.step_of(gap).map(|step| step.step);
+                counted.push(step, key, value);
+            }
+        });
     }
 
     /// All inputs are read: the calls in `window` count that were held until now.
     pub(crate) fn rest(&mut self, merged: &Merged, window: Option<&Window>) {
         let wanted = |timeline: &Timeline, gap: usize| wants(window, timeline, gap);
         if let Some((timeline, _)) = self.tally.rest(merged, wanted) {
-            let calls = &mut self.calls;
-            let wanted = |gap: usize| wants(window, &timeline, gap);
-            self.tally
-                .drain(wanted, |_, key, value| calls.push((), key, value));
+            self.take(&timeline, window);
         }
+    }
+
+    /// The calls as nccl-ops counts them by step, by the members' own numbers; `None` where that was not
+    /// asked for.
+    pub(crate) fn counted(&mut self, tally: &tally::Options, merged: &Merged) -> Option<Calls> {
+        let Counted { calls, has_steps } = self.counted.take()?;
+        let ops = self.tally.ops.clone();
+        let none = Rowed::new(tally, None);
+        Some(finished(tally, merged, (ops, calls), none, has_steps))
     }
 
     /// Who is in which communicator, and what it is for.
@@ -299,7 +357,7 @@ pub(crate) fn found(
     let mut sides = real(sides.list, &aliases);
     let side_of = attribute(&mut sides, calls, merged, &aliases);
     let processes = merged.origins.processes.items().to_vec();
-    let mut communicators = identity::communicators(&sides);
+    let mut communicators = communicators(&sides);
     identity::place(&mut communicators, &sides, &processes);
     label::label(&mut communicators, &sides, &ops, steps);
     Found {

@@ -5,7 +5,7 @@ use super::whole_steps::{counted, listed};
 use crate::count::calls::{Options as Read, Progress};
 use crate::count::notes;
 use crate::count::tally;
-use crate::count::tally::{Bag, Key, Tally, UNKNOWN};
+use crate::count::tally::{Bag, Key, UNKNOWN};
 use crate::error::Result;
 use crate::formats::Tells;
 use crate::formats::door::Known;
@@ -19,11 +19,11 @@ use crate::members::{Merged, Process};
 use crate::output::table::Row;
 use crate::report::Report;
 use crate::source::Origin;
-use crate::stages::communicators::{self, Found, Sides};
-use crate::stages::hist;
-use crate::stages::net::all::First;
-use crate::stages::net::{self, Net};
-use crate::stages::tuning::{self, all::All as Tuning};
+use crate::stages::communicators::{self, Found};
+use crate::stages::hist::{self, bucket};
+use crate::stages::kept::{Kept, Partial, partial};
+use crate::stages::net::Net;
+use crate::stages::tuning::all::All as Tuning;
 use crate::stages::{self, Stage};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -73,28 +73,13 @@ pub fn run(
     Ok(run)
 }
 
-/// What is kept of a chunk: calls and lines about communicators, facts and connections, TUNING
-/// lines.
-type Partial = (
-    communicators::Partial,
-    (net::fold::Partial, tuning::fold::Partial),
-);
-
-/// Nothing of a chunk yet.
-fn partial(tally: &tally::Options) -> Partial {
-    (communicators::Partial::new(tally), Default::default())
-}
-
 struct Gather<'o> {
     read: &'o Read,
     window: Option<Window>,
-    tally: Tally,
+    kept: Kept,
     edges: Vec<u128>,
-    sides: Sides,
     /// By merged member.
     calls: Bag<(), Key>,
-    net: net::all::All,
-    tuning: Tuning,
     counts: Counts,
     present: Present,
     /// Steps of the log with the most.
@@ -112,21 +97,11 @@ impl Stage for Gather<'_> {
     type Visit = Partial;
 
     fn begin(&mut self, name: String) {
-        self.net.begin(name);
-        self.tally.clear();
+        self.kept.begin(name);
     }
 
     fn add(&mut self, part: Part<'_, Partial>) {
-        let ((calls, (net, tuning)), part) = part.taken();
-        let (calls, heard) = calls.parts();
-        let from = First {
-            input: self.net.input(),
-            line: part.line,
-        };
-        self.sides.add(heard, part.to, from, part.merged);
-        self.tally.add(part.with(calls), &self.read.timeline);
-        self.net.add(part.with(net));
-        self.tuning.add(part.with(tuning));
+        self.kept.add(part, &self.read.timeline);
     }
 
     fn end(&mut self, input: Known<Partial>, log: Log, merged: &Merged, report: &mut Report) {
@@ -142,7 +117,7 @@ impl Stage for Gather<'_> {
     ) -> Result<()> {
         let mut stepped: BTreeMap<(u64, Call), tally::Value> = BTreeMap::new();
         let mut numbers: BTreeSet<u64> = BTreeSet::new();
-        let (ops, counts, edges) = (&mut self.tally.ops, &mut self.counts, &self.edges);
+        let (ops, counts, edges) = (&mut self.kept.tally.ops, &mut self.counts, &self.edges);
         let account = input.records(
             (&self.read.log).into(),
             &mut merged.twice,
@@ -188,12 +163,9 @@ impl<'o> Gather<'o> {
         Gather {
             read,
             window,
-            tally: Tally::new(tally, inputs, read.log.jobs),
+            kept: Kept::new(tally, inputs, read.log.jobs),
             edges: hist::Options::default().edges,
-            sides: Sides::default(),
             calls: Bag::default(),
-            net: net::all::All::default(),
-            tuning: Tuning::default(),
             counts: Counts::default(),
             present: Present::default(),
             steps: 0,
@@ -209,7 +181,7 @@ impl<'o> Gather<'o> {
     /// A log is read to its end.
     fn log(&mut self, log: &Log, name: &str, merged: &Merged, report: &Report) {
         let timeline = log.timeline(&self.read.timeline);
-        let methods = self.tally.place(&timeline, merged, |_| true);
+        let methods = self.kept.tally.place(&timeline, merged, |_| true);
         self.methods.add(methods);
         self.without_steps = self.without_steps.saturating_add(methods.without);
         self.trainers
@@ -223,7 +195,7 @@ impl<'o> Gather<'o> {
 
     /// All inputs are read: counts the calls that were held until now.
     fn rest(&mut self, merged: &Merged) {
-        if let Some((timeline, methods)) = self.tally.rest(merged, |_, _| true) {
+        if let Some((timeline, methods)) = self.kept.tally.rest(merged, |_, _| true) {
             self.methods.add(methods);
             self.without_steps = self.without_steps.saturating_add(methods.without);
             self.stepped(&timeline);
@@ -263,7 +235,7 @@ impl<'o> Gather<'o> {
         }
         let mut stepped: Bag<usize, Call> = Bag::default();
         let (counts, all, edges) = (&mut self.counts, &mut self.calls, &self.edges);
-        self.tally.drain(
+        self.kept.tally.drain(
             |_| true,
             |gap, key, value| {
                 let call = Call {
@@ -285,15 +257,15 @@ impl<'o> Gather<'o> {
     }
 
     fn finish(mut self, merged: &Merged) -> Run {
-        self.tuning.end(merged);
-        let net = Net::of(self.net, merged);
-        let ops = self.tally.ops;
-        let found = communicators::found(self.sides, self.calls, merged, ops, self.steps);
+        self.kept.tuning.end(merged);
+        let net = Net::of(self.kept.net, merged);
+        let ops = self.kept.tally.ops;
+        let found = communicators::found(self.kept.sides, self.calls, merged, ops, self.steps);
         Run {
             counts: self.counts,
             found,
             net,
-            tuning: self.tuning,
+            tuning: self.kept.tuning,
             trainers: self.trainers,
             times: self.times,
             tflops: self.tflops,
@@ -337,17 +309,6 @@ impl Rows for TableRows<'_> {
 
 /// Who makes the calls of a table: it does not say what communicators are for.
 const NOBODY: u32 = u32::MAX;
-
-/// The bucket of a size. Edges are powers of two, which sizes of three digits do not cross.
-fn bucket(edges: &[u128], size: u64) -> u64 {
-    if size == UNKNOWN {
-        return UNKNOWN;
-    }
-    edges
-        .iter()
-        .take_while(|&&edge| edge <= size.into())
-        .count() as u64
-}
 
 impl Run {
     /// True where all calls are in inputs with steps: only then are a step's calls known.

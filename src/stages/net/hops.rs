@@ -2,7 +2,7 @@
 
 use super::Net;
 use super::link::{Channels, Hop, Via, Way};
-use super::pairs::{Of, Pairs};
+use super::pairs::{Of, Pairs, Shared};
 use crate::output::render::{Cell, Grid};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,6 +23,31 @@ impl Graph {
             _ => false,
         }
     }
+}
+
+/// All hops: whose, on which ring or tree, from which rank to which.
+fn all(net: &Net, graph: Graph) -> BTreeSet<(Of, u32, u32, u32)> {
+    let mut hops = BTreeSet::new();
+    for ((process, owner, way), (channels, _)) in &net.all.hops {
+        // A communicator of one rank has no hop.
+        if let (true, Some(to)) = (graph.has(&way.via), way.to.filter(|to| *to != way.from)) {
+            let of = Of::new(*process, owner);
+            hops.extend(channels.iter().map(|(index, _)| (of, *index, way.from, to)));
+        }
+    }
+    hops
+}
+
+/// The hops of communicators that are known.
+pub(crate) fn hops(
+    net: &Net,
+    graph: Graph,
+) -> impl Iterator<Item = (Shared, u32, u32, u32)> + use<> {
+    let known = |(of, index, from, to)| match of {
+        Of::Comm(shared) => Some((shared, index, from, to)),
+        Of::Process(_) => None,
+    };
+    all(net, graph).into_iter().filter_map(known)
 }
 
 /// A row for each hop of the rings or trees of all communicators. Where several ranks print a hop, or one
@@ -46,14 +71,7 @@ pub fn grid(net: &Net, graph: Graph) -> Grid {
         "nic",
         "gdr",
     ];
-    let mut hops: BTreeSet<(Of, u32, u32, u32)> = BTreeSet::new();
-    for ((process, owner, way), (channels, _)) in &net.all.hops {
-        // A communicator of one rank has no hop.
-        if let (true, Some(to)) = (graph.has(&way.via), way.to.filter(|to| *to != way.from)) {
-            let of = Of::new(*process, owner);
-            hops.extend(channels.iter().map(|(index, _)| (of, *index, way.from, to)));
-        }
-    }
+    let hops = all(net, graph);
     let pairs = Pairs::new(net);
     let served = connections(&pairs);
     let text = |host: Option<&[u8]>| Cell::from(host.map(<[u8]>::to_vec));

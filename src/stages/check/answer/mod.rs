@@ -5,5 +5,6 @@ pub(crate) mod coverage;
 pub mod expect;
 mod facts;
 mod line_kinds;
+pub mod service;
 pub(super) mod summary;
 pub mod table;

@@ -54,7 +54,7 @@ pub fn grid(checked: &Checked) -> Grid {
 }
 
 /// Where a piece of evidence is: the input's name and the line from 1.
-fn place<'c>(checked: &'c Checked, evidence: &Evidence) -> (&'c str, Option<u64>) {
+pub(crate) fn place<'c>(checked: &'c Checked, evidence: &Evidence) -> (&'c str, Option<u64>) {
     let input = evidence.at.input() as usize;
     let name = checked.inputs.get(input).map_or("", |name| name);
     match evidence.at {
@@ -131,19 +131,24 @@ pub fn text(checked: &Checked, expected: &[Answer], out: &mut dyn Write) -> io::
     };
     writeln!(
         out,
-        "{}, {}, {}; {}{}",
+        "{}, {}, {}; {}",
         counted(of(Severity::Error), "error"),
         counted(of(Severity::Warning), "warning"),
         counted(of(Severity::Note), "note"),
-        match checked.compared {
-            0 => "no calls were compared across ranks".to_owned(),
-            n => format!(
-                "calls of {} were compared across ranks",
-                counted(n, "communicator")
-            ),
-        },
-        unjudged(checked),
+        compared(checked),
     )
+}
+
+/// Which calls were compared, which were not, and why.
+pub(crate) fn compared(checked: &Checked) -> String {
+    let those = match checked.compared {
+        0 => "no calls were compared across ranks".to_owned(),
+        n => format!(
+            "calls of {} were compared across ranks",
+            counted(n, "communicator")
+        ),
+    };
+    those + &unjudged(checked)
 }
 
 /// What was not compared, and why.

@@ -1,0 +1,29 @@
+//! Damaged files of Snoopie: its accesses are the same however the file is read, and every table comes to an
+//! end.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use nccl_pipe::source;
+use nccl_pipe::stages::comms;
+use nccl_pipe::stages::matrix::snoopie::{By, Runs, views};
+use nccl_pipe_fuzz::{Nobody, Work, accesses, alike, report, written};
+
+fuzz_target!(|data: &[u8]| {
+    let files = accesses(data);
+    let log = files.first().map(|(_, bytes)| &bytes[..]).unwrap_or_default();
+    alike(log, |origins, options, report| {
+        let mut table = Vec::new();
+        let all = comms::Options::default();
+        comms::rows(origins, options, &all, report, &Nobody, &mut table)?;
+        Ok(table)
+    });
+    let work = Work::default();
+    let origins: Vec<_> = files.iter().map(|(name, bytes)| work.file(name, bytes)).collect();
+    let source = source::Options { mmap: false };
+    if let Ok(runs) = Runs::read(&origins, (source, false, 3), &mut report(), &Nobody) {
+        for by in [By::Op, By::Object, By::Line, By::Context] {
+            written(views::grid(&runs, by));
+        }
+    }
+});
