@@ -100,6 +100,13 @@
 //! $ nccl-cuda timeline.log metrics.log
 //! ```
 //!
+//! **nccl-matrix** ([`stages::matrix`]) reports who sends to whom, from messages, copies and what rings and
+//! trees carry.
+//!
+//! ```console
+//! $ nccl-matrix nccl.log --by host
+//! ```
+//!
 //! **nccl-diff** ([`stages::diff`]) reports what changed between two runs. In one walk it keeps what
 //! the stages above keep, and compares the two.
 //!
@@ -120,6 +127,13 @@
 //! ```console
 //! $ nccl-check nccl.log
 //! $ nccl-check logs/ --expect net=ib,gdr=on,mismatch=0
+//! ```
+//!
+//! **nccl-report** ([`stages::page`]) puts what the stages above find on one page.
+//!
+//! ```console
+//! $ nccl-report nccl.log
+//! $ nccl-report nccl.log -o report.html
 //! ```
 //!
 //! **nccl-watch** ([`stages::watch`]) follows a log while the job runs. It shows a page on a
@@ -212,6 +226,7 @@
 //! | a way of packing | `source/packed.rs` |
 //! | an input format | a file in [`formats`] with its [`formats::Format`] (and, for a record a line, its [`formats::lines::Lines`]), and a line in the list of `formats/mod.rs` |
 //! | what a stage needs of an input | the [`formats::Tells`] that it hands to [`formats::door::each`] |
+//! | what tells who sends to whom | a file in `stages/matrix`, and its [`stages::matrix::cells::Basis`] |
 //! | a kernel that communicates | `stages/overlap/comm.rs` |
 //! | a column | its line in `output/table/columns.rs`, where it goes last; a kind of field in `kinds.rs` |
 //! | a grouping | [`count::groups::By`] and its flag in [`program::cli`] |
@@ -219,6 +234,7 @@
 //! | a WARN body | `stages/check/warn/known/table.rs` |
 //! | a finding | a file in [`stages::check`] that gives `stages::check::finding::Finding`s |
 //! | how an input that grows is followed | `source/follow.rs`, `source/ear.rs` |
+//! | a table of nccl-report, or its form | `stages/page` |
 //! | what nccl-watch reports of a job that runs | `stages/watch`, on its page `stages/watch/page` |
 //! | a stage | a file in [`stages`] (its `Stage`), a program in `src/bin`, its goldens in `tests/it` |
 //! | what a person reads | [`report`] |

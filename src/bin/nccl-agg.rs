@@ -4,7 +4,9 @@ use anyhow::{Context, bail};
 use clap::{Parser, ValueEnum};
 use nccl_pipe::count::groups::By;
 use nccl_pipe::program::cli;
-use nccl_pipe::program::cli::{Format, GroupArgs, InputArgs, Run, StepArgs};
+use nccl_pipe::program::cli::{
+    AroundArgs, FileArgs, Format, GroupArgs, InputArgs, OrderArgs, Run, StepArgs,
+};
 use nccl_pipe::program::exit;
 use nccl_pipe::program::exit::Exit;
 use nccl_pipe::stages::agg::{self, nccl_tests};
@@ -23,7 +25,8 @@ use std::process::ExitCode;
 /// operation, size, type, reduction, root and number of ranks, and with -n how often each rank made it. Sends are run by
 /// sendrecv_perf.
 #[derive(Debug, Parser)]
-#[command(name = "nccl-agg", version, max_term_width = 100, after_long_help = AFTER)]
+#[command(name = "nccl-agg", version, after_long_help = AFTER)]
+#[command(next_help_heading = "Rows")]
 struct Cli {
     #[command(flatten)]
     input: InputArgs,
@@ -32,8 +35,14 @@ struct Cli {
     #[command(flatten)]
     group: GroupArgs,
     /// How rows are written (default: table on a terminal, csv in a pipe)
-    #[arg(long, value_enum)]
+    #[arg(short, long, value_enum, help_heading = "Output")]
     format: Option<Rows>,
+    #[command(flatten)]
+    around: AroundArgs,
+    #[command(flatten)]
+    order: OrderArgs,
+    #[command(flatten)]
+    file: FileArgs,
 }
 
 /// How rows are written.
@@ -41,7 +50,10 @@ struct Cli {
 enum Rows {
     /// Comma-separated with a header: the default in a pipe.
     Csv,
+    /// The same with tabs.
+    Tsv,
     /// One JSON object a line.
+    #[value(alias = "json")]
     Jsonl,
     /// As the AWK chain prints it.
     Awk,
@@ -60,12 +72,12 @@ Examples:
 
 Exit codes: 0 everything was read, 1 some input was damaged, 2 the program failed.";
 
-fn main() -> ExitCode {
+pub(crate) fn main() -> ExitCode {
     exit::run("nccl-agg", || {
-        let cli = Cli::parse();
-        if cli::generated::<Cli>(cli.input.generate)? {
+        let Some(cli) = cli::parse::<Cli>()? else {
             return Ok(Exit::Clean);
-        }
+        };
+        cli.file.redirect()?;
         let mut run = Run::new("nccl-agg", &cli.input, &cli.steps, cli::AWK_WINDOW)?;
         let window = run.options.window.is_some();
         let mut by = cli.group.by();
@@ -79,29 +91,35 @@ fn main() -> ExitCode {
         let format = match cli.format {
             None => Format::fitting(),
             Some(Rows::Csv) => Format::Csv,
+            Some(Rows::Tsv) => Format::Tsv,
             Some(Rows::Jsonl) => Format::Jsonl,
             Some(Rows::Awk) => Format::Awk,
             Some(Rows::Table) => Format::Table,
+            Some(Rows::NcclTests) if !cli.order.order().is_nothing() => {
+                bail!("--format nccl-tests has the most bytes first: omit --sort and --top")
+            }
             Some(Rows::NcclTests) => {
                 if !options.by.is_empty() {
                     bail!("--format nccl-tests has a line for each distinct call: omit --by");
                 }
                 let tally = nccl_tests::tally(&options);
-                let (all, _) =
-                    run.count(&options.by, &tally, Format::Table, (&options, agg::sheet))?;
+                let table = cli.around.output(Format::Table);
+                let (all, _) = run.count(&options.by, &tally, &table, (&options, agg::sheet))?;
                 let lines = nccl_tests::commands(&all, &options);
+                cli.around.only_rows()?;
                 cli::with_stdout(|out| out.write_all(&lines).context("cannot write the output"))?;
                 return Ok(run.finish());
             }
         };
+        let output = cli.around.output(format).ordered(&cli.order);
         let tally = options.tally();
-        let (all, early) = run.count(&options.by, &tally, format, (&options, agg::sheet))?;
+        let (all, early) = run.count(&options.by, &tally, &output, (&options, agg::sheet))?;
         let chain = || agg::chain(&all, &options);
         cli::print_rest(
             || agg::sheet(&all, &options),
             Some(chain),
-            (format, run.options.log.jobs),
-            Some((&early, &run.report)),
+            (&output, run.options.log.jobs),
+            (&run.report, Some(&early)),
         )?;
         Ok(run.finish())
     })

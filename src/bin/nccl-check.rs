@@ -3,11 +3,14 @@
 use anyhow::{Context, bail};
 use clap::{Parser, ValueEnum};
 use nccl_pipe::program::cli;
-use nccl_pipe::program::cli::{Format, InputArgs, Run, StepLineArgs};
+use nccl_pipe::program::cli::{
+    AroundArgs, FileArgs, Format, InputArgs, OrderArgs, Run, StepLineArgs,
+};
 use nccl_pipe::program::exit;
 use nccl_pipe::program::exit::Exit;
+use nccl_pipe::report::Report;
 use nccl_pipe::stages::check::answer::expect::{Answer, Expectations, Verdict, answers};
-use nccl_pipe::stages::check::answer::table;
+use nccl_pipe::stages::check::answer::{service, table};
 use nccl_pipe::stages::check::{self, Checked, Now};
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
@@ -16,8 +19,8 @@ use std::process::ExitCode;
 ///
 /// Reads NCCL debug logs (NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL,NET,...), one file or one
 /// for each process. Writes findings, worst first. Each has the lines that show it, a confidence
-/// with its reason, and advice. Then it reports which of the 25 questions that users ask most this
-/// log can answer, and the settings for a log that answers more.
+/// with its reason, and advice. The last line counts them. --coverage reports instead which of the 25
+/// questions that users ask most this log can answer, and the settings for a log that answers more.
 ///
 /// It compares the ranks' calls by their number in each communicator (op_mismatch, count_mismatch,
 /// datatype_mismatch, redop_mismatch, root_mismatch, p2p_missing_counterpart, p2p_wrong_peer,
@@ -50,27 +53,40 @@ use std::process::ExitCode;
 /// table, sure (the confidence: high, medium, low), why, advice, and the first line that shows it:
 /// input, line, text.
 #[derive(Debug, Parser)]
-#[command(name = "nccl-check", version, max_term_width = 100, after_long_help = AFTER)]
+#[command(name = "nccl-check", version, after_long_help = AFTER)]
+#[command(next_help_heading = "Rows")]
 struct Cli {
     #[command(flatten)]
     input: InputArgs,
     #[command(flatten)]
     lines: StepLineArgs,
-    /// Check conditions, for scripts: net=ib,gdr=on,nvls=used,versions=1,nodes=16,mismatch=0,
-    /// warn=0,step_time_p95<6.5; may be given several times. The rows are then the answers: expectation, found, verdict, why
+    /// Check conditions, for scripts: net=ib,gdr=on,mismatch=0
+    ///
+    /// Conditions: net=ib, gdr=on, nvls=used, versions=1, nodes=16, mismatch=0, warn=0,
+    /// step_time_p95<6.5; may be given several times. The rows are then the answers: expectation,
+    /// found, verdict, why.
     #[arg(long, value_name = "LIST")]
     expect: Vec<Expectations>,
     /// The job is running while its log is read, so the end of the log shows nothing
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     running: bool,
-    /// Write the questions as rows: number, question, answerable (yes, partly, no), by, missing
+    /// Which of the questions that users ask most this log can answer, and how to get more
+    ///
+    /// Writes the 25 questions, and the settings for a log that answers more. As rows they are
+    /// number, question, answerable (yes, partly, no), by, missing.
     #[arg(long, conflicts_with = "expect")]
     coverage: bool,
     /// How findings are written (default: text on a terminal, csv in a pipe)
-    #[arg(long, value_enum)]
+    #[arg(short, long, value_enum, help_heading = "Output")]
     format: Option<Shape>,
+    #[command(flatten)]
+    around: AroundArgs,
+    #[command(flatten)]
+    order: OrderArgs,
+    #[command(flatten)]
+    file: FileArgs,
     // Other programs have it: the error here names what to do instead.
-    #[arg(long, hide = true, value_name = "A..B")]
+    #[arg(short, long, hide = true, value_name = "A..B")]
     steps: Option<String>,
 }
 
@@ -80,6 +96,7 @@ Examples:
   nccl-check logs/ > findings.csv
   nccl-check logs/ --format text | less
   nccl-check nccl.log /tmp/nccl_trace_rank_*
+  nccl-check logs/ --format junit > nccl.xml
   nccl-check logs/ --expect net=ib,gdr=on,mismatch=0 || mail -s 'job broken' me
   nccl-synth --ranks 16 --tp 4 --fault skip | nccl-check
 
@@ -94,18 +111,27 @@ enum Shape {
     Text,
     /// Comma-separated with a header, one row per finding: the default in a pipe
     Csv,
+    /// The same with tabs
+    Tsv,
     /// One JSON object a line
+    #[value(alias = "json")]
     Jsonl,
     /// The rows as a table to look at
     Table,
+    /// JUnit's XML for a CI server: errors and warnings are failures
+    Junit,
+    /// Annotations of a GitHub workflow
+    Github,
+    /// Metrics for Prometheus (textfile collector)
+    Prometheus,
 }
 
-fn main() -> ExitCode {
+pub(crate) fn main() -> ExitCode {
     exit::run("nccl-check", || {
-        let mut cli = Cli::parse();
-        if cli::generated::<Cli>(cli.input.generate)? {
+        let Some(mut cli) = cli::parse::<Cli>()? else {
             return Ok(Exit::Clean);
-        }
+        };
+        cli.file.redirect()?;
         if cli.steps.is_some() {
             bail!(
                 "nccl-check has no --steps: ranks are compared from their first call on, so it \
@@ -121,7 +147,7 @@ fn main() -> ExitCode {
         let checked = check::check(&run.origins, (&run.options, now), &mut run.report, &run.bar)?;
         let expected = Expectations::joined(&cli.expect);
         let expected = expected.map(|expect| answers(&expect, &checked.facts));
-        write(&cli, &checked, expected.as_deref())?;
+        write(&cli, &checked, expected.as_deref(), &run.report)?;
         let end = run.finish();
         Ok(match expected {
             Some(answers) => match Verdict::worst(&answers) {
@@ -136,25 +162,53 @@ fn main() -> ExitCode {
     })
 }
 
-fn write(cli: &Cli, checked: &Checked, expected: Option<&[Answer]>) -> anyhow::Result<()> {
+fn write(
+    cli: &Cli,
+    checked: &Checked,
+    expected: Option<&[Answer]>,
+    report: &Report,
+) -> anyhow::Result<()> {
+    let is_ordered = !cli.order.order().is_nothing();
     let fitting = || match io::stdout().is_terminal() {
+        true if is_ordered => Shape::Table,
         true => Shape::Text,
         false => Shape::Csv,
     };
+    let labels = cli.around.labels();
+    let plain = |text: &str| {
+        cli::with_stdout(|out| {
+            out.write_all(text.as_bytes())
+                .context("cannot write the output")
+        })
+    };
     let format = match cli.format.unwrap_or_else(fitting) {
+        Shape::Text if is_ordered => {
+            bail!("--sort and --top are for rows: use --format table, csv, tsv or jsonl")
+        }
         Shape::Text => {
-            return cli::with_stdout(|out| {
-                if !cli.coverage {
-                    table::text(checked, expected.unwrap_or_default(), out)
-                        .context("cannot write the output")?;
+            cli.around.only_rows()?;
+            return cli::with_text(cli.around.look(), |out| {
+                match cli.coverage {
+                    true => table::coverage_text(checked, out),
+                    false => table::text(checked, expected.unwrap_or_default(), out),
                 }
-                if cli.coverage || expected.is_none() && !cli.input.is_quiet() {
-                    table::coverage_text(checked, out).context("cannot write the output")?;
-                }
-                Ok(())
+                .context("cannot write the output")
             });
         }
+        Shape::Junit | Shape::Github | Shape::Prometheus if cli.coverage => {
+            bail!("--coverage has rows: use --format text, csv, tsv, jsonl or table")
+        }
+        Shape::Junit => return plain(&service::junit(checked, expected, labels)),
+        Shape::Github => {
+            cli.around.only_rows()?;
+            return plain(&service::github(checked, expected));
+        }
+        Shape::Prometheus => {
+            let metrics = service::prometheus(checked, expected, labels);
+            return plain(&metrics.map_err(anyhow::Error::msg)?);
+        }
         Shape::Csv => Format::Csv,
+        Shape::Tsv => Format::Tsv,
         Shape::Jsonl => Format::Jsonl,
         Shape::Table => Format::Table,
     };
@@ -163,5 +217,11 @@ fn write(cli: &Cli, checked: &Checked, expected: Option<&[Answer]>) -> anyhow::R
         None if cli.coverage => table::coverage(checked),
         None => table::grid(checked),
     };
-    cli::print(|| grid.into(), None::<fn() -> Vec<u8>>, format, 1)
+    let output = cli.around.output(format).ordered(&cli.order);
+    cli::print(
+        || grid.into(),
+        None::<fn() -> Vec<u8>>,
+        (&output, 1),
+        report,
+    )
 }

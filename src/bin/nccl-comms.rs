@@ -6,7 +6,9 @@ use nccl_pipe::error::Error;
 use nccl_pipe::output::chrome::Chrome;
 use nccl_pipe::output::table::{COLUMNS, MEANINGS};
 use nccl_pipe::program::cli;
-use nccl_pipe::program::cli::{Address, Format, InputArgs, Run, Size, StepArgs};
+use nccl_pipe::program::cli::{
+    Address, AroundArgs, FileArgs, Format, InputArgs, Run, Size, StepArgs,
+};
 use nccl_pipe::program::exit;
 use nccl_pipe::program::exit::Exit;
 use nccl_pipe::report::{Report, counted};
@@ -18,7 +20,8 @@ use std::process::ExitCode;
 
 /// The call table: one row for every NCCL call in a log
 #[derive(Debug, Parser)]
-#[command(name = "nccl-comms", version, max_term_width = 100)]
+#[command(name = "nccl-comms", version)]
+#[command(next_help_heading = "Rows")]
 #[command(long_about = about(), after_long_help = AFTER)]
 struct Cli {
     #[command(flatten)]
@@ -29,11 +32,16 @@ struct Cli {
     #[arg(long)]
     unique: bool,
     /// Fill algo, proto and nchannels from the log's TUNING lines
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     tuning: bool,
     /// Fill durations, starts, algorithms and channels from what a recorder saw of the same job: traces
     /// of NCCL's profiler plugin, or NCCL Inspector's records; may be given several times
-    #[arg(long, value_name = "FILE", conflicts_with = "unique")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with = "unique",
+        hide_short_help = true
+    )]
     times: Vec<PathBuf>,
     /// Only these operations: AllReduce,Send (upper or lower case)
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
@@ -45,7 +53,12 @@ struct Cli {
     #[arg(long, value_delimiter = ',', value_name = "N")]
     rank: Vec<u32>,
     /// Only these hosts
-    #[arg(long, value_delimiter = ',', value_name = "HOST")]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "HOST",
+        hide_short_help = true
+    )]
     host: Vec<String>,
     /// Only calls of at least this many bytes: 64KB
     #[arg(long, value_name = "SIZE")]
@@ -54,14 +67,27 @@ struct Cli {
     #[arg(long, value_name = "SIZE")]
     max_bytes: Option<Size>,
     /// Do not look for steps: the column stays empty, and the rows of a pipe are written at once
-    #[arg(long, conflicts_with_all = ["steps", "printer", "by_position", "compat"])]
+    #[arg(
+        long,
+        conflicts_with_all = ["steps", "printer", "by_position", "compat"],
+        hide_short_help = true
+    )]
     no_steps: bool,
     /// How much of a pipe's calls may wait for their step in memory; more goes to a temporary file
-    #[arg(long, value_name = "SIZE", default_value = "64MB")]
+    #[arg(
+        long,
+        value_name = "SIZE",
+        default_value = "64MB",
+        hide_short_help = true
+    )]
     hold: Size,
     /// How rows are written (default: table on a terminal, csv in a pipe)
-    #[arg(long, value_enum)]
+    #[arg(short, long, value_enum, help_heading = "Output")]
     format: Option<Rows>,
+    #[command(flatten)]
+    around: AroundArgs,
+    #[command(flatten)]
+    file: FileArgs,
 }
 
 /// How rows are written.
@@ -69,7 +95,10 @@ struct Cli {
 enum Rows {
     /// Comma-separated with a header: the default in a pipe.
     Csv,
+    /// The same with tabs.
+    Tsv,
     /// One JSON object a line.
+    #[value(alias = "json")]
     Jsonl,
     /// As the AWK chain prints it.
     Awk,
@@ -77,9 +106,22 @@ enum Rows {
     Table,
     /// A trace for Perfetto (Chrome's JSON): calls by process and stream.
     Chrome,
+    /// The basic trace of PARAM's replay: a file for each rank, into the folder of --output.
+    Param,
 }
 
 impl Rows {
+    /// What of it other tables have.
+    fn plain(self) -> Format {
+        match self {
+            Rows::Csv => Format::Csv,
+            Rows::Tsv => Format::Tsv,
+            Rows::Jsonl => Format::Jsonl,
+            Rows::Awk | Rows::Chrome | Rows::Param => Format::Awk,
+            Rows::Table => Format::Table,
+        }
+    }
+
     fn fitting() -> Rows {
         match Format::fitting() {
             Format::Table => Rows::Table,
@@ -117,8 +159,8 @@ calls. A record with other bytes than the log's call fills none.
 
 With --unique equal calls are one row: calls is their number, dur_ns is the sum of their durations \
 (empty if one has none), and time, tid, seq, op_count, stream and start_ns are empty. step is also \
-empty unless --steps is given. Calls that differ in src, clock, quality, algo, proto or nchannels \
-are never one row.
+empty unless --steps is given. Calls that differ in src, clock, quality, algo, proto, nchannels, \
+pg_name or pg_desc are never one row.
 
 If no call passes a filter, a warning lists the values in the input. The table is then empty \
 and the exit code is 0.
@@ -127,31 +169,50 @@ and the exit code is 0.
 process for each process of the job and clock, a track for each stream, a slice for each call with a \
 duration, and an instant where only a start or a log's time stamp is known.
 
+--format param writes a folder of basic traces, which PARAM's commsTraceReplay reads (--trace-path DIR): \
+RANK.json for each rank of the job, first the communicators, then the rank's calls in order. Sizes are elements. \
+It needs the INIT lines of all ranks.
+
 A log from a pipe is first copied to a temporary file (see TMPDIR), since a call's step is known \
 only after its step line.";
 
 const AFTER: &str = "\
 Examples:
-  nccl-comms nccl.log > calls.csv
+  nccl-comms nccl.log -o calls.csv
+  nccl-comms nccl.log -s 45..49 --op AllReduce --rank 0
   nccl-comms nccl.log --times vm-pid3753.log --times vm-pid3755.log | nccl-ops --time
-  nccl-comms trace_*.json --format chrome > calls.json
+  nccl-comms trace_*.json --format chrome -o calls.json
+  nccl-comms nccl.log --steps 45..49 --format param --output traces/
   nccl-comms nccl.log --unique --op AllGather,ReduceScatter
   nccl-steps nccl.log --steps 45..49 --keep-init | nccl-comms | nccl-hist --by rank
 
 Exit codes: 0 everything was read, 1 some input was damaged, 2 the program failed.";
 
-fn main() -> ExitCode {
+pub(crate) fn main() -> ExitCode {
     exit::run("nccl-comms", || {
-        let cli = Cli::parse();
-        if cli::generated::<Cli>(cli.input.generate)? {
+        let Some(cli) = cli::parse::<Cli>()? else {
             return Ok(Exit::Clean);
+        };
+        // --format param writes a file for each rank into the folder of --output.
+        if cli.format != Some(Rows::Param) {
+            cli.file.redirect()?;
         }
         let format = cli.format.unwrap_or_else(Rows::fitting);
+        let output = cli.around.output(format.plain());
+        let is_fitted = output.look.width.is_some();
         let form = match format {
-            Rows::Csv => Form::Csv,
             Rows::Chrome if cli.unique => {
                 bail!("--format chrome shows each call at its time: --unique has none")
             }
+            Rows::Param if cli.unique || cli.tuning || !cli.times.is_empty() => {
+                bail!("--format param has each call once: omit --unique, --tuning and --times")
+            }
+            Rows::Param if cli.file.path().is_none() => {
+                bail!("--format param writes a file for each rank: name a folder with --output")
+            }
+            Rows::Csv | Rows::Tsv | Rows::Param => Form::Csv,
+            // A terminal's table is drawn of it.
+            Rows::Table if is_fitted => Form::Csv,
             Rows::Jsonl | Rows::Chrome => Form::Jsonl,
             Rows::Table => Form::Table { tuning: cli.tuning },
             Rows::Awk if cli.unique => {
@@ -191,6 +252,10 @@ fn main() -> ExitCode {
             report,
             bar,
         } = &mut run;
+        if let (Rows::Param, Some(folder)) = (format, cli.file.path()) {
+            comms::param::write(origins, read, &options, folder, report, bar)?;
+            return Ok(run.finish());
+        }
         let times: Vec<Origin> = cli.times.into_iter().map(Origin::Path).collect();
         let write =
             |report: &mut Report, out: &mut (dyn Write + Send)| match (cli.unique, &times[..]) {
@@ -200,7 +265,12 @@ fn main() -> ExitCode {
                     comms::times::rows((origins, times), read, &options, report, bar, out)
                 }
             };
-        cli::with_stdout(|out| {
+        if format == Rows::Table && is_fitted {
+            let columns = comms::look::names(tuning);
+            output.drawn(&columns, |out| Ok(write(report, out)?))?;
+            return Ok(run.finish());
+        }
+        output.rows(true, |out| {
             if format != Rows::Chrome {
                 return Ok(write(report, out)?);
             }

@@ -2,7 +2,7 @@
 
 use clap::Parser;
 use nccl_pipe::program::cli;
-use nccl_pipe::program::cli::{Format, FormatArgs, InputArgs, Run, StepArgs};
+use nccl_pipe::program::cli::{FileArgs, Format, FormatArgs, InputArgs, Run, StepArgs};
 use nccl_pipe::program::exit;
 use nccl_pipe::program::exit::Exit;
 use nccl_pipe::stages::communicators;
@@ -40,7 +40,8 @@ use std::process::ExitCode;
 /// (hexadecimal), nvml_dev, comm (its address in the process), calls, nranks, global_rank (its
 /// rank in the job), label, state.
 #[derive(Debug, Parser)]
-#[command(name = "nccl-communicators", version, max_term_width = 100, after_long_help = AFTER)]
+#[command(name = "nccl-communicators", version, after_long_help = AFTER)]
+#[command(next_help_heading = "Rows")]
 struct Cli {
     #[command(flatten)]
     input: InputArgs,
@@ -51,6 +52,8 @@ struct Cli {
     members: bool,
     #[command(flatten)]
     format: FormatArgs,
+    #[command(flatten)]
+    file: FileArgs,
 }
 
 const AFTER: &str = "\
@@ -61,12 +64,12 @@ Examples:
 
 Exit codes: 0 everything was read, 1 some input was damaged, 2 the program failed.";
 
-fn main() -> ExitCode {
+pub(crate) fn main() -> ExitCode {
     exit::run("nccl-communicators", || {
-        let cli = Cli::parse();
-        if cli::generated::<Cli>(cli.input.generate)? {
+        let Some(cli) = cli::parse::<Cli>()? else {
             return Ok(Exit::Clean);
-        }
+        };
+        cli.file.redirect()?;
         let mut run = Run::new(
             "nccl-communicators",
             &cli.input,
@@ -74,13 +77,18 @@ fn main() -> ExitCode {
             cli::AWK_WINDOW,
         )?;
         let found = communicators::read(&run.origins, &run.options, &mut run.report, &run.bar)?;
-        let format = cli.format.get();
-        let grid = match (cli.members, format) {
+        let output = cli.format.get();
+        let grid = match (cli.members, output.format) {
             (true, _) => communicators::members(&found),
             (false, Format::Table) => communicators::look(&found),
             (false, _) => communicators::grid(&found),
         };
-        cli::print(|| grid.into(), None::<fn() -> Vec<u8>>, format, 1)?;
+        cli::print(
+            || grid.into(),
+            None::<fn() -> Vec<u8>>,
+            (&output, 1),
+            &run.report,
+        )?;
         Ok(run.finish())
     })
 }

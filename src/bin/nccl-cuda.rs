@@ -3,7 +3,7 @@
 use anyhow::bail;
 use clap::Parser;
 use nccl_pipe::program::cli;
-use nccl_pipe::program::cli::{FormatArgs, InputArgs, Run, StepArgs};
+use nccl_pipe::program::cli::{FileArgs, FormatArgs, InputArgs, Run, StepArgs};
 use nccl_pipe::program::exit;
 use nccl_pipe::program::exit::Exit;
 use nccl_pipe::stages::cuda::{self, Options};
@@ -20,7 +20,8 @@ use std::process::ExitCode;
 ///
 /// The host's time is not the copy's: an asynchronous copy is only enqueued in it. So there is no bandwidth.
 #[derive(Debug, Parser)]
-#[command(name = "nccl-cuda", version, max_term_width = 100, after_long_help = AFTER)]
+#[command(name = "nccl-cuda", version, after_long_help = AFTER)]
+#[command(next_help_heading = "Rows")]
 struct Cli {
     #[command(flatten)]
     input: InputArgs,
@@ -32,6 +33,8 @@ struct Cli {
     gaps: Option<usize>,
     #[command(flatten)]
     format: FormatArgs,
+    #[command(flatten)]
+    file: FileArgs,
 }
 
 const AFTER: &str = "\
@@ -43,12 +46,12 @@ Examples:
 
 Exit codes: 0 everything was read, 1 some input was damaged, 2 the program failed.";
 
-fn main() -> ExitCode {
+pub(crate) fn main() -> ExitCode {
     exit::run("nccl-cuda", || {
-        let cli = Cli::parse();
-        if cli::generated::<Cli>(cli.input.generate)? {
+        let Some(cli) = cli::parse::<Cli>()? else {
             return Ok(Exit::Clean);
-        }
+        };
+        cli.file.redirect()?;
         let every = cli.every.unwrap_or(1.0);
         if !(1e-6..=1e9).contains(&every) {
             bail!("--every {every}: expected seconds, 0.000001 or more");
@@ -68,7 +71,12 @@ fn main() -> ExitCode {
             (_, Some(_)) => cuda::gaps(&found).into(),
             (None, None) => cuda::functions(&found).into(),
         };
-        cli::print(sheet, None::<fn() -> Vec<u8>>, cli.format.get(), 1)?;
+        cli::print(
+            sheet,
+            None::<fn() -> Vec<u8>>,
+            (&cli.format.get(), 1),
+            &run.report,
+        )?;
         cuda::say(&found, &run.report);
         Ok(run.finish())
     })

@@ -4,7 +4,7 @@ use clap::Parser;
 use nccl_pipe::count::calls::Progress;
 use nccl_pipe::formats::log::timeline::Window;
 use nccl_pipe::program::cli;
-use nccl_pipe::program::cli::{Format, FormatArgs, InputArgs, Run, Share, StepArgs};
+use nccl_pipe::program::cli::{FileArgs, Format, FormatArgs, InputArgs, Run, Share, StepArgs};
 use nccl_pipe::program::exit;
 use nccl_pipe::program::exit::Exit;
 use nccl_pipe::report::Report;
@@ -26,22 +26,22 @@ use std::process::ExitCode;
 /// Names of hosts, processes, addresses, ids and ports always differ and are not compared. A value
 /// that one of the two does not report is not a difference; a note reports it.
 #[derive(Debug, Parser)]
-#[command(name = "nccl-diff", version, max_term_width = 100, after_long_help = AFTER)]
+#[command(name = "nccl-diff", version, after_long_help = AFTER)]
+#[command(next_help_heading = "Rows")]
 #[command(mut_arg("files", |files| files
     .value_names(["A", "B"])
     .num_args(2)
     .action(clap::ArgAction::Set)
     .required(true)
-    .help("Two logs, folders of logs or call tables, or - for standard input; gzip and zstd too")))]
-// It is alone: then nothing is required.
-#[command(mut_arg("generate", |generate| generate.exclusive(true)))]
+    .help("Two logs, folders of logs or call tables, or - for standard input; gzip and zstd too")
+    .long_help(None)))]
 struct Cli {
     #[command(flatten)]
     input: InputArgs,
     #[command(flatten)]
     steps: StepArgs,
     /// Choose other steps of B than of A: --steps 45..49 --steps-b 145..149
-    #[arg(long, value_name = "A..B", requires = "steps")]
+    #[arg(long, value_name = "A..B", requires = "steps", help_heading = "Steps")]
     steps_b: Option<Window>,
     /// Counts and bytes are equal if they differ by up to this share of the smaller one
     #[arg(long, value_name = "PERCENT", default_value = "0%")]
@@ -51,6 +51,8 @@ struct Cli {
     time_tolerance: Option<Share>,
     #[command(flatten)]
     format: FormatArgs,
+    #[command(flatten)]
+    file: FileArgs,
 }
 
 const AFTER: &str = "\
@@ -75,12 +77,12 @@ Examples:
 Exit codes: 0 nothing changed, 1 something changed or some input was damaged (standard error reports
 which), 2 the program failed.";
 
-fn main() -> ExitCode {
+pub(crate) fn main() -> ExitCode {
     exit::run("nccl-diff", || {
-        let cli = Cli::parse();
-        if cli::generated::<Cli>(cli.input.generate)? {
+        let Some(cli) = cli::parse::<Cli>()? else {
             return Ok(Exit::Clean);
-        }
+        };
+        cli.file.redirect()?;
         Run::refuse_follow("nccl-diff", &cli.input)?;
         let sides: Vec<_> = cli.input.files.chunks(1).collect();
         let (input, steps) = (&cli.input, &cli.steps);
@@ -107,10 +109,10 @@ fn main() -> ExitCode {
         let (a, b) = (side(0, window)?, side(1, cli.steps_b.or(window))?);
         read.bar.finish();
         let rows = diff::diff(&a, &b, &options, &read.report);
-        let format = cli.format.get();
-        if !(rows.is_empty() && format == Format::Table) {
+        let output = cli.format.get();
+        if !(rows.is_empty() && output.format == Format::Table) {
             let none = None::<fn() -> Vec<u8>>;
-            cli::print(|| row::grid(&rows).into(), none, format, 1)?;
+            cli::print(|| row::grid(&rows).into(), none, (&output, 1), &read.report)?;
         }
         let end = read.finish();
         Ok(ended(rows.len(), &options, end, &read.report))

@@ -5,9 +5,12 @@ use clap::Parser;
 use nccl_pipe::count::calls::Calls;
 use nccl_pipe::output::render::Sheet;
 use nccl_pipe::program::cli;
-use nccl_pipe::program::cli::{ChainFormatArgs, Format, GroupArgs, InputArgs, Run, Size, StepArgs};
+use nccl_pipe::program::cli::{
+    ChainFormatArgs, FileArgs, Format, GroupArgs, InputArgs, Run, Size, StepArgs, SvgArgs,
+};
 use nccl_pipe::program::exit;
 use nccl_pipe::program::exit::Exit;
+use nccl_pipe::stages::pictures::{self, Table};
 use nccl_pipe::stages::{hist, timed};
 use std::process::ExitCode;
 
@@ -26,7 +29,8 @@ use std::process::ExitCode;
 /// With --time it writes calls, total_us, mean_us, p50_us, p95_us, p99_us, max_us, algbw_gbs and
 /// busbw_gbs after to_bytes: how long the calls took, and their bandwidths, as nccl-ops --time does.
 #[derive(Debug, Parser)]
-#[command(name = "nccl-hist", version, max_term_width = 100, after_long_help = AFTER)]
+#[command(name = "nccl-hist", version, after_long_help = AFTER)]
+#[command(next_help_heading = "Rows")]
 struct Cli {
     #[command(flatten)]
     input: InputArgs,
@@ -46,6 +50,10 @@ struct Cli {
     time: bool,
     #[command(flatten)]
     format: ChainFormatArgs,
+    #[command(flatten)]
+    svg: SvgArgs,
+    #[command(flatten)]
+    file: FileArgs,
 }
 
 const AFTER: &str = "\
@@ -64,12 +72,12 @@ fn sheet<'c>(all: &'c Calls, options: &'c hist::Options, bars: bool) -> Sheet<'c
     }
 }
 
-fn main() -> ExitCode {
+pub(crate) fn main() -> ExitCode {
     exit::run("nccl-hist", || {
-        let cli = Cli::parse();
-        if cli::generated::<Cli>(cli.input.generate)? {
+        let Some(cli) = cli::parse::<Cli>()? else {
             return Ok(Exit::Clean);
-        }
+        };
+        cli.file.redirect()?;
         let mut run = Run::new("nccl-hist", &cli.input, &cli.steps, cli::AWK_WINDOW)?;
         let mut options = hist::Options {
             by: cli.group.by(),
@@ -84,25 +92,27 @@ fn main() -> ExitCode {
             options.edges = Size::rising(&cli.edges)?;
         }
         let tally = options.tally();
-        let format = cli.format.get();
-        if cli.time && format == Format::Awk {
+        let output = cli.format.get();
+        if cli.time && output.format == Format::Awk {
             bail!("the AWK chain has no table of durations: use --format csv");
         }
         let (all, early) = run.count(
             &options.by,
             &tally,
-            format,
+            &output,
             (&options, |all, options| sheet(all, options, false)),
         )?;
         if cli.time {
             timed::note(&all, &run.report)?;
         }
+        let picture = || pictures::of(Table::Sizes, &sheet(&all, &options, false).grid());
+        cli.svg.write(picture, &run.report)?;
         let chain = || hist::chain(&all, &options);
         cli::print_rest(
-            || sheet(&all, &options, format == Format::Table),
+            || sheet(&all, &options, output.format == Format::Table),
             Some(chain),
-            (format, run.options.log.jobs),
-            Some((&early, &run.report)),
+            (&output, run.options.log.jobs),
+            (&run.report, Some(&early)),
         )?;
         Ok(run.finish())
     })

@@ -1,9 +1,8 @@
 //! nccl-kernels: see `--help`.
 
-use anyhow::bail;
 use clap::Parser;
 use nccl_pipe::program::cli;
-use nccl_pipe::program::cli::{FormatArgs, InputArgs, Run, StepArgs};
+use nccl_pipe::program::cli::{FileArgs, FormatArgs, InputArgs, Run, StepArgs};
 use nccl_pipe::program::exit;
 use nccl_pipe::program::exit::Exit;
 use nccl_pipe::stages::kernels::{self, By, Reading};
@@ -23,19 +22,29 @@ use std::process::ExitCode;
 /// The name of an NCCL kernel does not tell what ran: RING_LL or Sum is in it also where another algorithm,
 /// protocol or reduction ran. Only its operation is read. One kernel may run a group of calls.
 #[derive(Debug, Parser)]
-#[command(name = "nccl-kernels", version, max_term_width = 100, after_long_help = AFTER)]
+#[command(name = "nccl-kernels", version, after_long_help = AFTER)]
+#[command(next_help_heading = "Rows")]
 struct Cli {
     #[command(flatten)]
     input: InputArgs,
-    /// What separates rows: op (NCCL's kernels by operation, others left out), grid (also grid and block, as
-    /// older nsys stats), device (also the GPU)
-    #[arg(long, value_delimiter = ',', value_name = "COLUMN")]
-    by: Vec<String>,
+    /// What separates rows beside the name
+    ///
+    /// op: NCCL's kernels by operation, others left out; grid: also grid and block, as older nsys
+    /// stats; device: also the GPU.
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "COLUMN",
+        value_parser = cli::one_of(&By::ALL)
+    )]
+    by: Vec<By>,
     /// Write CSV exactly as nsys stats does: its column names, one decimal
-    #[arg(long, conflicts_with = "format")]
+    #[arg(long, conflicts_with_all = ["format", "sort", "top"], hide_short_help = true)]
     nsys: bool,
     #[command(flatten)]
     format: FormatArgs,
+    #[command(flatten)]
+    file: FileArgs,
 }
 
 const AFTER: &str = "\
@@ -47,19 +56,14 @@ Examples:
 
 Exit codes: 0 everything was read, 1 some input was damaged, 2 the program failed.";
 
-fn main() -> ExitCode {
+pub(crate) fn main() -> ExitCode {
     exit::run("nccl-kernels", || {
-        let cli = Cli::parse();
-        if cli::generated::<Cli>(cli.input.generate)? {
+        let Some(cli) = cli::parse::<Cli>()? else {
             return Ok(Exit::Clean);
-        }
+        };
+        cli.file.redirect()?;
         let mut options = kernels::Options::default();
-        for name in &cli.by {
-            let Some((by, _)) = By::ALL.iter().find(|(_, known)| known == name) else {
-                bail!("--by {name}: expected op, grid or device");
-            };
-            options.by.push(*by);
-        }
+        options.by.extend(&cli.by);
         Run::refuse_follow("nccl-kernels", &cli.input)?;
         let steps = StepArgs::default();
         let mut run = Run::new("nccl-kernels", &cli.input, &steps, cli::AWK_WINDOW)?;
@@ -70,10 +74,16 @@ fn main() -> ExitCode {
         let found = kernels::read(&run.origins, reading, &options, &mut run.report)?;
         if cli.nsys {
             let text = kernels::nsys(found, &options);
+            cli.format.only_rows()?;
             cli::with_stdout(|out| Ok(out.write_all(&text)?))?;
         } else {
             let sheet = || kernels::grid(found, &options).into();
-            cli::print(sheet, None::<fn() -> Vec<u8>>, cli.format.get(), 1)?;
+            cli::print(
+                sheet,
+                None::<fn() -> Vec<u8>>,
+                (&cli.format.get(), 1),
+                &run.report,
+            )?;
         }
         Ok(run.finish())
     })

@@ -3,7 +3,7 @@
 use anyhow::Context;
 use clap::Parser;
 use nccl_pipe::program::cli;
-use nccl_pipe::program::cli::{FormatArgs, InputArgs, Run, StepArgs};
+use nccl_pipe::program::cli::{FileArgs, FormatArgs, InputArgs, Run, StepArgs};
 use nccl_pipe::program::exit;
 use nccl_pipe::program::exit::Exit;
 use nccl_pipe::stages::net::hops::{self, Graph};
@@ -35,28 +35,30 @@ use std::process::ExitCode;
 /// from_rank, to_rank, from_host, to_host, and the transport, via, nic and gdr of the connection that
 /// serves it on that channel.
 #[derive(Debug, Parser)]
-#[command(name = "nccl-net", version, max_term_width = 100, after_long_help = AFTER)]
+#[command(name = "nccl-net", version, after_long_help = AFTER)]
+#[command(next_help_heading = "Rows")]
 struct Cli {
     #[command(flatten)]
     input: InputArgs,
     /// Write the facts of every host, also addresses
     #[arg(long, conflicts_with_all = ["pairs", "dot"])]
     hosts: bool,
-    /// Write the connections: one row for each pair of ranks of a communicator and each direction,
-    /// with the number of channels
+    /// Write the connections: one row for each pair of ranks and each direction
     #[arg(long, conflicts_with = "dot")]
     pairs: bool,
-    /// Write the rings that NCCL built (NCCL_DEBUG_SUBSYS=INIT,GRAPH): one row for each hop, with its transport
+    /// Write the rings that NCCL built (NCCL_DEBUG_SUBSYS=INIT,GRAPH), a row for each hop
     #[arg(long, conflicts_with_all = ["hosts", "pairs", "dot", "trees"])]
     rings: bool,
-    /// Write its trees in the same way: each rank's hop to the one above
+    /// Write its trees: each rank's hop to the one above
     #[arg(long, conflicts_with_all = ["hosts", "pairs", "dot"])]
     trees: bool,
     /// Write the pairs as a graph for Graphviz
-    #[arg(long, conflicts_with = "format")]
+    #[arg(long, conflicts_with_all = ["format", "sort", "top"])]
     dot: bool,
     #[command(flatten)]
     format: FormatArgs,
+    #[command(flatten)]
+    file: FileArgs,
 }
 
 const AFTER: &str = "\
@@ -75,16 +77,17 @@ Examples:
 
 Exit codes: 0 everything was read, 1 some input was damaged, 2 the program failed.";
 
-fn main() -> ExitCode {
+pub(crate) fn main() -> ExitCode {
     exit::run("nccl-net", || {
-        let cli = Cli::parse();
-        if cli::generated::<Cli>(cli.input.generate)? {
+        let Some(cli) = cli::parse::<Cli>()? else {
             return Ok(Exit::Clean);
-        }
+        };
+        cli.file.redirect()?;
         let steps = StepArgs::default();
         let mut run = Run::new("nccl-net", &cli.input, &steps, cli::AWK_WINDOW)?;
         let found = net::net(&run.origins, &run.options, &mut run.report, &run.bar)?;
         if cli.dot {
+            cli.format.only_rows()?;
             cli::with_stdout(|out| pairs::dot(&found, out).context("cannot write the output"))?;
         } else {
             let grid = match (cli.pairs, cli.rings, cli.trees) {
@@ -93,7 +96,12 @@ fn main() -> ExitCode {
                 (.., true) => hops::grid(&found, Graph::Trees),
                 _ => table::grid(&found, &table::Options { hosts: cli.hosts }),
             };
-            cli::print(|| grid.into(), None::<fn() -> Vec<u8>>, cli.format.get(), 1)?;
+            cli::print(
+                || grid.into(),
+                None::<fn() -> Vec<u8>>,
+                (&cli.format.get(), 1),
+                &run.report,
+            )?;
         }
         Ok(run.finish())
     })

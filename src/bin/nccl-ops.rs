@@ -3,9 +3,12 @@
 use anyhow::bail;
 use clap::Parser;
 use nccl_pipe::program::cli;
-use nccl_pipe::program::cli::{ChainFormatArgs, Format, GroupArgs, InputArgs, Run, StepArgs};
+use nccl_pipe::program::cli::{
+    ChainFormatArgs, FileArgs, Format, GroupArgs, InputArgs, Run, StepArgs, SvgArgs,
+};
 use nccl_pipe::program::exit;
 use nccl_pipe::program::exit::Exit;
+use nccl_pipe::stages::pictures::{self, Table};
 use nccl_pipe::stages::{ops, timed};
 use std::process::ExitCode;
 
@@ -27,7 +30,8 @@ use std::process::ExitCode;
 /// prints a call when it is enqueued. Notes report how many calls are left out, and what measured the
 /// others.
 #[derive(Debug, Parser)]
-#[command(name = "nccl-ops", version, max_term_width = 100, after_long_help = AFTER)]
+#[command(name = "nccl-ops", version, after_long_help = AFTER)]
+#[command(next_help_heading = "Rows")]
 struct Cli {
     #[command(flatten)]
     input: InputArgs,
@@ -41,6 +45,10 @@ struct Cli {
     time: bool,
     #[command(flatten)]
     format: ChainFormatArgs,
+    #[command(flatten)]
+    svg: SvgArgs,
+    #[command(flatten)]
+    file: FileArgs,
 }
 
 const AFTER: &str = "\
@@ -53,12 +61,12 @@ Examples:
 
 Exit codes: 0 everything was read, 1 some input was damaged, 2 the program failed.";
 
-fn main() -> ExitCode {
+pub(crate) fn main() -> ExitCode {
     exit::run("nccl-ops", || {
-        let cli = Cli::parse();
-        if cli::generated::<Cli>(cli.input.generate)? {
+        let Some(cli) = cli::parse::<Cli>()? else {
             return Ok(Exit::Clean);
-        }
+        };
+        cli.file.redirect()?;
         let mut run = Run::new("nccl-ops", &cli.input, &cli.steps, cli::AWK_WINDOW)?;
         let window = run.options.window.is_some();
         let options = ops::Options {
@@ -67,25 +75,27 @@ fn main() -> ExitCode {
             window,
             time: cli.time,
         };
-        if cli.time && cli.format.get() == Format::Awk {
+        let output = cli.format.get();
+        if cli.time && output.format == Format::Awk {
             bail!("the AWK chain has no table of durations: use --format csv");
         }
         let tally = options.tally();
-        let format = cli.format.get();
         let sheet = match cli.time {
             true => ops::times,
             false => ops::sheet,
         };
-        let (all, early) = run.count(&options.by, &tally, format, (&options, sheet))?;
+        let (all, early) = run.count(&options.by, &tally, &output, (&options, sheet))?;
         if cli.time {
             timed::note(&all, &run.report)?;
         }
+        let picture = || pictures::of(Table::Operations, &sheet(&all, &options).grid());
+        cli.svg.write(picture, &run.report)?;
         let chain = || ops::chain(&all, &options);
         cli::print_rest(
             || sheet(&all, &options),
             Some(chain),
-            (format, run.options.log.jobs),
-            Some((&early, &run.report)),
+            (&output, run.options.log.jobs),
+            (&run.report, Some(&early)),
         )?;
         Ok(run.finish())
     })

@@ -1,12 +1,12 @@
 //! nccl-overlap: see `--help`.
 
-use anyhow::bail;
 use clap::Parser;
 use nccl_pipe::program::cli;
-use nccl_pipe::program::cli::{FormatArgs, InputArgs, Run, StepArgs};
+use nccl_pipe::program::cli::{FileArgs, FormatArgs, InputArgs, Run, StepArgs, SvgArgs};
 use nccl_pipe::program::exit;
 use nccl_pipe::program::exit::Exit;
 use nccl_pipe::stages::overlap::{self, By, Options, Window};
+use nccl_pipe::stages::pictures::{self, Table};
 use std::process::ExitCode;
 
 /// How long GPUs compute, communicate and move memory, and how much of it at the same time
@@ -21,7 +21,8 @@ use std::process::ExitCode;
 /// of the window: active, compute, comm, memory, exposed_comm; and hidden_comm, the share of the communication
 /// during which something is computed.
 #[derive(Debug, Parser)]
-#[command(name = "nccl-overlap", version, max_term_width = 100, after_long_help = AFTER)]
+#[command(name = "nccl-overlap", version, after_long_help = AFTER)]
+#[command(next_help_heading = "Rows")]
 struct Cli {
     #[command(flatten)]
     input: InputArgs,
@@ -29,18 +30,27 @@ struct Cli {
     /// (the recorder's), step (all steps) or the name of a range
     #[arg(long, value_name = "WINDOW", default_value = "gpu")]
     window: String,
-    /// Rows for each step or each name of a range: step, range
-    #[arg(long, value_name = "COLUMN", conflicts_with = "window")]
-    by: Option<String>,
+    /// Rows for each step or each name of a range
+    #[arg(
+        long,
+        value_name = "COLUMN",
+        conflicts_with = "window",
+        value_parser = cli::one_of(&[(By::Step, "step"), (By::Range, "range")])
+    )]
+    by: Option<By>,
     /// Names of kernels that communicate, as a regular expression
     #[arg(long, value_name = "REGEX")]
     comm_kernels: Option<String>,
     /// All devices as one, and shares of the session, as analyze_nsys_finegrained.py has them: work of one
     /// GPU then overlaps with that of another
-    #[arg(long, conflicts_with_all = ["window", "by"])]
+    #[arg(long, conflicts_with_all = ["window", "by"], hide_short_help = true)]
     merge_devices: bool,
     #[command(flatten)]
     format: FormatArgs,
+    #[command(flatten)]
+    svg: SvgArgs,
+    #[command(flatten)]
+    file: FileArgs,
 }
 
 const AFTER: &str = "\
@@ -51,21 +61,15 @@ Examples:
 
 Exit codes: 0 everything was read, 1 some input was damaged, 2 the program failed.";
 
-fn main() -> ExitCode {
+pub(crate) fn main() -> ExitCode {
     exit::run("nccl-overlap", || {
-        let cli = Cli::parse();
-        if cli::generated::<Cli>(cli.input.generate)? {
+        let Some(cli) = cli::parse::<Cli>()? else {
             return Ok(Exit::Clean);
-        }
-        let by = match cli.by.as_deref() {
-            None => None,
-            Some("step") => Some(By::Step),
-            Some("range") => Some(By::Range),
-            Some(name) => bail!("--by {name}: expected step or range"),
         };
+        cli.file.redirect()?;
         let options = Options {
             window: Window::of(&cli.window),
-            by,
+            by: cli.by,
             merge: cli.merge_devices,
             comm: cli.comm_kernels,
         };
@@ -76,7 +80,14 @@ fn main() -> ExitCode {
         let source = run.options.source;
         let rows = overlap::read(&run.origins, source, &options, strict, &mut run.report)?;
         let sheet = || overlap::grid(&rows, &options).into();
-        cli::print(sheet, None::<fn() -> Vec<u8>>, cli.format.get(), 1)?;
+        let picture = || pictures::of(Table::Overlap, &overlap::grid(&rows, &options));
+        cli.svg.write(picture, &run.report)?;
+        cli::print(
+            sheet,
+            None::<fn() -> Vec<u8>>,
+            (&cli.format.get(), 1),
+            &run.report,
+        )?;
         Ok(run.finish())
     })
 }

@@ -1,9 +1,8 @@
 //! nccl-proxy: see `--help`.
 
-use anyhow::bail;
 use clap::Parser;
 use nccl_pipe::program::cli;
-use nccl_pipe::program::cli::{FormatArgs, InputArgs, Run, StepArgs};
+use nccl_pipe::program::cli::{FileArgs, FormatArgs, InputArgs, Run, StepArgs};
 use nccl_pipe::program::exit;
 use nccl_pipe::program::exit::Exit;
 use nccl_pipe::stages::proxy::{self, By};
@@ -25,24 +24,28 @@ use std::process::ExitCode;
 /// Notes report what the longest wait usually means, and a peer or channel that takes 1.5 times as long as
 /// the median of the others.
 #[derive(Debug, Parser)]
-#[command(name = "nccl-proxy", version, max_term_width = 100, after_long_help = AFTER)]
+#[command(name = "nccl-proxy", version, after_long_help = AFTER)]
+#[command(next_help_heading = "Rows")]
 struct Cli {
     #[command(flatten)]
     input: InputArgs,
-    /// Columns that separate rows: op, comm_id, rank, channel, peer
+    /// Columns that separate rows
     #[arg(
         long,
         value_delimiter = ',',
         value_name = "COLUMN",
         default_value = "op",
-        conflicts_with = "incomplete"
+        conflicts_with = "incomplete",
+        value_parser = cli::one_of(&By::ALL)
     )]
-    by: Vec<String>,
+    by: Vec<By>,
     /// List the operations that did not end, and how far each came
     #[arg(long)]
     incomplete: bool,
     #[command(flatten)]
     format: FormatArgs,
+    #[command(flatten)]
+    file: FileArgs,
 }
 
 const AFTER: &str = "\
@@ -53,19 +56,14 @@ Examples:
 
 Exit codes: 0 everything was read, 1 some input was damaged, 2 the program failed.";
 
-fn main() -> ExitCode {
+pub(crate) fn main() -> ExitCode {
     exit::run("nccl-proxy", || {
-        let cli = Cli::parse();
-        if cli::generated::<Cli>(cli.input.generate)? {
+        let Some(cli) = cli::parse::<Cli>()? else {
             return Ok(Exit::Clean);
-        }
+        };
+        cli.file.redirect()?;
         let mut options = proxy::Options::default();
-        for name in &cli.by {
-            let Some((by, _)) = By::ALL.iter().find(|(_, known)| known == name) else {
-                bail!("--by {name}: expected op, comm_id, rank, channel or peer");
-            };
-            options.by.push(*by);
-        }
+        options.by.extend(&cli.by);
         Run::refuse_follow("nccl-proxy", &cli.input)?;
         let steps = StepArgs::default();
         let mut run = Run::new("nccl-proxy", &cli.input, &steps, cli::AWK_WINDOW)?;
@@ -75,7 +73,12 @@ fn main() -> ExitCode {
             true => proxy::incomplete(&found).into(),
             false => proxy::grid(&found, &options).into(),
         };
-        cli::print(sheet, None::<fn() -> Vec<u8>>, cli.format.get(), 1)?;
+        cli::print(
+            sheet,
+            None::<fn() -> Vec<u8>>,
+            (&cli.format.get(), 1),
+            &run.report,
+        )?;
         if !cli.incomplete {
             proxy::say(&found, &run.report);
         }

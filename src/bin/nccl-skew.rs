@@ -2,9 +2,10 @@
 
 use clap::{Parser, ValueEnum};
 use nccl_pipe::program::cli;
-use nccl_pipe::program::cli::{FormatArgs, InputArgs, Run, StepArgs};
+use nccl_pipe::program::cli::{FileArgs, FormatArgs, InputArgs, Run, StepArgs, SvgArgs};
 use nccl_pipe::program::exit;
 use nccl_pipe::program::exit::Exit;
+use nccl_pipe::stages::pictures::{self, Table};
 use nccl_pipe::stages::skew;
 use std::process::ExitCode;
 use std::str::FromStr;
@@ -29,7 +30,8 @@ use std::str::FromStr;
 /// came last: all ranks of an AllReduce, AllGather, ReduceScatter or AlltoAll end together, so that the
 /// last one waits least. That needs no clock.
 #[derive(Debug, Parser)]
-#[command(name = "nccl-skew", version, max_term_width = 100, after_long_help = AFTER)]
+#[command(name = "nccl-skew", version, after_long_help = AFTER)]
+#[command(next_help_heading = "Rows")]
 struct Cli {
     #[command(flatten)]
     input: InputArgs,
@@ -43,14 +45,18 @@ struct Cli {
     late: Time,
     /// Take the clocks of hosts as they are: without it, what hosts are apart at most calls is taken for
     /// their clocks
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     no_align: bool,
-    /// Report how long calls take without the wait for late ranks instead: the least
-    /// duration of each call's ranks, by operation
+    /// Report instead how long calls take without waiting: the least duration of each call's ranks,
+    /// by operation
     #[arg(long, conflicts_with_all = ["from", "late", "no_align"])]
     latency: bool,
     #[command(flatten)]
     format: FormatArgs,
+    #[command(flatten)]
+    svg: SvgArgs,
+    #[command(flatten)]
+    file: FileArgs,
 }
 
 /// What tells when a rank came.
@@ -96,12 +102,12 @@ Examples:
 
 Exit codes: 0 everything was read, 1 some input was damaged, 2 the program failed.";
 
-fn main() -> ExitCode {
+pub(crate) fn main() -> ExitCode {
     exit::run("nccl-skew", || {
-        let cli = Cli::parse();
-        if cli::generated::<Cli>(cli.input.generate)? {
+        let Some(cli) = cli::parse::<Cli>()? else {
             return Ok(Exit::Clean);
-        }
+        };
+        cli.file.redirect()?;
         Run::refuse_follow("nccl-skew", &cli.input)?;
         let mut run = Run::new("nccl-skew", &cli.input, &cli.steps, cli::AWK_WINDOW)?;
         let options = skew::Options {
@@ -121,8 +127,10 @@ fn main() -> ExitCode {
             &mut run.report,
             &run.bar,
         )?;
+        cli.svg
+            .write(|| pictures::of(Table::Skew, &grid), &run.report)?;
         let chain = None::<fn() -> Vec<u8>>;
-        cli::print(|| grid.into(), chain, cli.format.get(), 1)?;
+        cli::print(|| grid.into(), chain, (&cli.format.get(), 1), &run.report)?;
         Ok(run.finish())
     })
 }

@@ -3,7 +3,7 @@
 use clap::Parser;
 use nccl_pipe::output::render::Grid;
 use nccl_pipe::program::cli;
-use nccl_pipe::program::cli::{FormatArgs, InputArgs, Run, StepArgs};
+use nccl_pipe::program::cli::{FileArgs, FormatArgs, InputArgs, Run, StepArgs};
 use nccl_pipe::program::early::Early;
 use nccl_pipe::program::exit;
 use nccl_pipe::program::exit::Exit;
@@ -30,8 +30,11 @@ use std::process::ExitCode;
 /// A log from a pipe is first copied to a temporary file (see TMPDIR). On a terminal, control
 /// bytes of the log are escaped; in a pipe or a file its bytes are unchanged.
 #[derive(Debug, Parser)]
-#[command(name = "nccl-steps", version, max_term_width = 100, after_long_help = AFTER)]
+#[command(name = "nccl-steps", version, after_long_help = AFTER)]
+#[command(next_help_heading = "Rows")]
 #[command(mut_arg("format", |format| format.requires("list")))]
+#[command(mut_arg("sort", |sort| sort.requires("list")))]
+#[command(mut_arg("top", |top| top.requires("list")))]
 struct Cli {
     #[command(flatten)]
     input: InputArgs,
@@ -45,6 +48,8 @@ struct Cli {
     keep_init: bool,
     #[command(flatten)]
     format: FormatArgs,
+    #[command(flatten)]
+    file: FileArgs,
 }
 
 const AFTER: &str = "\
@@ -56,12 +61,12 @@ Examples:
 Exit codes: 0 everything was read, 1 some input was damaged, 2 the program failed, or a step of the
 window is not in the log.";
 
-fn main() -> ExitCode {
+pub(crate) fn main() -> ExitCode {
     exit::run("nccl-steps", || {
-        let cli = Cli::parse();
-        if cli::generated::<Cli>(cli.input.generate)? {
+        let Some(cli) = cli::parse::<Cli>()? else {
             return Ok(Exit::Clean);
-        }
+        };
+        cli.file.redirect()?;
         let mut run = Run::new("nccl-steps", &cli.input, &cli.steps, cli::AWK_WINDOW)?;
         run.options.log.keep_init_lines = cli.keep_init;
         let Run {
@@ -71,8 +76,8 @@ fn main() -> ExitCode {
             bar,
         } = &mut run;
         if cli.list {
-            let format = cli.format.get();
-            let mut early = Early::new(format);
+            let output = cli.format.get();
+            let mut early = Early::new(&output);
             let is_early = early.is_possible();
             let mut rows = |grid: Grid| early.rows(&grid.into());
             let rows: Option<steps::Early<'_>> = match is_early {
@@ -80,14 +85,15 @@ fn main() -> ExitCode {
                 false => None,
             };
             let grid = steps::list(origins, options, report, bar, rows)?;
-            let written = Some((&early, &*report));
+            let written = (&*report, Some(&early));
             cli::print_rest(
                 || grid.into(),
                 None::<fn() -> Vec<u8>>,
-                (format, 1),
+                (&output, 1),
                 written,
             )?;
         } else {
+            cli.format.only_rows()?;
             cli::with_stdout(|out| Ok(steps::lines(origins, options, report, bar, out)?))?;
         }
         Ok(run.finish())

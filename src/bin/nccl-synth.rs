@@ -5,7 +5,6 @@ use clap::Parser;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use nccl_pipe::error::Error;
 use nccl_pipe::program::cli;
-use nccl_pipe::program::cli::Generate;
 use nccl_pipe::program::exit::Exit;
 use nccl_pipe::synth::fault::Fault;
 use nccl_pipe::synth::options::size;
@@ -32,12 +31,10 @@ macro_rules! named {
 /// give the same bytes.
 #[derive(Parser)]
 #[command(name = "nccl-synth", version, after_long_help = EXAMPLES)]
+#[command(next_help_heading = "Job")]
 struct Cli {
-    /// Print a man page or shell completions
-    #[arg(long, hide_short_help = true, value_enum, value_name = "WHAT")]
-    generate: Option<Generate>,
     /// The seed; the same seed and options give the same bytes
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, hide_short_help = true)]
     seed: u64,
     /// Processes, one GPU each
     #[arg(long, value_name = "N", default_value_t = 8)]
@@ -55,86 +52,92 @@ struct Cli {
     #[arg(long, value_name = "N", default_value_t = 1)]
     pp: usize,
     /// Expert-parallel size; divides ranks / (tp * cp * pp)
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, hide_short_help = true)]
     ep: usize,
     /// Context-parallel size: keys and values are passed around a ring; divides ranks / (tp * pp)
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, hide_short_help = true)]
     cp: usize,
     /// Transformer layers of the whole model
-    #[arg(long, value_name = "N", default_value_t = 4)]
+    #[arg(long, value_name = "N", default_value_t = 4, hide_short_help = true)]
     layers: usize,
     /// Steps to train
-    #[arg(long, value_name = "N", default_value_t = 20)]
+    #[arg(short, long, value_name = "N", default_value_t = 20)]
     steps: u64,
     /// Number of the first step [default: the trainer's]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", hide_short_help = true)]
     first_step: Option<u64>,
     /// Print the step line of every K-th step
-    #[arg(long, value_name = "K", default_value_t = 1)]
+    #[arg(
+        long,
+        value_name = "K",
+        default_value_t = 1,
+        help_heading = "Log",
+        hide_short_help = true
+    )]
     log_interval: u64,
     /// Steps in an epoch: NeMo's iteration starts again
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", hide_short_help = true)]
     epoch_steps: Option<u64>,
     /// The job dies after step N and resumes some steps earlier
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", hide_short_help = true)]
     restart_at: Option<u64>,
     /// Evaluate and save every N steps
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", hide_short_help = true)]
     eval_every: Option<u64>,
     /// Make calls after the last step
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     tail_calls: bool,
     /// Line shapes of this version
-    #[arg(long, value_name = "VERSION", default_value = "2.28", value_parser = named!(Nccl))]
+    #[arg(long, value_name = "VERSION", default_value = "2.28", value_parser = named!(Nccl), help_heading = "Log", hide_possible_values = true, long_help = format!("Line shapes of this version: {}", Nccl::NAMES.join(", ")))]
     nccl: Nccl,
     /// The trainer that prints the step lines
-    #[arg(long, value_name = "NAME", default_value = "nemo2", value_parser = named!(Trainer))]
+    #[arg(long, value_name = "NAME", default_value = "nemo2", value_parser = named!(Trainer), help_heading = "Log")]
     trainer: Trainer,
     /// torchtitan, maxtext: every rank prints its step line
-    #[arg(long)]
+    #[arg(long, help_heading = "Log", hide_short_help = true)]
     every_rank: bool,
     /// The prefix that the launcher puts on every line
-    #[arg(long, value_name = "KIND", default_value = "none", value_parser = named!(Prefix))]
+    #[arg(long, value_name = "KIND", default_value = "none", value_parser = named!(Prefix), help_heading = "Log", hide_short_help = true)]
     prefix: Prefix,
     /// Time stamps as NCCL_DEBUG_TIMESTAMP_FORMAT would set them
-    #[arg(long, value_name = "FORMAT", default_value = "none", value_parser = named!(Timestamps))]
+    #[arg(long, value_name = "FORMAT", default_value = "none", value_parser = named!(Timestamps), help_heading = "Log", hide_short_help = true)]
     timestamps: Timestamps,
     /// Print a CALL line after each COLL line, as with NCCL_DEBUG=TRACE
-    #[arg(long)]
+    #[arg(long, help_heading = "Log", hide_short_help = true)]
     trace: bool,
     /// Print no INIT, NET, GRAPH and NVLS lines
-    #[arg(long)]
+    #[arg(long, help_heading = "Log", hide_short_help = true)]
     no_init: bool,
     /// Split all communicators from the first, which has all ranks (NCCL 2.21 or later)
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     split: bool,
     /// Print NICs and connections of this network, with their truth
-    #[arg(long, value_name = "KIND", value_parser = named!(Net))]
+    #[arg(long, value_name = "KIND", value_parser = named!(Net), help_heading = "Log", hide_short_help = true)]
     net: Option<Net>,
     /// The NVLink switches can be used (with --net)
-    #[arg(long)]
+    #[arg(long, help_heading = "Log", hide_short_help = true)]
     nvls: bool,
     /// Print a TUNING line after each call of a rank 0
-    #[arg(long)]
+    #[arg(long, help_heading = "Log", hide_short_help = true)]
     tuning: bool,
     /// The style of host names
-    #[arg(long, value_name = "STYLE", default_value = "plain", value_parser = named!(HostStyle))]
+    #[arg(long, value_name = "STYLE", default_value = "plain", value_parser = named!(HostStyle), help_heading = "Log", hide_short_help = true)]
     host_style: HostStyle,
     /// Include Send and Recv of no elements in the token exchanges (needs --ep)
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     zero_counts: bool,
     /// One stream, a file for each process in the folder -o, or one stream written in blocks
-    #[arg(long, value_name = "KIND", default_value = "stream", value_parser = named!(Layout))]
+    #[arg(long, value_name = "KIND", default_value = "stream", value_parser = named!(Layout), help_heading = "Output")]
     layout: Layout,
     /// Add steps until this size is reached: 100M, 1G
-    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, help_heading = "Output")]
     size: Option<u64>,
     /// Damage this share of the lines; may be given several times
     ///
     /// torn, cut, glued, glued-cut, orphan: of COLL lines. spliced: of step lines. truncated: of
     /// Trees lines. crlf, overwritten: of the whole file, with rate 1. torn, orphan and
     /// overwritten need --prefix none.
-    #[arg(long, value_name = "KIND=RATE", value_parser = damage)]
+    #[arg(long, value_name = "KIND=RATE", value_parser = damage, help_heading = "Damage")]
     damage: Vec<(Damage, f64)>,
     /// Put one fault into the job, and into the truth
     ///
@@ -146,23 +149,28 @@ struct Cli {
     /// group, peer, crossed (two communicators in the other order), retry, rest (of a step),
     /// more-steps, fewer-steps, skip-step, lone-save. KEY is step, rank, host (from 0), comm (world, tensor, pipeline, data,
     /// expert, context, shard) or watchdog (on, off). A key that is not given is drawn from the seed.
-    #[arg(long, value_name = "KIND[,KEY=VALUE...]", value_parser = str::parse::<Fault>)]
+    #[arg(long, value_name = "KIND[,KEY=VALUE...]", value_parser = str::parse::<Fault>, help_heading = "Damage")]
     fault: Option<Fault>,
     /// Hosts run up to N steps ahead of their GPUs, each at its own pace (0 to 3)
     ///
     /// The ranks are simulated by events: a host waits where it reads a value, a collective waits
     /// for all its members. A job with a fault goes on until no rank can go on. The truth has the
     /// step of each call. Without --lead the ranks of a step are mixed at random.
-    #[arg(long, value_name = "N")]
+    #[arg(
+        long,
+        value_name = "N",
+        help_heading = "Damage",
+        hide_short_help = true
+    )]
     lead: Option<u64>,
     /// The end of the job (with --lead): killed or cancelled at any moment, or cut inside a line
-    #[arg(long, value_name = "HOW", default_value = "whole", value_parser = named!(End))]
+    #[arg(long, value_name = "HOW", default_value = "whole", value_parser = named!(End), help_heading = "Damage", hide_short_help = true)]
     end: End,
     /// The output file; a folder with --layout per-rank [default: stdout]
-    #[arg(short, long, value_name = "PATH")]
+    #[arg(short, long, value_name = "PATH", help_heading = "Output")]
     output: Option<PathBuf>,
     /// Write the truth about the log to this file, as JSON
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
     truth: Option<PathBuf>,
 }
 
@@ -172,7 +180,9 @@ Examples:
   nccl-synth --nccl 2.29 --damage torn=0.01 --trainer megatron > job.log
   nccl-synth --size 1G -o big.log
   nccl-synth --layout per-rank -o logs/
-  nccl-synth --ranks 16 --tp 4 --fault skip,comm=data --truth truth.json > hangs.log";
+  nccl-synth --ranks 16 --tp 4 --fault skip,comm=data --truth truth.json > hangs.log
+
+Exit codes: 0 the log is written, 2 the program failed.";
 
 fn damage(text: &str) -> Result<(Damage, f64), Error> {
     let (kind, rate) = text.split_once('=').unwrap_or((text, ""));
@@ -248,12 +258,11 @@ fn sink(options: &Options, output: Option<PathBuf>) -> anyhow::Result<Box<dyn Si
     })
 }
 
-fn main() -> ExitCode {
+pub(crate) fn main() -> ExitCode {
     nccl_pipe::program::exit::run("nccl-synth", || {
-        let cli = Cli::parse();
-        if cli::generated::<Cli>(cli.generate)? {
+        let Some(cli) = cli::parse::<Cli>()? else {
             return Ok(Exit::Clean);
-        }
+        };
         let (output, truth, options) = cli.into_parts();
         // Before any file is made: a refusal leaves nothing behind.
         options.check()?;

@@ -4,11 +4,13 @@ use anyhow::{Context, bail};
 use clap::Parser;
 use nccl_pipe::formats::log::timeline::{Step, Window};
 use nccl_pipe::program::cli;
-use nccl_pipe::program::cli::{ChainFormatArgs, Format, InputArgs, Run, StepArgs};
+use nccl_pipe::program::cli::{
+    ChainFormatArgs, FileArgs, Format, InputArgs, Run, StepArgs, SvgArgs,
+};
 use nccl_pipe::program::early::Early;
 use nccl_pipe::program::exit;
 use nccl_pipe::program::exit::Exit;
-use nccl_pipe::stages::timing;
+use nccl_pipe::stages::{pictures, timing};
 use std::process::ExitCode;
 
 /// Step time and TFLOP/s per GPU, as the trainer prints them
@@ -24,7 +26,8 @@ use std::process::ExitCode;
 /// sample), min, p50, p95, p99 (nearest rank: a value that occurs) and max; with --per-step
 /// segment, step, time_s and tflops_per_gpu.
 #[derive(Debug, Parser)]
-#[command(name = "nccl-timing", version, max_term_width = 100, after_long_help = AFTER)]
+#[command(name = "nccl-timing", version, after_long_help = AFTER)]
+#[command(next_help_heading = "Rows")]
 struct Cli {
     #[command(flatten)]
     input: InputArgs,
@@ -35,6 +38,10 @@ struct Cli {
     per_step: bool,
     #[command(flatten)]
     format: ChainFormatArgs,
+    #[command(flatten)]
+    svg: SvgArgs,
+    #[command(flatten)]
+    file: FileArgs,
 }
 
 const AFTER: &str = "\
@@ -48,18 +55,18 @@ Exit codes: 0 everything was read, 1 some input was damaged, 2 the program faile
 /// The window of the AWK chain's timing script: one step less than that of its first.
 const COMPAT: Window = Window { from: 45, to: 49 };
 
-fn main() -> ExitCode {
+pub(crate) fn main() -> ExitCode {
     exit::run("nccl-timing", || {
-        let cli = Cli::parse();
-        if cli::generated::<Cli>(cli.input.generate)? {
+        let Some(cli) = cli::parse::<Cli>()? else {
             return Ok(Exit::Clean);
-        }
-        let format = cli.format.get();
-        if format == Format::Awk && cli.per_step {
+        };
+        cli.file.redirect()?;
+        let output = cli.format.get();
+        if output.format == Format::Awk && cli.per_step {
             bail!("the AWK chain has no table of steps");
         }
         let mut run = Run::new("nccl-timing", &cli.input, &cli.steps, COMPAT)?;
-        let mut early = Early::new(format);
+        let mut early = Early::new(&output);
         let is_early = cli.per_step && early.is_possible();
         let mut rows = |steps: &[Step]| early.rows(&timing::per_step(steps).into());
         let found = timing::steps(
@@ -69,7 +76,8 @@ fn main() -> ExitCode {
             &run.bar,
             is_early.then_some(&mut rows),
         )?;
-        match format {
+        cli.svg.write(|| pictures::of_steps(&found), &run.report)?;
+        match output.format {
             Format::Awk => {
                 let ends = (
                     found.first().map_or(0, |s| s.step),
@@ -78,15 +86,16 @@ fn main() -> ExitCode {
                 let window = run.options.window.map_or(ends, |w| (w.from, w.to));
                 let text = timing::chain(&found, window.0, window.1)
                     .context("no line has both fields of the AWK chain")?;
+                cli.format.only_rows()?;
                 cli::with_stdout(|out| Ok(out.write_all(text.as_bytes())?))?;
             }
-            format => {
+            _ => {
                 let grid = || match cli.per_step {
                     true => timing::per_step(&found).into(),
                     false => timing::summary(&found).into(),
                 };
-                let written = cli.per_step.then_some((&early, &run.report));
-                cli::print_rest(grid, None::<fn() -> Vec<u8>>, (format, 1), written)?;
+                let written = (&run.report, cli.per_step.then_some(&early));
+                cli::print_rest(grid, None::<fn() -> Vec<u8>>, (&output, 1), written)?;
             }
         }
         Ok(run.finish())

@@ -2,7 +2,7 @@
 
 use clap::Parser;
 use nccl_pipe::program::cli;
-use nccl_pipe::program::cli::{FormatArgs, InputArgs, Run, StepArgs};
+use nccl_pipe::program::cli::{FileArgs, FormatArgs, InputArgs, Run, StepArgs};
 use nccl_pipe::program::exit;
 use nccl_pipe::program::exit::Exit;
 use nccl_pipe::stages::tuning::{self, table};
@@ -22,7 +22,8 @@ use std::process::ExitCode;
 /// no call). Bytes are those of the TUNING lines: count × element size, and up to NCCL 2.23 also ×
 /// nranks for AllGather and ReduceScatter.
 #[derive(Debug, Parser)]
-#[command(name = "nccl-tuning", version, max_term_width = 100, after_long_help = AFTER)]
+#[command(name = "nccl-tuning", version, after_long_help = AFTER)]
+#[command(next_help_heading = "Rows")]
 struct Cli {
     #[command(flatten)]
     input: InputArgs,
@@ -34,6 +35,8 @@ struct Cli {
     sizes: bool,
     #[command(flatten)]
     format: FormatArgs,
+    #[command(flatten)]
+    file: FileArgs,
 }
 
 const AFTER: &str = "\
@@ -49,12 +52,12 @@ Examples:
 
 Exit codes: 0 everything was read, 1 some input was damaged, 2 the program failed.";
 
-fn main() -> ExitCode {
+pub(crate) fn main() -> ExitCode {
     exit::run("nccl-tuning", || {
-        let cli = Cli::parse();
-        if cli::generated::<Cli>(cli.input.generate)? {
+        let Some(cli) = cli::parse::<Cli>()? else {
             return Ok(Exit::Clean);
-        }
+        };
+        cli.file.redirect()?;
         let steps = StepArgs::default();
         let mut run = Run::new("nccl-tuning", &cli.input, &steps, cli::AWK_WINDOW)?;
         let found = tuning::tuning(&run.origins, &run.options, &mut run.report, &run.bar)?;
@@ -66,8 +69,8 @@ fn main() -> ExitCode {
         cli::print(
             || table::grid(&found, &options).into(),
             none,
-            cli.format.get(),
-            1,
+            (&cli.format.get(), 1),
+            &run.report,
         )?;
         Ok(run.finish())
     })

@@ -41,7 +41,8 @@ use tempfile::NamedTempFile;
 /// A pipe is kept in a temporary file, to be checked, up to --keep. For a long job name the log's
 /// file instead.
 #[derive(Debug, Parser)]
-#[command(name = "nccl-watch", version, max_term_width = 100, after_long_help = AFTER)]
+#[command(name = "nccl-watch", version, after_long_help = AFTER)]
+#[command(next_help_heading = "Stalls")]
 struct Cli {
     #[command(flatten)]
     input: InputArgs,
@@ -51,8 +52,9 @@ struct Cli {
     /// (default: ten times the median step, at least 60)
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     stall: Option<Duration>,
-    /// Run a command in a shell at each stall; it gets the first finding as JSON on standard input,
-    /// and NCCL_WATCH_FINDING, NCCL_WATCH_HOST, NCCL_WATCH_PID and NCCL_WATCH_RANK; while the page is
+    /// Run a command in a shell at each stall
+    ///
+    /// It gets the first finding as JSON on standard input, and NCCL_WATCH_FINDING, NCCL_WATCH_HOST, NCCL_WATCH_PID and NCCL_WATCH_RANK; while the page is
     /// shown, the output of the command is not
     #[arg(long, value_name = "CMD")]
     on_stall: Option<String>,
@@ -61,14 +63,21 @@ struct Cli {
     exit_on_stall: bool,
     /// Keep so much of a pipe in a temporary file, such as 500M or 8G: beyond it the oldest part is let
     /// go where all ranks have made the same calls
-    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "4G")]
+    #[arg(
+        long,
+        value_name = "SIZE",
+        value_parser = size,
+        default_value = "4G",
+        help_heading = "Input",
+        hide_short_help = true
+    )]
     keep: u64,
     /// Write lines on a terminal, too, instead of a page that renews itself
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     plain: bool,
     /// Keep a file of metrics for Prometheus (textfile collector): steps, step time, calls and bytes
     /// by operation, warnings, seconds since the last call, findings
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
     metrics: Option<PathBuf>,
 }
 
@@ -121,12 +130,11 @@ fn size(text: &str) -> std::result::Result<u64, String> {
     bytes.ok_or_else(|| format!("invalid size {text}: expected a number with k, M, G or T"))
 }
 
-fn main() -> ExitCode {
+pub(crate) fn main() -> ExitCode {
     exit::run("nccl-watch", || {
-        let cli = Cli::parse();
-        if cli::generated::<Cli>(cli.input.generate)? {
+        let Some(cli) = cli::parse::<Cli>()? else {
             return Ok(Exit::Clean);
-        }
+        };
         if cli.input.files.is_empty() && io::stdin().is_terminal() {
             bail!(
                 "expected a log that is being written: name a file or a folder, or use a pipe (see \

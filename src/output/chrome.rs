@@ -110,7 +110,8 @@ impl<'w> Chrome<'w> {
             "rank": row.rank, "nranks": row.nranks, "comm_id": row.comm_id.map(|id| id.to_string()),
             "seq": row.seq, "root": row.root, "step": row.step, "algo": known(times.algo),
             "proto": known(times.proto), "nchannels": times.nchannels, "src": known(row.src),
-            "clock": text(clock), "quality": known(times.quality),
+            "pg_name": known(times.pg_name),
+            "pg_desc": known(times.pg_desc), "clock": text(clock), "quality": known(times.quality),
         });
         let args = match args {
             serde_json::Value::Object(map) => map.into_iter().filter(|(_, value)| !value.is_null()),

@@ -4,9 +4,10 @@
 //! before are left out then, and held against it: later lines may tell something else of a step than
 //! was known when its line came.
 
-use super::cli::Format;
+use super::cli::{Format, Output};
 use crate::error::{Error, Result};
 use crate::output::render::Sheet;
+use crate::output::reshape::Reshaped;
 use crate::output::written::Written;
 use crate::report::Report;
 use memchr::memchr_iter;
@@ -14,25 +15,32 @@ use std::io::{self, IsTerminal, Write};
 
 /// Rows that were written already.
 #[derive(Debug)]
-pub struct Early {
-    format: Format,
+pub struct Early<'o> {
+    output: &'o Output,
     lines: u64,
     written: Written,
 }
 
-impl Early {
-    /// None yet, in this format.
-    pub fn new(format: Format) -> Early {
+impl<'o> Early<'o> {
+    /// None yet.
+    pub fn new(output: &'o Output) -> Early<'o> {
         Early {
-            format,
+            output,
             lines: 0,
             written: Written::default(),
         }
     }
 
-    /// Whether rows may be written one after the other: a table is drawn as a whole.
+    /// Whether rows may be written one after the other: a table is drawn as a whole, and which row
+    /// is the first of a sort shows at the end.
     pub fn is_possible(&self) -> bool {
-        matches!(self.format, Format::Csv | Format::Jsonl) && !io::stdout().is_terminal()
+        let is_settled = self.output.format.is_rows() && self.output.order.is_nothing();
+        is_settled && !io::stdout().is_terminal()
+    }
+
+    /// Whether none was written.
+    pub(super) fn is_empty(&self) -> bool {
+        self.lines == 0
     }
 
     /// Writes the next rows at once.
@@ -41,22 +49,27 @@ impl Early {
     /// The output cannot be written.
     pub fn rows(&mut self, sheet: &Sheet<'_>) -> Result<()> {
         let mut text = Vec::new();
-        match self.format {
+        let has_header = self.is_empty();
+        match self.output.format {
             Format::Jsonl => sheet.jsonl(1, &mut text)?,
             _ => sheet.csv(1, &mut text)?,
         }
-        let has_header = self.format == Format::Csv && self.lines > 0;
+        let has_no_header = has_header || self.output.format == Format::Jsonl;
         let header = match memchr_iter(b'\n', &text).next() {
-            Some(end) if has_header => end + 1,
+            Some(end) if !has_no_header => end + 1,
             _ => 0,
         };
         let text = &text[header..];
         self.lines += memchr_iter(b'\n', text).count() as u64;
         self.written.add(text);
         let mut out = io::stdout().lock();
-        out.write_all(text)
-            .and_then(|()| out.flush())
-            .map_err(Error::Output)
+        if self.output.reshape.is_nothing() {
+            out.write_all(text).and_then(|()| out.flush())
+        } else {
+            let mut rows = Reshaped::new(&self.output.reshape, has_header, &mut out);
+            rows.write_all(text).and_then(|()| rows.finish())
+        }
+        .map_err(Error::Output)
     }
 
     /// Takes all rows, and gives `out` those that were not written before.
@@ -107,11 +120,13 @@ impl Write for Rest<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::program::cli;
 
     #[test]
     fn what_was_written_is_left_out_however_the_rest_is_cut() {
         let all = b"step,calls\n1,3\n2,4\n3,5\n";
-        let mut early = Early::new(Format::Csv);
+        let output = cli::AroundArgs::default().output(Format::Csv);
+        let mut early = Early::new(&output);
         early.lines = 3;
         early.written.add(&all[..19]);
         for size in 1..=all.len() {

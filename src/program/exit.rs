@@ -3,6 +3,7 @@
 //! 3 (nccl-check --expect) not to be told from this input, 128 and a signal's number where that ended
 //! an input and what was read is written.
 
+use super::file;
 use crate::error::Error;
 use crate::source;
 use std::io::Write;
@@ -24,7 +25,9 @@ pub enum Exit {
 /// Runs a program's body and turns its end into an exit code, with `<name>: error: <message>` on
 /// stderr for an error: one line, but for proposals.
 pub fn run(name: &str, body: impl FnOnce() -> anyhow::Result<Exit>) -> ExitCode {
-    let ended = body();
+    // A file of -o is there when all of it is written, and only then.
+    let ended = body().and_then(|exit| file::keep().map(|()| exit));
+    file::discard();
     if let (Ok(_), Some(signal)) = (&ended, source::signal()) {
         let said = "interrupted: the output covers only the input that was read";
         let _ = writeln!(std::io::stderr().lock(), "{name}: warning: {said}");

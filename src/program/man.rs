@@ -14,16 +14,23 @@ use std::io::{self, Write};
 /// The output cannot be written.
 pub(crate) fn page(command: Command, out: &mut dyn Write) -> io::Result<()> {
     let after = command.get_after_long_help().map(ToString::to_string);
-    let command = command.after_long_help(Resettable::Reset);
-    clap_mangen::Man::new(command).render(out)?;
+    let name = command.get_name().to_owned();
+    let command = command
+        .after_help(Resettable::Reset)
+        .after_long_help(Resettable::Reset);
+    clap_mangen::Man::new(command)
+        .title(name.to_uppercase())
+        .render(out)?;
     let mut roff = Roff::new();
     for (title, text) in sections(after.as_deref().unwrap_or_default()) {
         roff.control("SH", [title]);
         if title == "EXAMPLES" {
             roff.control("nf", []);
         }
-        for paragraph in text.split("\n\n") {
-            roff.control("PP", []);
+        for (at, paragraph) in text.split("\n\n").enumerate() {
+            if at > 0 {
+                roff.control("PP", []);
+            }
             roff.text(
                 paragraph
                     .lines()
@@ -35,7 +42,60 @@ pub(crate) fn page(command: Command, out: &mut dyn Write) -> io::Result<()> {
             roff.control("fi", []);
         }
     }
+    see_also(&name, &mut roff);
     roff.to_writer(out)
+}
+
+/// Which programs come before and after each in a pipe, or answer the next question.
+const NEIGHBOURS: [(&str, &[&str]); 20] = [
+    ("nccl-agg", &["nccl-comms", "nccl-hist", "nccl-ops"]),
+    ("nccl-check", &["nccl-report", "nccl-skew", "nccl-watch"]),
+    (
+        "nccl-comms",
+        &["nccl-agg", "nccl-hist", "nccl-ops", "nccl-steps"],
+    ),
+    (
+        "nccl-communicators",
+        &["nccl-comms", "nccl-matrix", "nccl-net"],
+    ),
+    ("nccl-cuda", &["nccl-hist", "nccl-kernels", "nccl-ops"]),
+    ("nccl-diff", &["nccl-check", "nccl-report", "nccl-timing"]),
+    ("nccl-hist", &["nccl-agg", "nccl-comms", "nccl-ops"]),
+    ("nccl-kernels", &["nccl-ops", "nccl-overlap"]),
+    (
+        "nccl-matrix",
+        &["nccl-comms", "nccl-communicators", "nccl-net"],
+    ),
+    (
+        "nccl-net",
+        &["nccl-communicators", "nccl-matrix", "nccl-tuning"],
+    ),
+    ("nccl-ops", &["nccl-agg", "nccl-comms", "nccl-hist"]),
+    ("nccl-overlap", &["nccl-kernels", "nccl-timing"]),
+    ("nccl-proxy", &["nccl-net", "nccl-ops", "nccl-skew"]),
+    ("nccl-report", &["nccl-check", "nccl-diff", "nccl-timing"]),
+    ("nccl-skew", &["nccl-check", "nccl-comms", "nccl-timing"]),
+    ("nccl-steps", &["nccl-comms", "nccl-timing"]),
+    ("nccl-synth", &["nccl-check", "nccl-comms", "nccl-hist"]),
+    ("nccl-timing", &["nccl-diff", "nccl-skew", "nccl-steps"]),
+    ("nccl-tuning", &["nccl-comms", "nccl-net", "nccl-ops"]),
+    ("nccl-watch", &["nccl-check", "nccl-report", "nccl-timing"]),
+];
+
+/// The section of a program's neighbours.
+fn see_also(name: &str, roff: &mut Roff) {
+    let Some((_, neighbours)) = NEIGHBOURS.iter().find(|(of, _)| *of == name) else {
+        return;
+    };
+    roff.control("SH", ["SEE ALSO"]);
+    for (at, neighbour) in neighbours.iter().enumerate() {
+        let end = if at + 1 == neighbours.len() {
+            "(1)"
+        } else {
+            "(1),"
+        };
+        roff.control("BR", [*neighbour, end]);
+    }
 }
 
 /// The parts of a program's text after its arguments: examples and exit codes under the titles
@@ -65,6 +125,15 @@ fn sections(after: &str) -> Vec<(&'static str, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_program_has_neighbours_and_they_are_programs() {
+        let is_program = |name: &str| NEIGHBOURS.iter().any(|(known, _)| *known == name);
+        for (name, neighbours) in NEIGHBOURS {
+            let known = |other: &&str| is_program(other) && *other != name;
+            assert!(neighbours.iter().all(known), "{name}: {neighbours:?}");
+        }
+    }
 
     #[test]
     fn what_follows_the_arguments_has_titles_of_its_own() {

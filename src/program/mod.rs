@@ -3,6 +3,7 @@
 pub mod cli;
 pub mod early;
 pub mod exit;
+mod file;
 pub(crate) mod man;
 pub mod on_stall;
 pub mod screen;

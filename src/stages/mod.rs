@@ -23,10 +23,14 @@ pub mod communicators;
 pub mod cuda;
 pub mod diff;
 pub mod hist;
+mod kept;
 pub mod kernels;
+pub mod matrix;
 pub mod net;
 pub mod ops;
 pub mod overlap;
+pub mod page;
+pub mod pictures;
 #[cfg(test)]
 pub(crate) mod pieces;
 pub mod proxy;

@@ -4,11 +4,15 @@
 mod check;
 mod ends;
 mod equal;
+mod help;
 mod input;
 mod newcomer;
+mod packages;
 mod pages;
 mod programs;
 mod real;
+mod scripts;
 mod shared;
 mod steps;
 mod support;
+mod terminal;

@@ -189,10 +189,10 @@ fn the_chains_format_is_offered_where_the_chain_has_the_table() {
             has,
             "{program}"
         );
-        if !has && !["nccl-synth", "nccl-watch"].contains(&program) {
+        if !has && !["nccl-synth", "nccl-watch", "nccl-report"].contains(&program) {
             // Before anything is read: there is no such file.
             let out = run(program, &["--format", "awk", "none.log", "none.log"]).ends(2);
-            out.says(&["invalid value 'awk'", "csv, jsonl"]);
+            out.says(&["invalid value 'awk'", "csv, tsv, jsonl"]);
         }
     }
     let out = run(
@@ -309,19 +309,20 @@ fn each_column_of_each_table_is_named_in_its_programs_help_and_page() {
 
 #[test]
 fn unique_rows_keep_what_recorded_them_and_add_up_durations() {
-    let table = "op,count,datatype,host,calls,src,dur_ns,clock,quality,start_ns,algo,proto,nchannels\n\
-                 Send,5,int8,a,1,profiler,100,gpu,exact,1,RING,LL,2\n\
-                 Send,5,int8,a,3,profiler,50,gpu,exact,200,RING,LL,2\n\
-                 Send,5,int8,a,1,profiler,7,cpu,exact,,RING,LL,2\n\
-                 Send,5,int8,a,1,inspector,7,gpu,exact,,RING,LL,2\n\
-                 Send,5,int8,a,1,profiler,7,gpu,rough,,RING,LL,2\n\
-                 Send,5,int8,a,1,profiler,7,gpu,exact,,TREE,LL,2\n\
-                 Send,5,int8,a,1,profiler,7,gpu,exact,,RING,LL128,2\n\
-                 Send,5,int8,a,1,profiler,7,gpu,exact,,RING,LL,\n\
-                 Recv,5,int8,a,1,profiler,7,gpu,exact,,,,\n\
-                 Recv,5,int8,a,1,profiler,,gpu,exact,,,,\n\
-                 Recv,9,int8,a,1,profiler,18446744073709551615,gpu,exact,,,,\n\
-                 Recv,9,int8,a,1,profiler,1,gpu,exact,,,,\n";
+    let table = "op,count,datatype,host,calls,src,dur_ns,clock,quality,start_ns,algo,proto,nchannels,pg_name\n\
+                 Send,5,int8,a,1,profiler,100,gpu,exact,1,RING,LL,2,\n\
+                 Send,5,int8,a,3,profiler,50,gpu,exact,200,RING,LL,2,\n\
+                 Send,5,int8,a,1,profiler,7,cpu,exact,,RING,LL,2,\n\
+                 Send,5,int8,a,1,inspector,7,gpu,exact,,RING,LL,2,\n\
+                 Send,5,int8,a,1,profiler,7,gpu,rough,,RING,LL,2,\n\
+                 Send,5,int8,a,1,profiler,7,gpu,exact,,TREE,LL,2,\n\
+                 Send,5,int8,a,1,profiler,7,gpu,exact,,RING,LL128,2,\n\
+                 Send,5,int8,a,1,profiler,7,gpu,exact,,RING,LL,,\n\
+                 Send,5,int8,a,1,profiler,7,gpu,exact,,RING,LL,2,tp\n\
+                 Recv,5,int8,a,1,profiler,7,gpu,exact,,,,,\n\
+                 Recv,5,int8,a,1,profiler,,gpu,exact,,,,,\n\
+                 Recv,9,int8,a,1,profiler,18446744073709551615,gpu,exact,,,,,\n\
+                 Recv,9,int8,a,1,profiler,1,gpu,exact,,,,,\n";
     let unique = |input: Vec<u8>| feed("nccl-comms", &["--unique"], input).ends(0);
     let out = unique(table.into());
     let csv = Csv::of(&out);
@@ -336,17 +337,19 @@ fn unique_rows_keep_what_recorded_them_and_add_up_durations() {
         "algo",
         "proto",
         "nchannels",
+        "pg_name",
     ];
     let expect = [
-        "Recv 5 2 profiler  gpu exact   ",
-        "Recv 9 2 profiler  gpu exact   ",
-        "Send 5 1 inspector 7 gpu exact RING LL 2",
-        "Send 5 1 profiler 7 cpu exact RING LL 2",
-        "Send 5 1 profiler 7 gpu exact RING LL ",
-        "Send 5 1 profiler 7 gpu exact RING LL128 2",
-        "Send 5 1 profiler 7 gpu exact TREE LL 2",
-        "Send 5 1 profiler 7 gpu rough RING LL 2",
-        "Send 5 4 profiler 150 gpu exact RING LL 2",
+        "Recv 5 2 profiler  gpu exact    ",
+        "Recv 9 2 profiler  gpu exact    ",
+        "Send 5 1 inspector 7 gpu exact RING LL 2 ",
+        "Send 5 1 profiler 7 cpu exact RING LL 2 ",
+        "Send 5 1 profiler 7 gpu exact RING LL  ",
+        "Send 5 1 profiler 7 gpu exact RING LL 2 tp",
+        "Send 5 1 profiler 7 gpu exact RING LL128 2 ",
+        "Send 5 1 profiler 7 gpu exact TREE LL 2 ",
+        "Send 5 1 profiler 7 gpu rough RING LL 2 ",
+        "Send 5 4 profiler 150 gpu exact RING LL 2 ",
     ];
     assert_eq!(csv.pick(&columns), expect);
     assert!(csv.column("start_ns").iter().all(String::is_empty));
@@ -364,12 +367,12 @@ fn unique_rows_keep_what_recorded_them_and_add_up_durations() {
     let both = run_in(work.dir(), "nccl-comms", &["--unique", "a.csv", "b.log"]).ends(0);
     let src = Csv::of(&both).column("src");
     let of = |name: &str| src.iter().filter(|s| *s == name).count();
-    assert_eq!((of("log"), of("profiler"), of("inspector")), (16, 8, 1));
+    assert_eq!((of("log"), of("profiler"), of("inspector")), (16, 9, 1));
     // What recorded them groups no calls of the other programs.
     let hist = Csv::of(&feed("nccl-hist", &["--by", "host"], table).ends(0));
     assert_eq!(
         hist.pick(&["host", "op", "calls"]),
-        ["a Recv 4", "a Send 10"]
+        ["a Recv 4", "a Send 11"]
     );
 }
 

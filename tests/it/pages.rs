@@ -3,10 +3,11 @@
 //!
 //! A ```console block has commands (`$ ...`), each with what it prints on stdout and stderr below
 //! it. A page's commands run one after the other in a folder of the page's own, where `testdata`
-//! is the package's and `nccl.log` the sample log. `BLESS=1` writes what they print now, and the
+//! is the package's and `nccl.log` the sample log. A block with a name after its language (```sh epilog) is
+//! a file of that name there. What needs Python runs where its modules are. `BLESS=1` writes what they print now, and the
 //! columns of the call table where a page marks the place (`<!-- columns: ... -->`).
 
-use crate::support::{ALL, Work, files, run, sh};
+use crate::support::{ALL, Work, files, run, sh, skipped};
 use nccl_pipe::output::table::{COLUMNS, MEANINGS};
 use regex::Regex;
 use std::fmt::Write as _;
@@ -29,11 +30,20 @@ fn pages() -> Vec<PathBuf> {
 /// A command of a page as the test runs it: what cargo would build is built already. `None` for
 /// the tests themselves.
 fn runnable(command: &str) -> Option<String> {
-    if command.starts_with("cargo test") {
+    if command.starts_with("cargo test") || command.starts_with("python3 ") && !has_python() {
         return None;
     }
     let cargo = command.strip_prefix("cargo run --bin ");
     Some(cargo.map_or(command.to_owned(), |rest| rest.replacen(" -- ", " ", 1)))
+}
+
+/// Whether the modules are there that the pages use.
+fn has_python() -> bool {
+    let found = sh(root(), "python3 -c 'import duckdb, pandas'").code == Some(0);
+    if !found {
+        skipped("no python3 with duckdb and pandas");
+    }
+    found
 }
 
 /// True where `shown` is the lines of `out` and of `err`, each in their order, however mixed: of
@@ -97,6 +107,15 @@ fn rerun(page: &str) -> String {
             while lines.next_if(|line| *line != END).is_some() {}
             new += &columns(what);
         }
+        let file = line.strip_prefix("```").and_then(|of| of.split_once(' '));
+        if let Some((_, name)) = file {
+            let mut text = String::new();
+            while let Some(line) = lines.next_if(|line| *line != "```") {
+                writeln!(text, "{line}").unwrap();
+            }
+            new += &text;
+            std::fs::write(work.dir().join(name), text).unwrap();
+        }
         if line != "```console" {
             continue;
         }
@@ -110,6 +129,10 @@ fn rerun(page: &str) -> String {
             }
             writeln!(new, "$ {command}").unwrap();
             let Some(script) = runnable(command) else {
+                // It stays as it is.
+                for line in shown {
+                    writeln!(new, "{line}").unwrap();
+                }
                 continue;
             };
             let got = sh(work.dir(), &script);

@@ -27,7 +27,7 @@ pub(crate) const READERS: [&str; 10] = [
 pub(crate) const STEPLESS: [&str; 3] = ["nccl-net", "nccl-tuning", "nccl-check"];
 
 /// All programs.
-pub(crate) const ALL: [&str; 18] = [
+pub(crate) const ALL: [&str; 20] = [
     "nccl-steps",
     "nccl-timing",
     "nccl-comms",
@@ -45,6 +45,8 @@ pub(crate) const ALL: [&str; 18] = [
     "nccl-kernels",
     "nccl-overlap",
     "nccl-cuda",
+    "nccl-report",
+    "nccl-matrix",
     "nccl-synth",
 ];
 

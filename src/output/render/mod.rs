@@ -1,11 +1,17 @@
 //! Rows as bytes: CSV, JSON lines, or a table drawn for a terminal. What is drawn never depends
 //! on whether someone looks, only on the format asked for.
 
+pub(crate) mod cells;
+mod fit;
+pub mod look;
+pub mod order;
 pub(crate) mod text;
+pub mod units;
+pub mod wrap;
 
-use crate::error::escape::printable;
 use crate::error::{Error, Result};
 use crate::pool;
+use look::{Drawn, Look};
 use std::borrow::Cow;
 use std::io::Write;
 use std::ops::Range;
@@ -245,80 +251,17 @@ impl Sheet<'_> {
     ///
     /// # Errors
     /// The output cannot be written.
-    pub fn table(&self, out: &mut dyn Write) -> Result<()> {
-        let mut table = comfy_table::Table::new();
-        table.load_style(comfy_table::presets::NOTHING);
-        table.set_header(&self.columns);
+    pub fn table(&self, look: &Look, out: &mut dyn Write) -> Result<()> {
+        let mut drawn = Drawn::new(&self.columns, *look);
         for part in &self.parts {
             let mut each = Each(|columns: &[Cell<'_>], own: &[Cell<'_>]| {
-                table.add_row(columns.iter().chain(own).map(looked_at));
+                drawn.row(columns.iter().chain(own));
             });
             (self.rows)(part.clone(), &mut each);
         }
-        writeln!(out, "{table}").map_err(Error::Output)
+        let text = drawn.text();
+        out.write_all(text.as_bytes()).map_err(Error::Output)
     }
-}
-
-/// A cell as a table for people shows it.
-fn looked_at(cell: &Cell<'_>) -> comfy_table::Cell {
-    match cell {
-        Cell::Int(n) => right(grouped(*n)),
-        Cell::Float(x) => right(short(*x)),
-        Cell::Share(x) => right(percent(*x)),
-        Cell::Text(t) => comfy_table::Cell::new(printable(&String::from_utf8_lossy(t), false)),
-        Cell::Empty => comfy_table::Cell::new(""),
-    }
-}
-
-fn right(text: String) -> comfy_table::Cell {
-    comfy_table::Cell::new(text).set_alignment(comfy_table::CellAlignment::Right)
-}
-
-/// `1234567` as `1 234 567`.
-fn grouped(n: u128) -> String {
-    let digits = n.to_string();
-    let mut text = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(' ');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-/// A fraction to look at: four significant digits.
-fn short(x: f64) -> String {
-    if x == 0.0 {
-        return "0".to_owned();
-    }
-    if (1000.0..1e30).contains(&x) {
-        return grouped(x.round() as u128);
-    }
-    let before = x.abs().log10().floor() as i32 + 1;
-    let decimals = usize::try_from(4 - before).unwrap_or(0);
-    format!("{x:.decimals$}")
-}
-
-/// A part of a whole to look at.
-fn percent(share: f64) -> String {
-    if share > 0.0 && share < 0.00005 {
-        return "<0.01 %".to_owned();
-    }
-    format!("{:.2} %", share * 100.0)
-}
-
-/// A bar of block characters, `share` of `width` wide, to eighths of a character.
-pub fn bar(share: f64, width: usize) -> String {
-    const EIGHTHS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
-    let eighths = (share.clamp(0.0, 1.0) * width as f64 * 8.0).round() as usize;
-    let mut text = "█".repeat(eighths / 8);
-    if !eighths.is_multiple_of(8) {
-        text.push(EIGHTHS[eighths % 8]);
-    } else if eighths == 0 && share > 0.0 {
-        text.push(EIGHTHS[1]);
-    }
-    text
 }
 
 /// A number as AWK prints it: whole ones in full, others with `%.6g`.
@@ -365,14 +308,6 @@ mod tests {
     }
 
     #[test]
-    fn bars_show_the_smallest_share() {
-        assert_eq!(bar(1.0, 4), "████");
-        assert_eq!(bar(0.5, 4), "██");
-        assert_eq!(bar(0.0001, 4), "▏");
-        assert_eq!(bar(0.0, 4), "");
-    }
-
-    #[test]
     fn the_three_forms_of_one_row() {
         let sheet = Sheet::from(Grid {
             columns: vec!["op".into(), "calls".into(), "rank".into()],
@@ -387,6 +322,6 @@ mod tests {
         assert_eq!(csv, "op,calls,rank\n\"a,b\",1234567,\n");
         let jsonl = text(&|out| sheet.jsonl(1, out));
         assert_eq!(jsonl, "{\"op\":\"a,b\",\"calls\":1234567,\"rank\":null}\n");
-        assert!(text(&|out| sheet.table(out)).contains("1 234 567"));
+        assert!(text(&|out| sheet.table(&Look::default(), out)).contains("1 234 567"));
     }
 }

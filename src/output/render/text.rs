@@ -207,7 +207,7 @@ impl Numbers {
                 let place = bits.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;
                 let (known, text) = &mut self.known[place as usize];
                 if *known != bits {
-                    (*known, *text) = (bits, x.to_string());
+                    (*known, *text) = (bits, nine(*x));
                 }
                 out.extend_from_slice(text.as_bytes());
             }
@@ -216,11 +216,43 @@ impl Numbers {
     }
 }
 
+/// A number with at most nine significant digits, in its shortest form; a whole one in full.
+pub(crate) fn nine(x: f64) -> String {
+    let is_whole = x.fract() == 0.0;
+    let rounded = format!("{x:.8e}").parse().ok().filter(|_| !is_whole);
+    rounded.unwrap_or(x).to_string()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::output::render::{Sheet, Sink};
     use proptest::prelude::*;
+
+    #[test]
+    fn fractions_have_nine_digits_and_whole_numbers_all() {
+        let of = [
+            1.0 / 3.0,
+            123_456_789_012.5,
+            28_300_174.25,
+            1e15,
+            -0.1,
+            2e-9 / 3.0,
+        ];
+        let expected = [
+            "0.333333333",
+            "123456789000",
+            "28300174.3",
+            "1000000000000000",
+            "-0.1",
+            "0.000000000666666667",
+        ];
+        // Half of the last digit goes to the even one.
+        assert_eq!(
+            of.map(nine),
+            expected.map(|text| text.replace("174.3", "174.2"))
+        );
+    }
 
     proptest! {
         /// Groups, some of which want the same place and some too large for it, in a few steps.

@@ -73,11 +73,11 @@ macro_rules! columns {
             $( $( #[doc = $about] pub $name: $type, )* )*
             /// Its bytes, where a source tells them and not how many elements of which type they are.
             pub only_bytes: Option<u64>,
-            /// When and how it was served, where a source tells.
+            /// When, how and for whom it was served, where a source tells.
             pub timing: Option<&'a Timing<'a>>,
         }
 
-        /// When and how a call was served. An empty text and `None` mean not known.
+        /// When, how and for whom a call was served. An empty text and `None` mean not known.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
         pub struct Timing<'a> {
             $( #[doc = $tabout] pub $tname: $ttype, )*
@@ -269,5 +269,7 @@ columns! {
         algo: &'a [u8] as Text = "NCCL's algorithm: RING, TREE, NVLS ...",
         proto: &'a [u8] as Text = "NCCL's protocol: LL, LL128, SIMPLE",
         nchannels: Option<u32> as Number = "the number of NCCL's channels",
+        pg_name: &'a [u8] as Text = "PyTorch's name for the process group",
+        pg_desc: &'a [u8] as Text = "what the program calls the process group: default_pg, tensor ...",
     }
 }

@@ -16,7 +16,9 @@ fn a_column_is_declared_once_with_what_it_is() {
     let texts: Vec<_> = texts.map(|(name, _)| *name).collect();
     assert_eq!(
         texts,
-        ["time", "host", "src", "clock", "quality", "algo", "proto"]
+        [
+            "time", "host", "src", "clock", "quality", "algo", "proto", "pg_name", "pg_desc"
+        ]
     );
     assert_eq!(COLUMNS[Column::bytes as usize], "bytes");
 }

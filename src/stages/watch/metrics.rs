@@ -1,14 +1,14 @@
 //! The watched job as Prometheus reads it (text format 0.0.4).
 
 use super::Watch;
+use crate::output::metrics::Metrics;
 use crate::stages::check::Checked;
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::time::Instant;
 
 /// All metrics; `found` is what the last stall's check came to.
 pub fn metrics(watch: &Watch<'_>, found: Option<&Checked>, now: Instant) -> String {
-    let mut all = Metrics::default();
+    let mut all = Metrics::new("nccl_watch");
     if let Some(step) = watch.step() {
         all.one(
             "step",
@@ -24,16 +24,17 @@ pub fn metrics(watch: &Watch<'_>, found: Option<&Checked>, now: Instant) -> Stri
         let help = "95th percentile of their times.";
         all.one("step_p95_seconds", "gauge", help, p95);
     }
+    let name = |op: &[u8]| String::from_utf8_lossy(op).into_owned();
     let calls: Vec<_> = watch.calls().each().collect();
     if !calls.is_empty() {
         all.begin("calls_total", "counter", "NCCL calls by operation.");
         for (op, made) in &calls {
-            all.sample("calls_total", &label("op", op), made.calls);
+            all.sample("calls_total", &[("op", &name(op))], made.calls);
         }
         let help = "Bytes of NCCL calls by operation: elements times the size of the datatype.";
         all.begin("call_bytes_total", "counter", help);
         for (op, made) in &calls {
-            all.sample("call_bytes_total", &label("op", op), made.bytes);
+            all.sample("call_bytes_total", &[("op", &name(op))], made.bytes);
         }
     }
     let help = "WARN lines of NCCL.";
@@ -61,35 +62,9 @@ pub fn metrics(watch: &Watch<'_>, found: Option<&Checked>, now: Instant) -> Stri
         }
         all.begin("findings", "gauge", "Findings of the last check.");
         for ((severity, id), n) in by {
-            let labels = format!("{{severity=\"{severity}\",finding=\"{id}\"}}");
+            let labels = [("severity", severity), ("finding", id)];
             all.sample("findings", &labels, n);
         }
     }
-    all.0
-}
-
-/// A label and its value, in braces.
-fn label(name: &str, value: &[u8]) -> String {
-    let value = String::from_utf8_lossy(value);
-    let value = value.replace('\\', "\\\\").replace('"', "\\\"");
-    format!("{{{name}=\"{}\"}}", value.replace('\n', "\\n"))
-}
-
-#[derive(Default)]
-struct Metrics(String);
-
-impl Metrics {
-    fn begin(&mut self, name: &str, kind: &str, help: &str) {
-        let _ = writeln!(self.0, "# HELP nccl_watch_{name} {help}");
-        let _ = writeln!(self.0, "# TYPE nccl_watch_{name} {kind}");
-    }
-
-    fn sample(&mut self, name: &str, labels: &str, value: impl std::fmt::Display) {
-        let _ = writeln!(self.0, "nccl_watch_{name}{labels} {value}");
-    }
-
-    fn one(&mut self, name: &str, kind: &str, help: &str, value: impl std::fmt::Display) {
-        self.begin(name, kind, help);
-        self.sample(name, "", value);
-    }
+    all.finish()
 }

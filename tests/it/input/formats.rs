@@ -10,8 +10,8 @@ const OTHERS: [(&str, &str); 5] = [
          has no calls; nccl-ops --time reads its times",
     ),
     (
-        "op_code, addr, thread_indx, running_dev_id, mem_dev_id, code_linenum\nSTG.E,0x7f,1,1,0,125\n",
-        "stdin is a Snoopie log: it cannot be read yet",
+        "PK\u{3}\u{4}a.log",
+        "stdin: a zip archive, expected a log as text (plain, gzip or zstd)",
     ),
     (
         "SQLite format 3\0CREATE TABLE TARGET_INFO_GPU (id INTEGER)",
@@ -26,6 +26,10 @@ const OTHERS: [(&str, &str); 5] = [
         "stdin: a JSON file without calls, expected a log as text (plain, gzip or zstd)",
     ),
 ];
+
+/// A log of Snoopie.
+const ACCESS: &str = "op_code, addr, thread_indx, running_dev_id, mem_dev_id, code_linenum, code_line_index, \
+                      code_line_estimated_status\nSTG.E,0x7f,1,1,0,125,7,1\n";
 
 #[test]
 fn what_is_no_log_is_refused_by_its_name() {
@@ -69,16 +73,20 @@ fn a_part_that_a_table_lacks_is_named() {
 fn a_trace_in_a_folder_of_logs_is_skipped() {
     let work = Work::new();
     work.file("job/nccl.log", job(2, 3, 1));
-    work.file("job/snoopie.log", OTHERS[1].0);
+    work.file("job/a.zip", OTHERS[1].0);
+    work.file("job/snoopie_log_1.csv", ACCESS);
     for program in READERS {
         let alone = run_in(work.dir(), program, &["job/nccl.log"]).ends(0);
         let out = run_in(work.dir(), program, &["job"]).ends(0);
         assert_eq!(out.text(), alone.text(), "{program}");
-        let out = out.says(&["job/snoopie.log (a Snoopie log)"]);
+        let out = out.says(&[
+            "job/a.zip (a zip archive)",
+            "job/snoopie_log_1.csv (a log of Snoopie's accesses)",
+        ]);
         assert!(out.stderr.contains("skipped"), "{}", out.stderr);
         // One that is named is an error, and the rest is read.
-        let both = run_in(work.dir(), program, &["job/nccl.log", "job/snoopie.log"]).ends(1);
-        both.says(&["error: job/snoopie.log is a Snoopie log: it cannot be read yet"]);
+        let both = run_in(work.dir(), program, &["job/nccl.log", "job/a.zip"]).ends(1);
+        both.says(&["error: job/a.zip: a zip archive, expected a log as text"]);
     }
 }
 

@@ -1,6 +1,6 @@
 //! The call table: its columns, what they mean, and the filters.
 
-use crate::support::{Csv, Work, feed, job, procs, run_in};
+use crate::support::{Csv, Work, arg, captured, feed, job, procs, run, run_in};
 use nccl_pipe::output::table::COLUMNS;
 
 /// Rows of a log, some columns joined with blanks.
@@ -21,7 +21,7 @@ fn every_field_of_a_line_is_in_its_column() {
                 0x9 ";
     let out = feed("nccl-comms", &[], line).ends(0);
     let row = ",2026-03-03 12:11:38,8h200-2,77,81,3,,4,0x55d0,,0,26,Broadcast,10,bf16,,2,20,0x9,1,\
-               log,,,,,,,";
+               log,,,,,,,,,";
     assert_eq!(out.text(), format!("{}\n{row}\n", COLUMNS.join(",")));
     let out = feed("nccl-comms", &["--format", "jsonl"], line).ends(0);
     let json: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
@@ -195,4 +195,98 @@ fn what_the_log_says_cannot_break_a_table() {
     .ends(0);
     let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
     assert_eq!(json["host"], "a,\"b\"\nc\u{1b}[31m");
+}
+
+/// The traces that PARAM's replay takes: each file has all communicators, and its rank's calls in order.
+#[test]
+fn param_traces_have_the_calls_of_each_rank() {
+    let work = Work::new();
+    let log = captured("ep/nccl.log.gz");
+    let folder = work.dir().join("traces");
+    let out = run(
+        "nccl-comms",
+        &[arg(&log), "--format", "param", "--output", arg(&folder)],
+    )
+    .ends(0);
+    assert!(out.stdout.is_empty());
+    out.says(&[
+        "9284 calls of 4 ranks on 2 communicators are in",
+        "2560 messages of a rank to itself are left out",
+    ]);
+    let rows = Csv::of(&run("nccl-comms", &[arg(&log)]).ends(0));
+    let mut heads = Vec::new();
+    for rank in 0..4_u64 {
+        let text = std::fs::read(folder.join(format!("{rank}.json"))).unwrap();
+        let trace: Vec<serde_json::Value> = serde_json::from_slice(&text).unwrap();
+        let (head, calls): (Vec<_>, Vec<_>) = trace.into_iter().partition(|e| e["comms"] == "init");
+        // Both communicators have all ranks, in the same order.
+        let own = rows.rows.iter().filter(|row| {
+            let peer = rows.get(row, "root").parse() == Ok(rank);
+            rows.get(row, "rank") == rank.to_string() && !peer
+        });
+        let own: Vec<_> = own.collect();
+        assert_eq!(calls.len(), own.len());
+        for (n, (call, row)) in (0_u64..).zip(calls.iter().zip(own)) {
+            let count: u64 = rows.get(row, "count").parse().unwrap();
+            let peer = || rows.get(row, "root").parse::<u64>().unwrap();
+            assert_eq!((&call["req"], &call["world_size"]), (&n.into(), &4.into()));
+            let (name, size) = match rows.get(row, "op") {
+                "AllReduce" => ("all_reduce", count),
+                "AlltoAll" => ("all_to_allv", 4 * count),
+                "Send" => {
+                    assert_eq!(
+                        (&call["src_rank"], &call["dst_rank"]),
+                        (&rank.into(), &peer().into())
+                    );
+                    ("isend", count)
+                }
+                "Recv" => {
+                    assert_eq!(
+                        (&call["src_rank"], &call["dst_rank"]),
+                        (&peer().into(), &rank.into())
+                    );
+                    ("irecv", count)
+                }
+                op => panic!("{op}"),
+            };
+            assert_eq!(
+                (&call["comms"], &call["in_msg_size"]),
+                (&name.into(), &size.into())
+            );
+        }
+        heads.push(head);
+    }
+    assert!(
+        heads
+            .iter()
+            .all(|head| *head == heads[0] && head.len() == 2)
+    );
+    for (args, error) in [
+        (&["--format", "param"][..], "name a folder with --output"),
+        (
+            &["--format", "param", "-o", "x", "--unique"],
+            "omit --unique",
+        ),
+    ] {
+        let all: Vec<&str> = [arg(&log)]
+            .into_iter()
+            .chain(args.iter().copied())
+            .collect();
+        run("nccl-comms", &all).ends(2).says(&[error]);
+    }
+    let args = ["--format", "param", "-o", arg(&folder)];
+    feed("nccl-comms", &args, "a\n")
+        .ends(2)
+        .says(&["name files"]);
+    let alone = work.file(
+        "alone.log",
+        "h:1:1 [0] NCCL INFO AllReduce: opCount 0 sendbuff 0x1 recvbuff 0x1 count 101 \
+                                        datatype 1 op 0 root 0 comm 0xa [nranks=2] stream 0x5\n",
+    );
+    run(
+        "nccl-comms",
+        &[arg(&alone), "--format", "param", "-o", arg(&folder)],
+    )
+    .ends(2)
+    .says(&["it is not known which ranks of the job"]);
 }

@@ -102,8 +102,8 @@ fn other_calls_are_told_by_what_they_are_the_most_bytes_first() {
         calls[..6],
         [
             "job|step lines|nemo2|megatron|differs",
-            "bytes|all|58826807.384615384|35731472.41025641|less",
-            "calls|all|28.307692307692307|60.1025641025641|more",
+            "bytes|all|58826807.4|35731472.4|less",
+            "calls|all|28.3076923|60.1025641|more",
             "bytes|AllReduce 1MB-16MB bf16 data|58826752|0|only-a",
             "calls|AllReduce 1MB-16MB bf16 data|20|0|only-a",
             "bytes|AllGather 64KB-1MB bf16 data|0|12636160|only-b",
@@ -201,8 +201,8 @@ fn one_call_more_a_step_is_seen_where_ranks_run_ahead_of_the_step_lines() {
     assert_eq!(
         changes(arg(&a), arg(&b), &[]),
         [
-            "bytes|all|35731472.41025641|44120080.41025641|more",
-            "calls|all|60.1025641025641|64.1025641025641|more",
+            "bytes|all|35731472.4|44120080.4|more",
+            "calls|all|60.1025641|64.1025641|more",
             "bytes|ReduceScatter 1MB-16MB bf16 data|8388608|16777216|more",
             "calls|ReduceScatter 1MB-16MB bf16 data|4|8|more",
         ]
@@ -315,7 +315,7 @@ fn runs_that_change_sides_change_signs() {
         assert_eq!(there.column("change"), turned.collect::<Vec<_>>());
         for (ratio, other) in there.column("ratio").iter().zip(back.column("ratio")) {
             if let (Ok(ratio), Ok(other)) = (ratio.parse::<f64>(), other.parse::<f64>()) {
-                assert!((ratio * other - 1.0).abs() < 1e-9, "{ratio} {other}");
+                assert!((ratio * other - 1.0).abs() < 2e-8, "{ratio} {other}");
             }
         }
     }

@@ -147,7 +147,7 @@ fn shares_of_a_group_add_up_to_one() {
                 .filter(|r| table.get(r, "datatype") == datatype)
                 .map(|r| table.get(r, column).parse::<f64>().unwrap())
                 .sum();
-            assert!((sum - 1.0).abs() < 1e-12, "{datatype} {column}: {sum}");
+            assert!((sum - 1.0).abs() < 1e-8, "{datatype} {column}: {sum}");
         }
     }
     assert_eq!(table.columns[0], "datatype");
@@ -183,7 +183,7 @@ fn ops_reports_how_long_calls_took() {
     assert_eq!(
         out.text(),
         "op,calls,total_us,mean_us,p50_us,p95_us,p99_us,max_us,algbw_gbs,busbw_gbs\n\
-         Recv,0,,,,,,,,\nSend,3,12,4,2.5,8,8,8,0.0015833333333333333,0.0015833333333333333\n"
+         Recv,0,,,,,,,,\nSend,3,12,4,2.5,8,8,8,0.00158333333,0.00158333333\n"
     );
     let note = "the times leave out 5 of 8 calls, for lack of a duration of their own";
     assert!(out.stderr.contains(note), "{}", out.stderr);

@@ -58,10 +58,11 @@ fn sums<K: Ord>(runs: &Runs, key: impl Fn(&super::fold::Key) -> K) -> BTreeMap<K
 /// stores are 4 each, which happens to be right here.
 #[test]
 fn the_sample_has_the_numbers_of_snoopies_visualizer() {
-    let runs = read(&files(&testdata("stencil")), 1);
     let Some(golden) = data("snoopie/golden_visualizer.json") else {
         return;
     };
+    let sample = golden.with_file_name("stencil-p2p_4102198");
+    let runs = read(&files(&sample), 1);
     let golden: serde_json::Value =
         serde_json::from_slice(&std::fs::read(golden).unwrap()).unwrap();
     let gpu = |device| match device {
@@ -135,7 +136,7 @@ fn hand_made_files_are_read_as_they_are() {
             "cuMemcpyDtoDAsync_v2"
         ]
     );
-    assert_eq!(text(By::Op, "bytes"), ["16", "1", "4", "4", "1048576"]);
+    assert_eq!(text(By::Op, "bytes"), ["16", "1", "4", "4", "524288"]);
     // A load brings the owner's data.
     assert_eq!(
         text(By::Op, "from"),
@@ -145,25 +146,25 @@ fn hand_made_files_are_read_as_they_are() {
     // The quotes of these are never closed.
     assert_eq!(
         text(By::Context, "launched_at")[0],
-        "/a/b.py:12 < /a/c.py:13"
+        "/src/wave.py:7 < /src/run.py:20"
     );
     // A name with a comma, and a call stack of one frame.
     let stacks = text(By::Object, "allocated_at");
     assert!(
-        stacks.contains(&"f<int, 3>(char const*) b.cu:9".to_owned()),
+        stacks.contains(&"pinned<float, 2>(unsigned long) pool.cu:6".to_owned()),
         "{stacks:?}"
     );
-    assert!(stacks.contains(&"cudaMalloc < main a.cu:3".to_owned()));
-    assert_eq!(text(By::Line, "file")[0], "/h/j.cu");
+    assert!(stacks.contains(&"cudaMalloc < main wave.cu:19".to_owned()));
+    assert_eq!(text(By::Line, "file")[0], "/src/wave.cu");
 }
 
 #[test]
 fn sampled_rows_are_scaled_with_their_error() {
-    let runs = read(&files(&testdata("stencil")), 10);
+    let runs = read(&files(&testdata("halo")), 10);
     let grid = views::grid(&runs, By::Op);
-    assert!(column(&grid, "accesses").all(|n| *n == Field::Int(51_100)));
-    // 160 warps, of which five have 30 lanes: the root of 10 * 9 * (155 * 32^2 + 5 * 30^2).
-    let expect = (90.0 * (155.0 * 1024.0 + 5.0 * 900.0_f64)).sqrt();
+    assert!(column(&grid, "accesses").all(|n| *n == Field::Int(30_000)));
+    // 96 warps, of which three have 8 lanes: the root of 10 * 9 * (93 * 32^2 + 3 * 8^2).
+    let expect = (90.0 * (93.0 * 1024.0 + 3.0 * 64.0_f64)).sqrt();
     for error in column(&grid, "error") {
         let Field::Float(error) = error else {
             panic!("{error:?}")
@@ -181,7 +182,7 @@ fn copies_are_not_sampled() {
         .position(|kind| *kind == "copy".into())
         .unwrap();
     assert_eq!(numbers("accesses")[at], Field::Int(1));
-    assert_eq!(numbers("bytes")[at], Field::Int(1 << 20));
+    assert_eq!(numbers("bytes")[at], Field::Int(1 << 19));
     assert_eq!(numbers("error")[at], Field::Empty);
 }
 
@@ -191,7 +192,7 @@ fn folder(dir: &Path, name: &str, device: &str) -> PathBuf {
     std::fs::create_dir(&folder).unwrap();
     let log = std::fs::read(testdata("edge/snoopie_log_1.csv")).unwrap();
     std::fs::write(folder.join("snoopie_log_1.csv"), log).unwrap();
-    let table = format!("offset,size,obj_id,dev_id\n0x00007fa571a00000,1052672,6,{device}\n");
+    let table = format!("offset,size,obj_id,dev_id\n0x00007f31c0a00000,2097152,4,{device}\n");
     std::fs::write(folder.join("address_range_log_1.txt"), table).unwrap();
     folder
 }
@@ -227,7 +228,7 @@ fn a_log_and_its_packed_form_count_once() {
 
 #[test]
 fn a_cut_frame_has_its_whole_rows() {
-    let whole = std::fs::read(testdata("stencil/snoopie_log_4102198.zst")).unwrap();
+    let whole = std::fs::read(testdata("halo/snoopie_log_20717.zst")).unwrap();
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("snoopie_log_1.zst");
     let mut before = 0;
@@ -239,24 +240,24 @@ fn a_cut_frame_has_its_whole_rows() {
         let n: u64 = cells(&runs.unwrap_or_default())
             .map(|(_, cell)| cell.accesses)
             .sum();
-        assert!((before..40_880).contains(&n), "{cut} {n}");
+        assert!((before..24_000).contains(&n), "{cut} {n}");
         before = n;
     }
-    assert!(before > 20_000, "{before}");
+    assert!(before > 12_000, "{before}");
 }
 
 #[test]
 fn source_lines_have_their_accesses() {
     let runs = read(&files(&testdata("edge")), 1);
     let dir = tempfile::tempdir().unwrap();
-    let mut text = "\n".repeat(124);
+    let mut text = "\n".repeat(57);
     text.push_str("\tx[i] = y;\n");
-    std::fs::write(dir.path().join("j.cu"), text).unwrap();
+    std::fs::write(dir.path().join("wave.cu"), text).unwrap();
     let mut out = Vec::new();
     let report = Report::new("a", false, true).silent();
     super::annotated::write(&runs, dir.path(), &report, &mut out).unwrap();
     let out = String::from_utf8(out).unwrap();
-    assert!(out.contains("4 100.00 %    125:     x[i] = y;"), "{out}");
+    assert!(out.contains("4 100.00 %     58:     x[i] = y;"), "{out}");
 }
 
 /// One log of these bytes.
@@ -271,7 +272,7 @@ fn of(bytes: &[u8]) -> Runs {
 }
 
 fn log() -> Vec<u8> {
-    let path = testdata("stencil/snoopie_log_4102198.zst");
+    let path = testdata("halo/snoopie_log_20717.zst");
     let text = zstd::decode_all(std::fs::File::open(path).unwrap()).unwrap();
     let mut lines = text.split_inclusive(|&b| b == b'\n');
     let some: Vec<&[u8]> = lines.by_ref().take(400).collect();
@@ -354,9 +355,9 @@ proptest! {
 fn a_packed_run_is_that_of_its_files() {
     use std::io::Write as _;
     let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("results-4102198.zip");
+    let path = dir.path().join("results-20717.zip");
     let mut zip = zip::ZipWriter::new(std::fs::File::create(&path).unwrap());
-    for file in files(&testdata("stencil")) {
+    for file in files(&testdata("halo")) {
         let name = file
             .path()
             .unwrap()
@@ -367,7 +368,7 @@ fn a_packed_run_is_that_of_its_files() {
             .to_owned();
         let of = zip::write::SimpleFileOptions::default();
         // A name that leads elsewhere is no place to write to.
-        zip.start_file(format!("../results-4102198/{name}"), of)
+        zip.start_file(format!("../results-20717/{name}"), of)
             .unwrap();
         zip.write_all(&std::fs::read(file.path().unwrap()).unwrap())
             .unwrap();
@@ -375,7 +376,7 @@ fn a_packed_run_is_that_of_its_files() {
     zip.finish().unwrap();
     let (packed, plain) = (
         read(&[Origin::Path(path)], 1),
-        read(&files(&testdata("stencil")), 1),
+        read(&files(&testdata("halo")), 1),
     );
     let rows = |runs: &Runs| {
         let grid = views::grid(runs, By::Object);

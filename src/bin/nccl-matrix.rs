@@ -1,0 +1,269 @@
+//! nccl-matrix: see `--help`.
+
+use anyhow::{Context, bail};
+use clap::{Parser, ValueEnum};
+use nccl_pipe::program::cli;
+use nccl_pipe::program::cli::{
+    AroundArgs, FileArgs, Format, InputArgs, OrderArgs, Run, StepArgs, SvgArgs,
+};
+use nccl_pipe::program::exit;
+use nccl_pipe::program::exit::Exit;
+use nccl_pipe::stages::matrix::cells::Unit;
+use nccl_pipe::stages::matrix::{self, Ends, Options, dot, map, picture, snoopie};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Who sends to whom: calls and bytes between ranks, GPUs or hosts
+///
+/// Reads NCCL debug logs (NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL, and GRAPH for rings and trees), call tables,
+/// exports of Nsight Systems, traces of torch.profiler, dumps of the flight recorder, MPI message logs
+/// and the files of Snoopie.
+///
+/// Writes from, to, calls, bytes and basis, after step with --by step. An end is a rank of the job, a GPU
+/// (host/gpu0), a host, or the memory of a host (host/memory). Where it is not known which rank of the job a
+/// member of a communicator is, it is written as communicator:rank. bytes is empty where the bytes of a call
+/// are not known. basis is how it is known what goes from one end to the other:
+///
+///   sent        the sender's record of a message (Send)
+///   received    the receiver's record (Recv), where the sender is not in the inputs
+///   copied      copies of GPUs, recorded by a profiler
+///   accessed    loads, stores and copies in other GPUs' memory, recorded by Snoopie
+///   definition  AlltoAll, Gather and Scatter: what each rank sends to each other
+///   ring model  what a collective would send over the rings of its communicator
+///   tree model  the same over its trees
+///
+/// A message counts once. A warning has the pairs of ranks in which the receiver expected something else.
+#[derive(Debug, Parser)]
+#[command(name = "nccl-matrix", version, after_long_help = AFTER)]
+#[command(next_help_heading = "Rows")]
+#[command(verbatim_doc_comment)]
+struct Cli {
+    #[command(flatten)]
+    input: InputArgs,
+    #[command(flatten)]
+    steps: StepArgs,
+    /// What the ends are (default: rank), and step for rows of each step
+    ///
+    /// op, object, line and context are tables of Snoopie's accesses.
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "WHAT")]
+    by: Vec<By>,
+    /// What the heat map and the graph show
+    #[arg(long, value_enum, default_value_t = UnitArg::Bytes)]
+    unit: UnitArg,
+    /// Only what is recorded: no definition and no model
+    #[arg(long)]
+    recorded: bool,
+    /// Write the program's source with the accesses of each line, from the files in this folder (Snoopie)
+    #[arg(
+        long,
+        value_name = "DIR",
+        conflicts_with = "by",
+        hide_short_help = true
+    )]
+    source: Option<PathBuf>,
+    /// Snoopie recorded one of N packets (SAMPLE_SIZE=N): numbers are times N, with their standard error
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u64).range(1..=1_000_000),
+        hide_short_help = true
+    )]
+    sampling: Option<u64>,
+    #[command(flatten)]
+    svg: SvgArgs,
+    /// How the matrix is written (default: table on a terminal, csv in a pipe)
+    #[arg(short, long, value_enum, help_heading = "Output")]
+    format: Option<Rows>,
+    #[command(flatten)]
+    around: AroundArgs,
+    #[command(flatten)]
+    order: OrderArgs,
+    #[command(flatten)]
+    file: FileArgs,
+}
+
+/// What `--by` takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum By {
+    /// Ranks of the job
+    Rank,
+    /// GPUs
+    Device,
+    /// Hosts
+    Host,
+    /// Rows of each step
+    Step,
+    /// Instructions (Snoopie)
+    Op,
+    /// Data objects, with the call stacks that allocated them (Snoopie)
+    Object,
+    /// Lines of the program (Snoopie)
+    Line,
+    /// Call stacks of launches (Snoopie)
+    Context,
+}
+
+impl By {
+    /// The table of accesses that is asked for.
+    fn accesses(self) -> Option<snoopie::By> {
+        match self {
+            By::Op => Some(snoopie::By::Op),
+            By::Object => Some(snoopie::By::Object),
+            By::Line => Some(snoopie::By::Line),
+            By::Context => Some(snoopie::By::Context),
+            By::Rank | By::Device | By::Host | By::Step => None,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum UnitArg {
+    /// Bytes
+    Bytes,
+    /// Calls or copies
+    Calls,
+}
+
+/// How the matrix is written.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Rows {
+    /// Comma-separated with a header: the default in a pipe.
+    Csv,
+    /// The same with tabs.
+    Tsv,
+    /// One JSON object a line.
+    #[value(alias = "json")]
+    Jsonl,
+    /// A heat map: the default on a terminal.
+    Table,
+    /// A graph for Graphviz.
+    Dot,
+}
+
+const AFTER: &str = "\
+Examples:
+  nccl-matrix nccl.log
+  nccl-matrix logs/ --by host --format csv
+  nccl-matrix nccl.log --recorded --svg matrix.svg
+  nccl-matrix nccl.log --format dot | dot -Tsvg > job.svg
+  nccl-matrix results-4102198/ --by object
+  nccl-comms nccl.log --op Send,Recv | nccl-matrix --format table
+
+Exit codes: 0 everything was read, 1 some input was damaged, 2 the program failed.";
+
+pub(crate) fn main() -> ExitCode {
+    exit::run("nccl-matrix", || {
+        let Some(cli) = cli::parse::<Cli>()? else {
+            return Ok(Exit::Clean);
+        };
+        cli.file.redirect()?;
+        Run::refuse_follow("nccl-matrix", &cli.input)?;
+        let mut run = Run::new("nccl-matrix", &cli.input, &cli.steps, cli::AWK_WINDOW)?;
+        let ends = cli.by.iter().rev().find_map(|by| match by {
+            By::Rank => Some(Ends::Ranks),
+            By::Device => Some(Ends::Devices),
+            By::Host => Some(Ends::Hosts),
+            _ => None,
+        });
+        let options = Options {
+            ends: ends.unwrap_or_default(),
+            by_step: cli.by.contains(&By::Step),
+            recorded: cli.recorded,
+            sampling: cli.sampling.unwrap_or(1),
+        };
+        let by = cli.by.iter().find_map(|by| by.accesses());
+        if by.is_some() || cli.source.is_some() {
+            return accesses(&cli, by, &mut run);
+        }
+        let unit = match cli.unit {
+            UnitArg::Bytes => Unit::Bytes,
+            UnitArg::Calls => Unit::Calls,
+        };
+        let matrix = matrix::matrix(
+            &run.origins,
+            &run.options,
+            &options,
+            &mut run.report,
+            &run.bar,
+        )?;
+        cli.svg
+            .write(|| Some(picture::svg(&matrix, unit)), &run.report)?;
+        let is_ordered = !cli.order.order().is_nothing();
+        let format = match (cli.format, Format::fitting()) {
+            (Some(Rows::Dot), _) if is_ordered => {
+                bail!("--format dot: a graph has no rows to sort or leave out")
+            }
+            // The heat map has an order of its own: what is sorted are rows.
+            (Some(Rows::Table), _) | (None, Format::Table) if is_ordered => Format::Table,
+            (Some(Rows::Table), _) | (None, Format::Table) => {
+                cli.around.only_rows()?;
+                cli::with_stdout(|out| {
+                    let text = map::text(&matrix, unit, cli::width());
+                    out.write_all(text.as_bytes())
+                        .context("cannot write the output")
+                })?;
+                return Ok(run.finish());
+            }
+            (Some(Rows::Dot), _) => {
+                cli.around.only_rows()?;
+                cli::with_stdout(|out| Ok(dot::write(&matrix, unit, out)?))?;
+                return Ok(run.finish());
+            }
+            (Some(Rows::Jsonl), _) => Format::Jsonl,
+            (Some(Rows::Tsv), _) => Format::Tsv,
+            _ => Format::Csv,
+        };
+        let sheet = || matrix.sheet(options.by_step);
+        let output = cli.around.output(format).ordered(&cli.order);
+        cli::print(sheet, None::<fn() -> Vec<u8>>, (&output, 1), &run.report)?;
+        Ok(run.finish())
+    })
+}
+
+/// Writes a table of Snoopie's accesses, or the source with them.
+fn accesses(cli: &Cli, by: Option<snoopie::By>, run: &mut Run) -> anyhow::Result<Exit> {
+    if cli.by.len() > 1 || cli.svg.is_wanted() {
+        bail!(
+            "--by op, object, line and context are tables by themselves: without another --by and --svg"
+        );
+    }
+    let source = run.options.source;
+    if let Some(other) = run.origins.iter().find(|o| !snoopie::is_snoopie(o, source)) {
+        bail!(
+            "{}: --by op, object, line and context, and --source, need the files of Snoopie",
+            other.name()
+        );
+    }
+    let how = (source, run.options.log.strict, cli.sampling.unwrap_or(1));
+    let runs = snoopie::Runs::read(&run.origins, how, &mut run.report, &run.bar)?;
+    match (by, &cli.source) {
+        (Some(by), _) => {
+            let format = match cli.format {
+                None => Format::fitting(),
+                Some(Rows::Csv) => Format::Csv,
+                Some(Rows::Tsv) => Format::Tsv,
+                Some(Rows::Jsonl) => Format::Jsonl,
+                Some(Rows::Table) => Format::Table,
+                Some(Rows::Dot) => {
+                    bail!("--format dot: a graph has no rows of instructions or lines")
+                }
+            };
+            let grid = snoopie::views::grid(&runs, by);
+            let output = cli.around.output(format).ordered(&cli.order);
+            cli::print(
+                || grid.into(),
+                None::<fn() -> Vec<u8>>,
+                (&output, 1),
+                &run.report,
+            )?;
+        }
+        (None, Some(folder)) => {
+            cli.around.only_rows()?;
+            cli::with_stdout(|out| {
+                Ok(snoopie::annotated::write(&runs, folder, &run.report, out)?)
+            })?;
+        }
+        (None, None) => {}
+    }
+    Ok(run.finish())
+}

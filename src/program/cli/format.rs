@@ -1,0 +1,197 @@
+//! How rows are written.
+
+use super::{OrderArgs, Output};
+use crate::output::render::look::{Look, ROWS};
+use crate::output::render::order::Order;
+use crate::output::reshape::{Label, Reshape};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, ColorChoice, ValueEnum};
+use std::io::{self, IsTerminal};
+
+/// How rows are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Comma-separated with a header: the default in a pipe.
+    Csv,
+    /// The same with tabs.
+    Tsv,
+    /// One JSON object a line.
+    #[value(alias = "json")]
+    Jsonl,
+    /// As the AWK chain prints it.
+    Awk,
+    /// A table for reading: the default on a terminal.
+    Table,
+}
+
+impl Format {
+    /// The one that fits where the output goes.
+    pub fn fitting() -> Format {
+        if io::stdout().is_terminal() {
+            Format::Table
+        } else {
+            Format::Csv
+        }
+    }
+
+    /// Whether one row follows the other, as scripts read them.
+    pub fn is_rows(self) -> bool {
+        matches!(self, Format::Csv | Format::Tsv | Format::Jsonl)
+    }
+}
+
+/// What is around rows, whatever their format.
+#[derive(Debug, Clone, Args, Default)]
+pub struct AroundArgs {
+    /// Put a column with this value in front of each row; may be given several times
+    #[arg(
+        long,
+        value_name = "NAME=VALUE",
+        hide_short_help = true,
+        help_heading = "Output"
+    )]
+    label: Vec<Label>,
+    /// Leave out the line with the columns' names
+    #[arg(long, hide_short_help = true, help_heading = "Output")]
+    no_header: bool,
+    #[command(flatten)]
+    color: ColorArgs,
+}
+
+/// Whether colours are used.
+#[derive(Debug, Clone, Args, Default)]
+pub struct ColorArgs {
+    /// Colours: by severity, and for what changed
+    #[arg(long, value_name = "WHEN", default_value_t = ColorChoice::Auto, hide_short_help = true, help_heading = "Output")]
+    color: ColorChoice,
+}
+
+impl AroundArgs {
+    /// Where a table or a text is drawn.
+    pub fn look(&self) -> Look {
+        self.color.look()
+    }
+
+    /// The labels of rows.
+    pub fn labels(&self) -> &[Label] {
+        &self.label
+    }
+
+    /// Refuses what only rows can have, where something else is written.
+    ///
+    /// # Errors
+    /// There are labels, or the header is to be left out.
+    pub fn only_rows(&self) -> anyhow::Result<()> {
+        Ok(self.output(Format::Csv).reshape.refuse()?)
+    }
+
+    /// With rows in this format.
+    pub fn output(&self, format: Format) -> Output {
+        Output {
+            format,
+            reshape: Reshape {
+                labels: self.label.clone(),
+                no_header: self.no_header,
+                tabs: format == Format::Tsv,
+                json: format == Format::Jsonl,
+            },
+            look: self.color.look(),
+            order: Order::default(),
+        }
+    }
+}
+
+impl ColorArgs {
+    /// Where a table or a text is drawn.
+    pub fn look(&self) -> Look {
+        Look {
+            width: width(),
+            rows: io::stdout().is_terminal().then_some(ROWS),
+            colour: self.is_coloured(),
+        }
+    }
+
+    /// Whether colours are wanted, and seen.
+    fn is_coloured(&self) -> bool {
+        match self.color {
+            ColorChoice::Always => true,
+            ColorChoice::Never => false,
+            ColorChoice::Auto => {
+                anstream::AutoStream::choice(&io::stdout()) != anstream::ColorChoice::Never
+            }
+        }
+    }
+}
+
+/// The format of a table that the AWK chain does not have.
+#[derive(Debug, Args, Default)]
+pub struct FormatArgs {
+    /// How rows are written (default: table on a terminal, csv in a pipe)
+    #[arg(short, long, value_parser = not_awk(), help_heading = "Output")]
+    format: Option<Format>,
+    #[command(flatten)]
+    around: AroundArgs,
+    #[command(flatten)]
+    order: OrderArgs,
+}
+
+impl FormatArgs {
+    /// As [`AroundArgs::only_rows`].
+    ///
+    /// # Errors
+    /// Those of it.
+    pub fn only_rows(&self) -> anyhow::Result<()> {
+        self.around.only_rows()
+    }
+
+    /// The format asked for, or the one that fits where the output goes.
+    pub fn get(&self) -> Output {
+        self.around
+            .output(self.format.unwrap_or_else(Format::fitting))
+            .ordered(&self.order)
+    }
+}
+
+/// The format of a table that the AWK chain has too.
+#[derive(Debug, Args, Default)]
+pub struct ChainFormatArgs {
+    /// How rows are written (default: table on a terminal, csv in a pipe)
+    #[arg(short, long, value_enum, help_heading = "Output")]
+    format: Option<Format>,
+    #[command(flatten)]
+    around: AroundArgs,
+    #[command(flatten)]
+    order: OrderArgs,
+}
+
+impl ChainFormatArgs {
+    /// As [`AroundArgs::only_rows`].
+    ///
+    /// # Errors
+    /// Those of it.
+    pub fn only_rows(&self) -> anyhow::Result<()> {
+        self.around.only_rows()
+    }
+
+    /// The format asked for, or the one that fits where the output goes.
+    pub fn get(&self) -> Output {
+        self.around
+            .output(self.format.unwrap_or_else(Format::fitting))
+            .ordered(&self.order)
+    }
+}
+
+/// All formats but the AWK chain's.
+fn not_awk() -> impl TypedValueParser<Value = Format> {
+    let formats = Format::value_variants().iter();
+    let offered = formats.filter(|format| **format != Format::Awk);
+    PossibleValuesParser::new(offered.filter_map(Format::to_possible_value))
+        .try_map(|name| Format::from_str(&name, false))
+}
+
+/// The characters of a line of the terminal that standard output is, if it is one.
+pub fn width() -> Option<usize> {
+    let stdout = io::stdout();
+    let size = rustix::termios::tcgetwinsize(&stdout).ok()?;
+    (size.ws_col > 0 && stdout.is_terminal()).then_some(usize::from(size.ws_col))
+}

@@ -1,0 +1,136 @@
+//! Arguments and their help: the same headings in the same order in every program, and a short help
+//! (`-h`) that fits a terminal.
+
+use super::Generate;
+use crate::program::man;
+use anyhow::Context;
+use clap::builder::EnumValueParser;
+use clap::{Arg, ArgAction, Command, Parser};
+use std::io::{self, Write};
+
+/// The headings of options, in the order of the help. Each program has some of them.
+pub const HEADINGS: [&str; 8] = [
+    "Input", "Job", "Steps", "Log", "Damage", "Stalls", "Rows", "Output",
+];
+
+/// The characters of a line of the short help at most, and of the long one.
+const WIDTHS: (usize, usize) = (80, 100);
+
+/// How many examples the short help shows.
+const EXAMPLES: usize = 2;
+
+/// What to do with what `--generate` prints.
+const GENERATE: &str = "\
+Print a man page or shell completions
+
+bash: source <(nccl-x --generate complete-bash)
+zsh: nccl-x --generate complete-zsh > ~/.zfunc/_nccl-x (a folder of $fpath)
+fish: nccl-x --generate complete-fish | source
+man: nccl-x --generate man | man -l -";
+
+/// Reads the arguments. `None` if they asked for a man page or completions, which are printed then.
+///
+/// # Errors
+/// What they asked for cannot be written.
+pub fn parse<C: Parser>() -> anyhow::Result<Option<C>> {
+    let is_short = std::env::args_os().skip(1).any(|arg| arg == "-h");
+    let width = if is_short { WIDTHS.0 } else { WIDTHS.1 };
+    let command = command::<C>().max_term_width(width);
+    let matches = command.clone().get_matches();
+    if let Some(what) = matches.get_one::<Generate>("generate") {
+        generate(*what, command).context("cannot write the output")?;
+        return Ok(None);
+    }
+    match C::from_arg_matches(&matches) {
+        Ok(cli) => Ok(Some(cli)),
+        // A usage error: clap's own message and exit code 2.
+        Err(error) => error.with_cmd(&command).exit(),
+    }
+}
+
+/// A program's arguments, by their headings.
+pub fn command<C: Parser>() -> Command {
+    let made = C::command();
+    let name = made.get_name().to_owned();
+    let after = made.get_after_long_help().map(ToString::to_string);
+    let after = after.unwrap_or_default();
+    let rank = |arg: &Arg| {
+        HEADINGS
+            .iter()
+            .position(|is| Some(*is) == arg.get_help_heading())
+    };
+    let mut args: Vec<Arg> = made.get_arguments().cloned().collect();
+    // clap shows headings as they first appear.
+    args.sort_by_key(rank);
+    let mut command = Command::new(name.clone())
+        .disable_help_flag(true)
+        .disable_version_flag(true)
+        .args(args)
+        .args(own(&name))
+        .after_help(first_examples(&after))
+        .after_long_help(after);
+    if let Some(version) = made.get_version() {
+        command = command.version(version.to_owned());
+    }
+    if let Some(about) = made.get_about() {
+        command = command.about(about.clone());
+    }
+    if let Some(about) = made.get_long_about() {
+        command = command.long_about(about.clone());
+    }
+    command
+}
+
+/// What every program has.
+fn own(name: &str) -> [Arg; 3] {
+    let own = |id: &'static str, at| {
+        Arg::new(id)
+            .long(id)
+            .help_heading("Output")
+            .display_order(at)
+    };
+    [
+        own("generate", 1000)
+            .value_name("WHAT")
+            .value_parser(EnumValueParser::<Generate>::new())
+            .exclusive(true)
+            .hide_short_help(true)
+            .help(GENERATE.lines().next().unwrap_or_default())
+            .long_help(GENERATE.replace("nccl-x", name)),
+        own("help", 1001)
+            .short('h')
+            .action(ArgAction::Help)
+            .help("Print help (-h: the common options; --help: all)"),
+        own("version", 1002)
+            .short('V')
+            .action(ArgAction::Version)
+            .help("Print version"),
+    ]
+}
+
+/// The first examples that fit the short help.
+fn first_examples(after: &str) -> String {
+    let examples = after
+        .split("\n\n")
+        .find_map(|p| p.strip_prefix("Examples:\n"));
+    let fitting = |line: &&str| line.chars().count() <= WIDTHS.0;
+    let lines = examples.unwrap_or_default().lines().filter(fitting);
+    let first: Vec<&str> = lines.take(EXAMPLES).collect();
+    format!("Examples:\n{}", first.join("\n"))
+}
+
+fn generate(what: Generate, mut command: Command) -> io::Result<()> {
+    let mut out = Vec::new();
+    let shell = match what {
+        Generate::Man => {
+            man::page(command, &mut out)?;
+            return io::stdout().write_all(&out);
+        }
+        Generate::CompleteBash => clap_complete::Shell::Bash,
+        Generate::CompleteZsh => clap_complete::Shell::Zsh,
+        Generate::CompleteFish => clap_complete::Shell::Fish,
+    };
+    let name = command.get_name().to_owned();
+    clap_complete::generate(shell, &mut command, name, &mut out);
+    io::stdout().write_all(&out)
+}

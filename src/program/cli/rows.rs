@@ -1,0 +1,66 @@
+//! Where rows go, in which order, and how many of them.
+
+use crate::output::render::order::{Key, Order};
+use crate::program::file;
+use clap::Args;
+use std::path::{Path, PathBuf};
+
+/// The file that takes the place of standard output.
+#[derive(Debug, Clone, Args, Default)]
+pub struct FileArgs {
+    /// Write to this file instead of standard output
+    ///
+    /// An existing file is replaced when the output is complete, and stays as it was if the program
+    /// fails. To see rows as they come, write to standard output: > FILE.
+    #[arg(short, long, value_name = "FILE", help_heading = "Output")]
+    output: Option<PathBuf>,
+}
+
+impl FileArgs {
+    /// The file, if there is one.
+    pub fn path(&self) -> Option<&Path> {
+        self.output.as_deref()
+    }
+
+    /// Lets standard output go into the file, if there is one. It comes before anything asks what
+    /// standard output is.
+    ///
+    /// # Errors
+    /// It cannot be written there.
+    pub fn redirect(&self) -> anyhow::Result<()> {
+        self.path().map_or(Ok(()), file::redirect)
+    }
+}
+
+/// The order of rows, and how many of them are written.
+#[derive(Debug, Clone, Args, Default)]
+pub struct OrderArgs {
+    /// Sort rows by a column; -COLUMN: largest first
+    ///
+    /// The smallest value comes first, with a - before the column the largest. Several columns are separated by commas: --sort op,-total_bytes. Numbers sort as numbers and
+    /// come before texts; empty values come last either way; equal rows keep their order.
+    #[arg(
+        long,
+        value_name = "COLUMN",
+        value_delimiter = ',',
+        allow_hyphen_values = true,
+        help_heading = "Rows"
+    )]
+    sort: Vec<Key>,
+    /// Write only the first N rows (after --sort)
+    ///
+    /// A note reports how many rows are left out. With --sort or --top rows are written when all of
+    /// the input is read.
+    #[arg(short = 'n', long, value_name = "N", help_heading = "Rows")]
+    top: Option<u64>,
+}
+
+impl OrderArgs {
+    /// The order asked for.
+    pub fn order(&self) -> Order {
+        Order {
+            by: self.sort.clone(),
+            top: self.top,
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! A program's run: its inputs opened, its options made, its report kept.
+
+use super::{InputArgs, Output, StepArgs, When};
+use crate::count::calls::{self, Calls, Progress};
+use crate::count::groups::{self, By};
+use crate::count::tally;
+use crate::formats::log;
+use crate::formats::log::timeline::{self, Marker, Window};
+use crate::output::render::Sheet;
+use crate::pool;
+use crate::program::early::Early;
+use crate::program::exit::Exit;
+use crate::report::Report;
+use crate::report::progress::Bar;
+use crate::source::{self, Names, Origin, expand};
+use anyhow::{Context, bail};
+use std::io::{self, IsTerminal};
+use std::path::{Path, PathBuf};
+
+/// A program's run: its inputs, how they are read, and what is to be said.
+pub struct Run {
+    /// The inputs.
+    pub origins: Vec<Origin>,
+    /// How they are read.
+    pub options: calls::Options,
+    /// What is to be said.
+    pub report: Report,
+    /// What is shown meanwhile.
+    pub bar: Bar,
+}
+
+impl Run {
+    /// Sets a program up from its arguments. `compat` is the window that `--compat` means.
+    ///
+    /// # Errors
+    /// A pattern that does not compile, an input that does not exist, nothing to read.
+    pub fn new(
+        name: &'static str,
+        input: &InputArgs,
+        steps: &StepArgs,
+        compat: Window,
+    ) -> anyhow::Result<Run> {
+        if input.files.is_empty() && io::stdin().is_terminal() {
+            bail!(
+                "expected a log: name a file or a folder, or use standard input (see {name} \
+                   --help)"
+            );
+        }
+        if input.follow {
+            let (mut run, _) = Run::of_sides(name, input, steps, compat, &[])?;
+            run.origins = vec![Origin::Followed(Names::new(&input.files, &input.glob))];
+            return Ok(run);
+        }
+        let (run, _) = Run::of_sides(name, input, steps, compat, &[&input.files])?;
+        Ok(run)
+    }
+
+    /// The inputs of another run, a file or a folder.
+    ///
+    /// # Errors
+    /// It does not exist, or is a pipe.
+    pub fn other(&mut self, path: &Path, input: &InputArgs) -> anyhow::Result<Vec<Origin>> {
+        let found = expand(std::slice::from_ref(&path.to_path_buf()), &input.glob)?;
+        self.report.listed(&found);
+        if let Some(pipe) = found.origins.iter().find(|origin| origin.is_piped()) {
+            bail!("{}: expected a file or a folder, not a pipe", pipe.name());
+        }
+        Ok(found.origins)
+    }
+
+    /// Copies what can be read only once to temporary files (in `$TMPDIR`), where a program reads its
+    /// inputs more than once. The files go with what is given back.
+    ///
+    /// # Errors
+    /// An input cannot be copied.
+    pub fn at_rest(&mut self) -> anyhow::Result<Vec<tempfile::TempPath>> {
+        let mut copies = Vec::new();
+        for origin in self.origins.iter_mut().filter(|origin| origin.is_piped()) {
+            let name = origin.name();
+            let failed = || format!("cannot copy {name} to a temporary file (TMPDIR names where)");
+            let mut file = tempfile::NamedTempFile::new().with_context(failed)?;
+            match origin.path() {
+                Some(path) => io::copy(&mut std::fs::File::open(path)?, &mut file),
+                None => io::copy(&mut io::stdin().lock(), &mut file),
+            }
+            .with_context(failed)?;
+            let copy = file.into_temp_path();
+            *origin = Origin::Copy(copy.to_path_buf(), name);
+            copies.push(copy);
+        }
+        Ok(copies)
+    }
+
+    /// Refuses `--follow`, in a program that needs whole logs.
+    ///
+    /// # Errors
+    /// It is there.
+    pub fn refuse_follow(name: &str, input: &InputArgs) -> anyhow::Result<()> {
+        if input.follow {
+            bail!("--follow: {name} compares whole logs; nccl-watch follows logs that grow");
+        }
+        Ok(())
+    }
+
+    /// The same for a program that holds inputs against each other: those of each of `sides` are
+    /// listed by themselves, in one a file may be that is in another too.
+    ///
+    /// # Errors
+    /// As [`Run::new`].
+    pub fn of_sides(
+        name: &'static str,
+        input: &InputArgs,
+        steps: &StepArgs,
+        compat: Window,
+        sides: &[&[PathBuf]],
+    ) -> anyhow::Result<(Run, Vec<Vec<Origin>>)> {
+        source::name_program(name);
+        let mut report = Report::new(name, input.verbose, input.quiet);
+        let mut listed = Vec::with_capacity(sides.len());
+        for side in sides {
+            let found = expand(side, &input.glob)?;
+            report.listed(&found);
+            listed.push(found.origins);
+        }
+        let origins = listed.concat();
+        if origins.iter().filter(|&o| *o == Origin::Stdin).count() > 1 {
+            bail!("standard input (-) can be named only once");
+        }
+        let marker = match (steps.compat, steps.lines.marker) {
+            (Some(_), _) | (None, When::Start) => Marker::Start,
+            (None, When::End) => Marker::End,
+        };
+        let options = calls::Options {
+            source: source::Options {
+                mmap: !input.no_mmap,
+            },
+            log: log::Options {
+                jobs: pool::jobs(input.jobs.map(usize::from)),
+                recogniser: steps.recogniser()?,
+                strict: input.strict,
+                keep_init_lines: false,
+            },
+            timeline: timeline::Options {
+                marker,
+                asked: steps.is_asked(),
+                // The AWK chain knows no ranks.
+                by_position: steps.by_position || steps.compat.is_some(),
+                printer: steps.printer,
+                ..timeline::Options::default()
+            },
+            window: steps.window(compat),
+        };
+        let bar = Bar::new(|| total(&origins), !input.quiet);
+        let report = report.beside(&bar);
+        let run = Run {
+            origins,
+            options,
+            report,
+            bar,
+        };
+        Ok((run, listed))
+    }
+
+    /// Counts the calls of all inputs by `by`. Of one that is still being written the rows of a step,
+    /// as `sheet` makes them, are written as soon as it is settled, if steps come first in them.
+    ///
+    /// # Errors
+    /// As [`calls::count`]; the output cannot be written.
+    pub fn count<'o, O: Sync>(
+        &mut self,
+        by: &[By],
+        tally: &tally::Options,
+        output: &'o Output,
+        (options, sheet): (&O, for<'a> fn(&'a Calls, &'a O) -> Sheet<'a>),
+    ) -> anyhow::Result<(Calls, Early<'o>)> {
+        let mut early = Early::new(output);
+        let is_by_step = by.first() == Some(&By::Step) && early.is_possible();
+        let mut rows = |calls: Calls| early.rows(&sheet(&calls, options));
+        let all = calls::early(
+            &self.origins,
+            &self.options,
+            tally,
+            &mut self.report,
+            &self.bar,
+            is_by_step.then_some(&mut rows),
+        )?;
+        groups::note_unknown(&all, by, &self.report);
+        Ok((all, early))
+    }
+
+    /// Says what is left to say; how the run ended.
+    pub fn finish(&self) -> Exit {
+        self.bar.finish();
+        self.report.finish();
+        if self.report.is_damaged() {
+            Exit::Damaged
+        } else {
+            Exit::Clean
+        }
+    }
+}
+
+/// Bytes of all inputs, if all are files.
+fn total(origins: &[Origin]) -> Option<u64> {
+    origins.iter().try_fold(0_u64, |sum, origin| {
+        let meta = origin.path()?.metadata().ok()?;
+        Some(sum.saturating_add(meta.len()))
+    })
+}

@@ -1,0 +1,118 @@
+//! Values as people type them: sizes, shares, addresses.
+
+use crate::members::comm_id::CommId;
+use anyhow::bail;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+
+/// A number of bytes as typed: `4096`, `64KB`, `1M`, `2GiB`; units of 1024.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Size(pub u128);
+
+impl std::str::FromStr for Size {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Size, String> {
+        let wrong = || format!("invalid size `{text}`; expected bytes or 64KB, 1MB, 2GB (of 1024)");
+        let end = text
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(text.len());
+        let number: u64 = text[..end].parse().map_err(|_| wrong())?;
+        let power = match text[end..].to_ascii_uppercase().as_str() {
+            "" | "B" => 0,
+            "K" | "KB" | "KIB" => 10,
+            "M" | "MB" | "MIB" => 20,
+            "G" | "GB" | "GIB" => 30,
+            "T" | "TB" | "TIB" => 40,
+            _ => return Err(wrong()),
+        };
+        Ok(Size(u128::from(number) << power))
+    }
+}
+
+impl Size {
+    /// The sizes as edges of buckets.
+    ///
+    /// # Errors
+    /// They do not rise, or one is 0.
+    pub fn rising(sizes: &[Size]) -> anyhow::Result<Vec<u128>> {
+        let edges: Vec<u128> = sizes.iter().map(|s| s.0).collect();
+        if edges.first() == Some(&0) || edges.windows(2).any(|w| w[0] >= w[1]) {
+            bail!("--edges: expected increasing sizes above 0, such as 64KB,1MB,16MB");
+        }
+        Ok(edges)
+    }
+}
+
+/// A share as typed, in percent: `5%`, `0.5%`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Share(pub f64);
+
+impl std::str::FromStr for Share {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Share, String> {
+        let percent = text.strip_suffix('%').and_then(|n| n.parse::<f64>().ok());
+        percent
+            .filter(|n| n.is_finite() && *n >= 0.0)
+            .map(|n| Share(n / 100.0))
+            .ok_or_else(|| format!("invalid share `{text}`; expected percent, such as 5% or 0.5%"))
+    }
+}
+
+/// A communicator's address or id as typed: `0x55d0a0000000`, `0x9f3b/2.7`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Address(pub CommId);
+
+impl std::str::FromStr for Address {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Address, String> {
+        CommId::parse(text.as_bytes())
+            .map(Address)
+            .ok_or_else(|| format!("invalid address `{text}`; expected 0x and hexadecimal digits"))
+    }
+}
+
+/// One of some values by its name, which shells complete.
+pub fn one_of<T>(all: &'static [(T, &'static str)]) -> impl TypedValueParser<Value = T>
+where
+    T: Copy + Send + Sync + 'static,
+{
+    PossibleValuesParser::new(all.iter().map(|(_, name)| *name)).try_map(move |name| {
+        let found = all.iter().find(|(_, known)| *known == name);
+        found
+            .map(|(value, _)| *value)
+            .ok_or("expected one of the names")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_read_as_typed() {
+        let of = |t: &str| t.parse::<Size>().map(|s| s.0);
+        assert_eq!(of("4096"), Ok(4096));
+        assert_eq!(of("64KB"), Ok(65536));
+        assert_eq!(of("1m"), Ok(1 << 20));
+        assert_eq!(of("2GiB"), Ok(2 << 30));
+        for bad in ["", "KB", "1.5MB", "-1", "1XB"] {
+            assert!(of(bad).is_err(), "{bad}");
+        }
+        assert!(Size::rising(&[Size(2), Size(1)]).is_err());
+        assert!(Size::rising(&[Size(0)]).is_err());
+    }
+
+    #[test]
+    fn shares_read_as_typed() {
+        let of = |t: &str| t.parse::<Share>().map(|s| s.0);
+        assert_eq!(
+            (of("5%"), of("0.5%"), of("0%")),
+            (Ok(0.05), Ok(0.005), Ok(0.0))
+        );
+        for bad in ["5", "0.05", "%", "-1%", "inf%", "nan%"] {
+            assert!(of(bad).is_err(), "{bad}");
+        }
+    }
+}

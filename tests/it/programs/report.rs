@@ -1,0 +1,358 @@
+//! nccl-report: each of its numbers is that of another program.
+
+use crate::support::{Out, Work, data, feed, run, run_in};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+/// The tables of the page: the key in JSON, the program and its arguments.
+const TABLES: [(&str, &str, &[&str]); 15] = [
+    ("net", "nccl-net", &[]),
+    ("timing", "nccl-timing", &[]),
+    ("steps", "nccl-timing", &["--per-step"]),
+    ("step_calls", "nccl-ops", &["--by", "step"]),
+    ("operations", "nccl-ops", &[]),
+    ("sizes", "nccl-hist", &[]),
+    ("communicators", "nccl-communicators", &[]),
+    ("members", "nccl-communicators", &["--members"]),
+    ("tuning", "nccl-tuning", &[]),
+    ("durations", "nccl-ops", &["--time"]),
+    ("overlap", "nccl-overlap", &[]),
+    ("matrix", "nccl-matrix", &[]),
+    ("skew", "nccl-skew", &[]),
+    ("findings", "nccl-check", &[]),
+    ("questions", "nccl-check", &["--coverage"]),
+];
+
+/// A file of the test data.
+fn testdata(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("testdata")
+        .join(name)
+}
+
+/// Inputs of each kind.
+const INPUTS: [&[&str]; 10] = [
+    &["captured/megatron/nccl.log"],
+    &["captured/ddp-skip/nccl.log.gz"],
+    &["captured/3d/nccl.log.gz"],
+    &["captured/tp-stamps"],
+    &["captured/ddp-all/nccl.log.gz"],
+    &["captured/fsdp-inspector"],
+    &["captured/hf/nccl.log.gz"],
+    &["hung/ddp-stall"],
+    &["kineto/ep-rank0.json.gz", "kineto/ep-rank1.json.gz"],
+    &["nsys/ring.sqlite.gz"],
+];
+
+fn paths(names: &[&str]) -> Vec<String> {
+    let path = |name: &&str| testdata(name).display().to_string();
+    names.iter().map(path).collect()
+}
+
+/// The rows of a program as objects; none where it has none.
+fn rows(program: &str, args: &[&str], inputs: &[String]) -> Vec<Value> {
+    let mut all: Vec<String> = inputs.to_vec();
+    all.extend(args.iter().map(|arg| (*arg).to_owned()));
+    all.extend(["--format", "jsonl", "-q"].map(str::to_owned));
+    let out = run(program, &all).calm();
+    let line = |line: &&str| !line.is_empty();
+    let text = out.text();
+    let lines = text.lines().filter(line);
+    lines
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+/// The page of these inputs in JSON.
+fn page(inputs: &[String]) -> Value {
+    let mut args = inputs.to_vec();
+    args.extend(["--format", "json", "-q"].map(str::to_owned));
+    let out = run("nccl-report", &args).calm();
+    serde_json::from_slice(&out.stdout)
+        .unwrap_or_else(|e| panic!("{inputs:?}: {e}: {}", out.stderr))
+}
+
+#[test]
+fn every_table_is_that_of_its_program() {
+    let mut compared = 0;
+    for names in INPUTS {
+        let inputs = paths(names);
+        let page = page(&inputs);
+        for (key, program, args) in TABLES {
+            let Some(list) = page[key].as_array() else {
+                let why = page["missing"][key].as_str();
+                assert!(why.is_some_and(|why| why.len() > 10), "{names:?} {key}");
+                continue;
+            };
+            assert!(!list.is_empty(), "{names:?} {key}");
+            // Beside a log a record has the durations, and calls are counted of the log alone.
+            let of_calls = [
+                "step_calls",
+                "operations",
+                "sizes",
+                "durations",
+                "matrix",
+                "skew",
+            ];
+            if names == ["captured/fsdp-inspector"] && of_calls.contains(&key) {
+                continue;
+            }
+            let own = rows(program, args, &inputs);
+            assert_eq!(list.len(), own.len(), "{names:?} {key}");
+            for (a, b) in list.iter().zip(&own) {
+                assert_eq!(a, b, "{names:?} {key}");
+            }
+            compared += 1;
+        }
+    }
+    assert!(compared > 70, "{compared}");
+}
+
+/// The cells of the tables of a page, by key.
+fn tables(html: &str) -> Vec<(String, Vec<Vec<String>>)> {
+    let unescaped = |text: &str| {
+        let text = text.replace("&lt;", "<").replace("&gt;", ">");
+        let text = text.replace("&quot;", "\"").replace("&#39;", "'");
+        text.replace("&amp;", "&")
+    };
+    let parts = html.split("data-name=\"").skip(1);
+    let table = |part: &str| {
+        let (key, rest) = part.split_once('"').unwrap();
+        let body = rest.split("<tbody>").nth(1).unwrap();
+        let body = body.split("</tbody>").next().unwrap();
+        let head = rest.split("</thead>").next().unwrap();
+        let heads = head
+            .split("<th scope=\"col\"><button type=\"button\">")
+            .skip(1);
+        let heads = heads.map(|h| unescaped(h.split("</button>").next().unwrap()));
+        let cells = |row: &str| -> Vec<String> {
+            let cells = row.split("<td").skip(1);
+            cells
+                .map(|cell| unescaped(cell.split_once('>').unwrap().1.trim_end_matches('\n')))
+                .collect()
+        };
+        let rows = body.split("<tr>").skip(1).map(cells);
+        (
+            key.to_owned(),
+            std::iter::once(heads.collect()).chain(rows).collect(),
+        )
+    };
+    parts.map(table).collect()
+}
+
+#[test]
+fn the_tables_of_the_html_page_are_those_of_the_json_page() {
+    for names in INPUTS {
+        let inputs = paths(names);
+        let page = page(&inputs);
+        let mut args = inputs.clone();
+        args.extend(["--format", "html", "-q"].map(str::to_owned));
+        let html = run("nccl-report", &args).calm().text();
+        let tables = tables(&html);
+        assert!(!tables.is_empty(), "{names:?}");
+        for (key, rows) in tables {
+            let list = page[&key].as_array().unwrap();
+            assert_eq!(rows.len() - 1, list.len().min(300), "{names:?} {key}");
+            for (row, object) in rows[1..].iter().zip(list) {
+                for (name, cell) in rows[0].iter().zip(row) {
+                    let known = match &object[name] {
+                        Value::Null => String::new(),
+                        Value::String(text) => text.clone(),
+                        number => number.to_string(),
+                    };
+                    let same = match (known.parse::<f64>(), cell.parse::<f64>()) {
+                        (Ok(a), Ok(b)) => (a - b).abs() <= a.abs() * 1e-14,
+                        _ => known == *cell,
+                    };
+                    assert!(same, "{names:?} {key} {name}: {known:?} {cell:?}");
+                }
+            }
+        }
+        // Nothing of it is elsewhere.
+        for from in ["http://", "https://", "src=", "@import", "url("] {
+            let own = html.split("<main>").next().unwrap();
+            assert!(!own.contains(from), "{names:?} {from}");
+        }
+    }
+}
+
+#[test]
+fn the_page_fits_a_terminal() {
+    for names in INPUTS {
+        let text = run("nccl-report", &paths(names)).calm().text();
+        let wide = text.lines().map(|line| line.chars().count()).max();
+        let setting = |line: &&str| !line.contains("NCCL_");
+        let lines = text.lines().filter(setting).count();
+        assert!(
+            wide <= Some(80) && lines <= 48,
+            "{names:?} {wide:?} {lines}\n{text}"
+        );
+    }
+}
+
+#[test]
+fn what_a_log_says_is_text_on_every_page() {
+    let evil = "<script>alert(\"x\")</script>&'`|*\u{1b}[31m";
+    let log = format!(
+        "h{evil}:1:1 [0] NCCL INFO ncclCommInitRank comm 0x1 rank 0 nranks 2 cudaDev 0 busId 1000 commId 0x9 - Init START\n\
+         h:1:1 [0] h.cc:1 NCCL WARN {evil} Call to ibv_reg_mr failed with error {evil}\n\
+         h:1:1 [0] NCCL INFO All{evil}Reduce: opCount 0 sendbuff 0x1 recvbuff 0x2 count 4 datatype 7 op 0 root 0 comm 0x1 [nranks=2] stream 0x3\n\
+         h:1:1 [0] NCCL INFO AllReduce: opCount 0 sendbuff 0x1 recvbuff 0x2 count 4 datatype 7 op 0 root 0 comm 0x1 [nranks=2] stream 0x3\n"
+    );
+    let work = Work::new();
+    work.file("a<b>'.log", &log);
+    let of = |format| {
+        run_in(
+            work.dir(),
+            "nccl-report",
+            &["a<b>'.log", "--format", format],
+        )
+        .calm()
+        .text()
+    };
+    let html = of("html");
+    assert_eq!(html.matches("<script").count(), 1, "{html}");
+    assert!(!html.contains("<b>") && !html.contains('\u{1b}'));
+    assert!(html.contains("a&lt;b&gt;&#39;.log"));
+    assert!(
+        html.contains("&lt;script&gt;alert(&quot;x&quot;)"),
+        "{html}"
+    );
+    let markdown = of("md");
+    assert!(
+        !markdown.replace("\\<", "").contains('<') && !markdown.contains('\u{1b}'),
+        "{markdown}"
+    );
+    assert!(!of("text").contains('\u{1b}'));
+    serde_json::from_str::<Value>(&of("json")).unwrap();
+}
+
+#[test]
+fn a_pipe_gives_the_page_of_the_file() {
+    let log = std::fs::read(testdata("captured/megatron/nccl.log")).unwrap();
+    let piped = feed("nccl-report", &["-q"], log).ends(0).text();
+    let read = run(
+        "nccl-report",
+        &[
+            testdata("captured/megatron/nccl.log").display().to_string(),
+            "-q".into(),
+        ],
+    );
+    let after = |text: &str| text.split_once('\n').unwrap().1.to_owned();
+    assert_eq!(after(&piped), after(&read.ends(0).text()));
+    assert!(piped.starts_with("stdin: nothing was found to be wrong"));
+}
+
+#[test]
+fn the_ending_of_a_file_names_the_format() {
+    let work = Work::new();
+    let log = testdata("captured/ddp-skip/nccl.log.gz")
+        .display()
+        .to_string();
+    let write = |to: &str| run_in(work.dir(), "nccl-report", &[&log, "-q", "-o", to]);
+    for (to, begins) in [
+        ("a.html", "<!doctype html>"),
+        ("a.md", "## "),
+        ("a.json", "{"),
+        ("a.txt", &log[..8]),
+    ] {
+        assert!(write(to).ends(0).stdout.is_empty());
+        let text = std::fs::read_to_string(work.dir().join(to)).unwrap();
+        assert!(text.starts_with(begins), "{to}: {text}");
+    }
+    write("a.pdf")
+        .ends(2)
+        .says(&["expected a name that ends in .html, .md, .json or .txt"]);
+    write("no/such/folder.html")
+        .ends(2)
+        .says(&["cannot write no/such/folder.html"]);
+}
+
+#[test]
+fn what_tells_nothing_is_refused() {
+    let work = Work::new();
+    work.file("empty.log", "");
+    work.file("a.png", b"\x89PNG\r\n\x1a\n\0\0");
+    let of = |name: &str| run_in(work.dir(), "nccl-report", &[name]);
+    of("no.log").ends(2).says(&["no.log"]);
+    let empty = of("empty.log").calm();
+    assert!(empty.text().contains("unknown: "), "{}", empty.text());
+    of("a.png").ends(2);
+}
+
+#[test]
+fn two_runs_show_what_changed() {
+    let of = |name: &str| testdata(name).display().to_string();
+    let (before, now) = (
+        of("captured/ddp/nccl.log.gz"),
+        of("captured/ddp-skip/nccl.log.gz"),
+    );
+    let page = run(
+        "nccl-report",
+        &[&now, "--against", &before, "-q", "--format", "json"].map(str::to_owned),
+    );
+    let page: Value = serde_json::from_slice(&page.ends(0).stdout).unwrap();
+    let lines = run(
+        "nccl-diff",
+        &[&before, &now, "-q", "--format", "jsonl"].map(str::to_owned),
+    )
+    .calm();
+    let lines = lines.lines();
+    let rows: Vec<Value> = lines
+        .iter()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert!(!rows.is_empty());
+    assert_eq!(page["changes"], Value::Array(rows));
+    for (form, begin) in [
+        ("text", "\nCHANGES\n  step_time_s: "),
+        ("md", "\n### Changes\n\n- step\\_time\\_s: "),
+    ] {
+        let args = [&now, "--against", &before, "-q", "--format", form].map(str::to_owned);
+        let text = run("nccl-report", &args).ends(0).text();
+        assert!(text.contains(begin), "{text}");
+        assert!(
+            text.contains("0.09148 before, 0.02422 now, 0.265 times"),
+            "{text}"
+        );
+    }
+}
+
+/// All logs of the shared data, one by one.
+#[test]
+fn no_real_log_is_too_much_for_a_page() {
+    let mut files: Vec<PathBuf> = Vec::new();
+    for folder in ["nccl-logs", "wild", "trainers"] {
+        let Some(root) = data(folder) else {
+            return;
+        };
+        walk(&root, &mut files);
+    }
+    assert!(files.len() > 20, "{}", files.len());
+    for file in files {
+        let args = [file.display().to_string(), "-q".into()];
+        let out: Out = run("nccl-report", &args).calm();
+        if out.code == Some(2) {
+            assert!(out.stderr.contains("error: "), "{}", out.stderr);
+            continue;
+        }
+        let text = out.text();
+        let wide = text.lines().map(|line| line.chars().count()).max();
+        assert!(wide <= Some(80), "{}: {text}", file.display());
+    }
+}
+
+fn walk(folder: &Path, files: &mut Vec<PathBuf>) {
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return;
+    };
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    for path in paths {
+        match path.is_dir() {
+            true => walk(&path, files),
+            false if path.metadata().unwrap().len() < 4 << 20 => files.push(path),
+            false => {}
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! What people see: the programs on a terminal.
+
+use crate::support::bins;
+use rustix::fs::OFlags;
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+use std::fs::File;
+use std::io::Read;
+use std::num::NonZero;
+use std::process::{Command, Stdio};
+
+/// Programs with arguments, whose tables are wide.
+const TABLES: [&str; 30] = [
+    "nccl-agg captured/3d",
+    "nccl-check captured/ddp-skip",
+    "nccl-check captured/ddp-skip --format table",
+    "nccl-check captured/ddp-skip --coverage",
+    "nccl-check captured/ddp-skip --coverage --format table",
+    "nccl-comms captured/3d --steps 5",
+    "nccl-comms captured/ddp-all --tuning --steps 12",
+    "nccl-communicators captured/3d",
+    "nccl-communicators captured/3d --members",
+    "nccl-cuda cuda",
+    "nccl-diff captured/3d captured/3d-skip",
+    "nccl-hist captured/3d",
+    "nccl-hist captured/3d --by step,rank,datatype --log2",
+    "nccl-hist captured/fsdp-inspector --time",
+    "nccl-kernels kineto",
+    "nccl-matrix captured/3d",
+    "nccl-matrix snoopie --by context",
+    "nccl-matrix snoopie --by line",
+    "nccl-matrix snoopie --by object",
+    "nccl-matrix snoopie --by op",
+    "nccl-net captured/3d",
+    "nccl-net captured/3d --pairs",
+    "nccl-net captured/3d --rings",
+    "nccl-ops captured/3d --by comm",
+    "nccl-overlap kineto",
+    "nccl-proxy captured/ddp-profiler",
+    "nccl-report captured/3d",
+    "nccl-skew captured/3d",
+    "nccl-steps captured/megatron --list",
+    "nccl-tuning captured/ddp-all --sizes --channels",
+];
+
+/// What `command` writes to a terminal of so many columns.
+fn on_terminal(command: &str, columns: u16, environment: &[(&str, &str)]) -> Vec<u8> {
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY;
+    let master = openpt(flags).unwrap();
+    grantpt(&master).unwrap();
+    unlockpt(&master).unwrap();
+    let name = ptsname(&master, Vec::new()).unwrap();
+    let mode = rustix::fs::Mode::empty();
+    let slave = rustix::fs::open(&*name, OFlags::RDWR | OFlags::NOCTTY, mode).unwrap();
+    let size = Winsize {
+        ws_row: 50,
+        ws_col: columns,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    tcsetwinsize(&slave, size).unwrap();
+    let mut words = command.split(' ');
+    let mut child = Command::new(bins().join(words.next().unwrap()))
+        .args(words)
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/testdata"))
+        .env_remove("NO_COLOR")
+        .env("TERM", "xterm-256color")
+        .envs(environment.iter().copied())
+        .stdin(Stdio::null())
+        .stdout(Stdio::from(slave))
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut written = Vec::new();
+    let mut master = File::from(master);
+    let mut piece = [0; 4096];
+    // When nobody has the other end any more there is an error, or nothing.
+    while let Ok(n @ 1..) = master.read(&mut piece) {
+        written.extend_from_slice(&piece[..n]);
+    }
+    assert!(
+        child.wait().unwrap().code().is_some_and(|code| code < 2),
+        "{command}"
+    );
+    written
+}
+
+/// What is on the screen, line by line; true where a line goes on in the next row.
+fn screen(written: &[u8], columns: u16) -> Vec<(String, bool)> {
+    let rows = u16::try_from(written.len() / 20 + 400).unwrap_or(u16::MAX);
+    let of = |n: u16| NonZero::new(n).unwrap();
+    let mut terminal = vt100::Parser::new(of(rows), of(columns), 0);
+    terminal.process(written);
+    let screen = terminal.screen();
+    let mut lines: Vec<(String, bool)> = Vec::new();
+    let mut goes_on = false;
+    for (at, row) in (0..).zip(screen.rows(0, columns)) {
+        match lines.last_mut() {
+            Some((line, is_broken)) if goes_on => {
+                line.push_str(&row);
+                *is_broken = true;
+            }
+            _ => lines.push((row, false)),
+        }
+        goes_on = screen.row_wrapped(at);
+    }
+    lines
+}
+
+#[test]
+fn no_row_breaks_on_a_terminal() {
+    for command in TABLES {
+        for columns in [60, 80, 120, 200] {
+            let lines = screen(&on_terminal(command, columns, &[]), columns);
+            let broken = lines.iter().find(|(line, is_broken)| {
+                // Settings are there to be copied.
+                *is_broken && !line.contains("NCCL_DEBUG=")
+            });
+            assert_eq!(broken, None, "{command} at {columns} columns");
+            let words = lines.iter().filter(|(line, _)| !line.is_empty());
+            assert!(words.count() > 1, "{command} at {columns} columns");
+        }
+    }
+}
+
+#[test]
+fn what_has_no_room_is_named_and_long_tables_end() {
+    let text = |command: &str, columns| {
+        let written = on_terminal(command, columns, &[]);
+        let lines = screen(&written, columns);
+        let lines: Vec<String> = lines.into_iter().map(|(line, _)| line).collect();
+        lines.join("\n")
+    };
+    let narrow = text("nccl-hist captured/3d", 80);
+    assert!(
+        narrow.contains("no room for: share of calls, from_bytes, to_bytes, calls_per_gpu"),
+        "{narrow}"
+    );
+    assert!(
+        narrow.contains("680 MiB") && !narrow.contains("713 031 680"),
+        "{narrow}"
+    );
+    let wide = text("nccl-hist captured/3d", 200);
+    assert!(
+        wide.contains("share of calls") && !wide.contains("no room"),
+        "{wide}"
+    );
+    let long = text("nccl-comms captured/3d", 120);
+    assert!(long.contains("... 26 788 more rows"), "{long}");
+}
+
+#[test]
+fn colours_are_for_terminals_that_want_them() {
+    let is_coloured = |command: &str, environment: &[(&str, &str)]| {
+        on_terminal(command, 100, environment).contains(&0x1b)
+    };
+    for command in [
+        "nccl-check captured/ddp-skip",
+        "nccl-diff captured/3d captured/3d-skip",
+        "nccl-report captured/ddp-skip",
+    ] {
+        assert!(is_coloured(command, &[]), "{command}");
+        assert!(!is_coloured(command, &[("NO_COLOR", "1")]), "{command}");
+        assert!(!is_coloured(command, &[("TERM", "dumb")]), "{command}");
+        let never = format!("{command} --color never");
+        assert!(!is_coloured(&never, &[]), "{command}");
+        let always = format!("{command} --color always");
+        assert!(is_coloured(&always, &[("NO_COLOR", "1")]), "{command}");
+    }
+}
