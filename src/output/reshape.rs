@@ -71,8 +71,8 @@ impl Reshape {
 }
 
 /// Writes rows to `out` as they are wanted.
-pub struct Reshaped<'r, W: Write> {
-    rows: Rows<'r, W>,
+pub struct Reshaped<'r> {
+    rows: Rows<'r>,
     records: Records,
     /// A line of JSON begins.
     is_start: bool,
@@ -80,17 +80,21 @@ pub struct Reshaped<'r, W: Write> {
     first: Option<Vec<u8>>,
 }
 
-struct Rows<'r, W> {
+struct Rows<'r> {
     reshape: &'r Reshape,
-    out: W,
+    out: &'r mut (dyn Write + Send),
     /// Whether the next row is the header.
     has_header: bool,
     row: Vec<u8>,
 }
 
-impl<'r, W: Write> Reshaped<'r, W> {
+impl<'r> Reshaped<'r> {
     /// Writes to `out`; of CSV the header comes first where it `has_header`.
-    pub fn new(reshape: &'r Reshape, has_header: bool, out: W) -> Reshaped<'r, W> {
+    pub fn new(
+        reshape: &'r Reshape,
+        has_header: bool,
+        out: &'r mut (dyn Write + Send),
+    ) -> Reshaped<'r> {
         let rows = Rows {
             reshape,
             out,
@@ -159,7 +163,7 @@ impl<'r, W: Write> Reshaped<'r, W> {
     }
 }
 
-impl<W: Write> Rows<'_, W> {
+impl Rows<'_> {
     fn record(&mut self, row: Fields<'_>) -> io::Result<()> {
         let is_header = std::mem::take(&mut self.has_header);
         if is_header {
@@ -214,7 +218,7 @@ fn field(text: &[u8], parted: u8, row: &mut Vec<u8>) {
     row.push(parted);
 }
 
-impl<W: Write> Write for Reshaped<'_, W> {
+impl Write for Reshaped<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match (self.rows.reshape.json, self.first.take()) {
             (false, _) => self.records.read(bytes, |row| self.rows.record(row))?,

@@ -62,7 +62,7 @@ impl<'o> Early<'o> {
         let text = &text[header..];
         self.lines += memchr_iter(b'\n', text).count() as u64;
         self.written.add(text);
-        let mut out = io::stdout().lock();
+        let mut out = io::stdout();
         if self.output.reshape.is_nothing() {
             out.write_all(text).and_then(|()| out.flush())
         } else {

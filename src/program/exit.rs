@@ -25,8 +25,13 @@ pub enum Exit {
 /// Runs a program's body and turns its end into an exit code, with `<name>: error: <message>` on
 /// stderr for an error: one line, but for proposals.
 pub fn run(name: &str, body: impl FnOnce() -> anyhow::Result<Exit>) -> ExitCode {
+    code(name, body())
+}
+
+/// Compiled once, not in each program.
+fn code(name: &str, ended: anyhow::Result<Exit>) -> ExitCode {
     // A file of -o is there when all of it is written, and only then.
-    let ended = body().and_then(|exit| file::keep().map(|()| exit));
+    let ended = ended.and_then(|exit| file::keep().map(|()| exit));
     file::discard();
     if let (Ok(_), Some(signal)) = (&ended, source::signal()) {
         let said = "interrupted: the output covers only the input that was read";

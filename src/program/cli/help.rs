@@ -5,7 +5,7 @@ use super::Generate;
 use crate::program::man;
 use anyhow::Context;
 use clap::builder::EnumValueParser;
-use clap::{Arg, ArgAction, Command, Parser};
+use clap::{Arg, ArgAction, ArgMatches, Command, Parser};
 use std::io::{self, Write};
 
 /// The headings of options, in the order of the help. Each program has some of them.
@@ -33,24 +33,39 @@ man: nccl-x --generate man | man -l -";
 /// # Errors
 /// What they asked for cannot be written.
 pub fn parse<C: Parser>() -> anyhow::Result<Option<C>> {
-    let is_short = std::env::args_os().skip(1).any(|arg| arg == "-h");
-    let width = if is_short { WIDTHS.0 } else { WIDTHS.1 };
-    let command = command::<C>().max_term_width(width);
-    let matches = command.clone().get_matches();
-    if let Some(what) = matches.get_one::<Generate>("generate") {
-        generate(*what, command).context("cannot write the output")?;
+    let command = command::<C>();
+    let Some(matches) = matches(&command)? else {
         return Ok(None);
-    }
+    };
     match C::from_arg_matches(&matches) {
         Ok(cli) => Ok(Some(cli)),
-        // A usage error: clap's own message and exit code 2.
-        Err(error) => error.with_cmd(&command).exit(),
+        Err(error) => refuse(error, &command),
     }
+}
+
+/// The arguments as clap has them.
+fn matches(command: &Command) -> anyhow::Result<Option<ArgMatches>> {
+    let is_short = std::env::args_os().skip(1).any(|arg| arg == "-h");
+    let width = if is_short { WIDTHS.0 } else { WIDTHS.1 };
+    let matches = command.clone().max_term_width(width).get_matches();
+    if let Some(what) = matches.get_one::<Generate>("generate") {
+        generate(*what, command.clone()).context("cannot write the output")?;
+        return Ok(None);
+    }
+    Ok(Some(matches))
+}
+
+/// A usage error: clap's own message and exit code 2.
+fn refuse(error: clap::Error, command: &Command) -> ! {
+    error.with_cmd(command).exit()
 }
 
 /// A program's arguments, by their headings.
 pub fn command<C: Parser>() -> Command {
-    let made = C::command();
+    by_headings(C::command())
+}
+
+fn by_headings(made: Command) -> Command {
     let name = made.get_name().to_owned();
     let after = made.get_after_long_help().map(ToString::to_string);
     let after = after.unwrap_or_default();

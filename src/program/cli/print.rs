@@ -56,17 +56,18 @@ impl Output {
         has_header: bool,
         write: impl FnOnce(&mut (dyn Write + Send)) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
-        if self.reshape.is_nothing() {
-            return with_stdout(write);
-        }
-        if !self.format.is_rows() {
+        if !self.reshape.is_nothing() && !self.format.is_rows() {
             self.reshape.refuse()?;
         }
-        with_stdout(|out| {
-            let mut rows = Reshaped::new(&self.reshape, has_header, out);
+        let mut out = stdout();
+        if self.reshape.is_nothing() {
+            write(&mut out)?;
+        } else {
+            let mut rows = Reshaped::new(&self.reshape, has_header, &mut out);
             write(&mut rows)?;
-            rows.finish().context("cannot write the output")
-        })
+            rows.finish().context("cannot write the output")?;
+        }
+        flushed(out)
     }
 }
 
@@ -91,6 +92,17 @@ pub fn print<'s>(
 pub fn print_rest<'s>(
     sheet: impl FnOnce() -> Sheet<'s>,
     chain: Option<impl FnOnce() -> Vec<u8>>,
+    how: (&Output, usize),
+    to: (&Report, Option<&Early<'_>>),
+) -> anyhow::Result<()> {
+    let chain = chain.map(|chain| Box::new(chain) as Box<dyn FnOnce() -> Vec<u8> + '_>);
+    printed(Box::new(sheet), chain, how, to)
+}
+
+/// Compiled once, not in each program.
+fn printed<'s>(
+    sheet: Box<dyn FnOnce() -> Sheet<'s> + '_>,
+    chain: Option<Box<dyn FnOnce() -> Vec<u8> + '_>>,
     (output, jobs): (&Output, usize),
     (report, early): (&Report, Option<&Early<'_>>),
 ) -> anyhow::Result<()> {
@@ -171,14 +183,22 @@ fn drawn(sheet: &Sheet<'_>, look: &Look) -> anyhow::Result<()> {
 pub fn with_stdout(
     write: impl FnOnce(&mut (dyn Write + Send)) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
+    let mut out = stdout();
+    write(&mut out)?;
+    flushed(out)
+}
+
+fn stdout() -> Box<dyn Write + Send> {
     // Not locked: whichever thread has the next rows writes them.
     let stdout = io::stdout();
-    let mut out: Box<dyn Write + Send> = if stdout.is_terminal() {
+    if stdout.is_terminal() {
         Box::new(BufWriter::new(Escaped::new(stdout)))
     } else {
         Box::new(BufWriter::with_capacity(1 << 16, stdout))
-    };
-    write(&mut out)?;
+    }
+}
+
+fn flushed(mut out: Box<dyn Write + Send>) -> anyhow::Result<()> {
     out.flush().context("cannot write the output")
 }
 
@@ -190,10 +210,11 @@ pub fn with_text(
     look: Look,
     write: impl FnOnce(&mut (dyn Write + Send)) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    if look.width.is_none() && !look.colour {
-        return with_stdout(write);
-    }
-    let mut out = Wrapped::new(look, BufWriter::new(io::stdout()));
+    let mut out: Box<dyn Write + Send> = if look.width.is_none() && !look.colour {
+        stdout()
+    } else {
+        Box::new(Wrapped::new(look, BufWriter::new(io::stdout())))
+    };
     write(&mut out)?;
-    out.flush().context("cannot write the output")
+    flushed(out)
 }
