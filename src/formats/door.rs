@@ -6,8 +6,8 @@ use super::log::blocks::REJOIN;
 use super::log::walk::Visit;
 use super::log::{self, Begun, Log, Part};
 use super::{
-    Format, Head, Reader, Tells, binary, cuda, gpu, inspector, nsys, ordered, profiler, recognise,
-    snoopie,
+    Format, Head, Reader, Tells, binary, cuda, gpu, inspector, kineto, nsys, ordered, profiler,
+    recognise, snoopie,
 };
 use crate::error::{Error, Result};
 use crate::members::twice::Twice;
@@ -210,7 +210,14 @@ impl<V> Known<V> {
     /// # Errors
     /// It has none, or cannot be read; what `visit` says.
     pub fn gpu(&self, visit: &mut dyn gpu::Visit) -> Result<Account> {
-        gpu::read(self.format.name, &self.input, visit)
+        match self.format.name {
+            "kineto" => kineto::timeline(&self.input, visit),
+            "nsys" => nsys::timeline(&self.input, visit),
+            _ => Err(Error::Content(format!(
+                "{}: it has no activities of GPUs",
+                self.input.name()
+            ))),
+        }
     }
 
     /// Says in what its bytes are not its text.

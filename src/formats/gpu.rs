@@ -1,10 +1,7 @@
 //! What GPU timelines have in common, whichever profiler wrote them: what the GPUs did, and the ranges
 //! that a program named.
 
-use super::{kineto, nsys};
-use crate::error::{Error, Result};
-use crate::report::account::Account;
-use crate::source::Input;
+use crate::error::Result;
 
 /// What a GPU did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -77,21 +74,6 @@ pub struct Session {
     pub window: Option<(i64, i64)>,
     /// What to add to times of this record to have ns since 1970.
     pub utc_ns: Option<i64>,
-}
-
-/// Reads the timeline of an input of the format of that name.
-///
-/// # Errors
-/// It cannot be read; what `visit` says.
-pub(super) fn read(format: &str, input: &Input, visit: &mut dyn Visit) -> Result<Account> {
-    match format {
-        "kineto" => kineto::timeline(input, visit),
-        "nsys" => nsys::timeline(input, visit),
-        _ => Err(Error::Content(format!(
-            "{}: it has no activities of GPUs",
-            input.name()
-        ))),
-    }
 }
 
 /// What takes a GPU timeline. Nothing comes in an order that can be relied on.

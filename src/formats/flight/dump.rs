@@ -3,7 +3,8 @@
 //! The keys are those of PyTorch's `FlightRecorder` (`torch/csrc/distributed/c10d`), versions 2.0 to
 //! 2.10.
 
-use super::ops::{self, Op};
+use super::entry::{Entry, Frame, Group, State, Tensors};
+use super::ops;
 use super::value::{Id, Values};
 use crate::output::table::Lacks;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -29,19 +30,6 @@ pub struct Dump {
     pub damaged: u64,
 }
 
-/// A process group.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Group {
-    /// PyTorch's name for it: `0`, or a hash.
-    pub name: Arc<str>,
-    /// What the program calls it: `default_pg`, `mesh_tp`; `undefined` where it has no name. In
-    /// [`Dump::groups`] it is empty for groups of a mesh.
-    pub desc: Arc<str>,
-    /// Its members' ranks in the job; the place of one is its rank in the group. Empty where they are
-    /// not known.
-    pub ranks: Arc<[u32]>,
-}
-
 /// How far a process group came: numbers as in [`Entry::collective_seq`], -1 for none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Status {
@@ -53,159 +41,6 @@ pub struct Status {
     pub started: i64,
     /// The last that it saw completed.
     pub completed: i64,
-}
-
-/// How far a call came, as the watchdog saw it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum State {
-    /// It was enqueued.
-    Scheduled,
-    /// It runs on the GPU. Only seen with TORCH_NCCL_ENABLE_TIMING.
-    Started,
-    /// It has ended on the GPU.
-    Completed,
-}
-
-impl State {
-    /// As the dump has it.
-    pub fn name(self) -> &'static str {
-        match self {
-            State::Scheduled => "scheduled",
-            State::Started => "started",
-            State::Completed => "completed",
-        }
-    }
-
-    fn of(name: &str) -> Option<State> {
-        let all = [State::Scheduled, State::Started, State::Completed];
-        all.into_iter().find(|state| state.name() == name)
-    }
-}
-
-/// A line of a call's stack.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Frame {
-    /// The file.
-    pub file: Arc<str>,
-    /// The line, from 1.
-    pub line: u64,
-    /// The function.
-    pub function: Arc<str>,
-}
-
-/// The tensors of one side of a call.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Tensors {
-    /// The shape of each.
-    pub shapes: Arc<[Box<[u64]>]>,
-    /// PyTorch's name for the type of each: `BFloat16`.
-    pub types: Arc<[Arc<str>]>,
-}
-
-impl Tensors {
-    /// The number of elements of each; `None` beyond 64 bits.
-    pub fn counts(&self) -> impl ExactSizeIterator<Item = Option<u64>> {
-        let count = |shape: &[u64]| {
-            // A tensor with a dimension of 0 has no elements, whatever the others are.
-            let mut dims = shape.iter();
-            match shape.contains(&0) {
-                true => Some(0),
-                false => dims.try_fold(1_u64, |n, &dim| n.checked_mul(dim)),
-            }
-        };
-        self.shapes.iter().map(move |shape| count(shape))
-    }
-}
-
-/// A record of a call.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Entry {
-    /// Its number among all records of the process, from 0.
-    pub record_id: u64,
-    /// The group's number in the process.
-    pub pg_id: u64,
-    /// The group.
-    pub group: Arc<Group>,
-    /// The group's number of collectives so far, this one included: the first is 1. Calls that are
-    /// coalesced share it.
-    pub collective_seq: u64,
-    /// The same of its sends and receives.
-    pub p2p_seq: u64,
-    /// The same of both together; each call of a coalesced group counts.
-    pub op_id: u64,
-    /// PyTorch's name for the call: `nccl:_all_gather_base`, `nccl:send 0->1`.
-    pub name: Arc<str>,
-    /// What it is to NCCL.
-    pub op: Op,
-    /// The tensors that it reads.
-    pub inputs: Tensors,
-    /// The tensors that it fills.
-    pub outputs: Tensors,
-    /// How far it came.
-    pub state: State,
-    /// How far the coalesced group came that this send or receive belongs to: such a call is recorded
-    /// before the group is launched, and its own state stays `scheduled`.
-    pub coalesced: Option<State>,
-    /// When it was enqueued: ns since 1970 on the host's clock.
-    pub created_ns: Option<u64>,
-    /// When the watchdog saw that it had started, at the earliest; the same clock.
-    pub started_ns: Option<u64>,
-    /// When it saw that it had completed.
-    pub completed_ns: Option<u64>,
-    /// How long it ran on the GPU, by CUDA events, in ns. Only with TORCH_NCCL_ENABLE_TIMING.
-    pub duration_ns: Option<u64>,
-    /// After how many ms the watchdog aborts the job.
-    pub timeout_ms: Option<u64>,
-    /// It is a send or a receive, or a coalesced group of them.
-    pub is_p2p: bool,
-    /// The watchdog no longer watches it. Retired and not completed is: it timed out.
-    pub is_retired: bool,
-    /// Where it was called, the innermost line first.
-    pub stack: Arc<[Arc<Frame>]>,
-}
-
-impl Entry {
-    /// How far it came, by itself or with its coalesced group.
-    pub fn reached(&self) -> State {
-        self.coalesced
-            .map_or(self.state, |state| state.max(self.state))
-    }
-
-    /// The program's own line that made the call: the innermost one outside PyTorch and Python's
-    /// library. `None` for calls that no Python line made, as in the backward pass of DDP.
-    pub fn source(&self) -> Option<&Frame> {
-        let mut frames = self.stack.iter().map(|frame| &**frame);
-        frames.find(|frame| frame.is_own())
-    }
-}
-
-impl Frame {
-    fn is_own(&self) -> bool {
-        // C++ lines have no line of Python; `<frozen importlib>` and the like are no files.
-        let is_python = self.file.ends_with(".py") || self.file.ends_with(".ipynb");
-        let parts: Vec<&str> = self.file.split(['/', '\\']).collect();
-        let after = |name: &str| parts.iter().position(|p| *p == name).map(|at| at + 1);
-        let installed = after("site-packages").or(after("dist-packages"));
-        let package = installed.and_then(|at| parts.get(at).copied());
-        let is_torch = match package {
-            Some(package) => package == "torch",
-            // PyTorch as it is developed.
-            None => parts
-                .windows(2)
-                .any(|two| two[0] == "torch" && ops::is_of_torch(two[1])),
-        };
-        // `/usr/lib/python3.12/contextlib.py`
-        let is_library = package.is_none()
-            && parts.windows(2).any(|two| {
-                two[0].starts_with("lib") && two[1].strip_prefix("python").is_some_and(is_version)
-            });
-        is_python && !is_torch && !is_library
-    }
-}
-
-fn is_version(text: &str) -> bool {
-    text.starts_with(|c: char| c.is_ascii_digit())
-        && text.bytes().all(|b| b.is_ascii_digit() || b == b'.')
 }
 
 /// Makes a dump of values.

@@ -5,6 +5,7 @@
 //! In the account a record of a call is a line, and so is what is before the records.
 
 mod dump;
+mod entry;
 mod json;
 mod ops;
 mod pickle;
@@ -13,8 +14,8 @@ mod row;
 mod tests;
 mod value;
 
-pub use dump::{Dump, Entry, Frame, Group, State, Status, Tensors};
-pub use ops::Op;
+pub use dump::{Dump, Status};
+pub use entry::{Entry, Frame, Group, Op, State, Tensors};
 pub(crate) use ops::{datatype, op};
 
 use super::ordered::{self, Taking};

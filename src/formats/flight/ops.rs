@@ -1,37 +1,9 @@
 //! What PyTorch's names of calls are to NCCL. The names are those that `ProcessGroupNCCL` gives its
 //! profiler and the recorder.
 
-use super::dump::{Entry, State};
+use super::entry::{Entry, Op, State};
 use crate::grammar::values::Datatype;
 use rustc_hash::FxHashMap;
-
-/// What a call is to NCCL.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Op {
-    /// A collective, as NCCL names it.
-    Collective(&'static str),
-    /// A send to a rank of the group.
-    Send {
-        /// The rank in the group that sends.
-        from: u32,
-        /// The one that receives.
-        to: u32,
-    },
-    /// A receive from a rank of the group.
-    Recv {
-        /// The rank in the group that receives.
-        to: u32,
-        /// The one that sends.
-        from: u32,
-    },
-    /// The launch of calls that were put together. It has no sizes: those of sends and receives have
-    /// records of their own, those of collectives have none.
-    Coalesced,
-    /// Another library's, such as Gloo's.
-    Foreign,
-    /// A name that this version does not know.
-    Unknown,
-}
 
 /// PyTorch's names and NCCL's: those of the recorder, and behind them those that only the profiler's
 /// records of parameters have. A barrier is an AllReduce of one element.
@@ -116,31 +88,6 @@ pub(crate) fn datatype(name: &str) -> Option<Datatype> {
         _ => return None,
     };
     Datatype::from_name(name.as_bytes())
-}
-
-/// True for a folder or file of PyTorch's Python code.
-pub(super) fn is_of_torch(name: &str) -> bool {
-    const PARTS: [&str; 18] = [
-        "distributed",
-        "nn",
-        "autograd",
-        "utils",
-        "optim",
-        "cuda",
-        "fx",
-        "jit",
-        "futures",
-        "csrc",
-        "multiprocessing",
-        "profiler",
-        "export",
-        "compiler",
-        "func",
-        "ao",
-        "testing",
-        "_tensor.py",
-    ];
-    name.starts_with('_') || PARTS.contains(&name)
 }
 
 /// Tells each send and receive that is part of a coalesced group how far the group came. They come

@@ -1,7 +1,9 @@
 //! The calls of a dump as rows of the call table.
 
-use super::dump::{Dump, Entry, State, Tensors};
-use super::ops::{self, Op};
+use super::dump::Dump;
+use super::entry::Op;
+use super::entry::{Entry, State, Tensors};
+use super::ops;
 use crate::error::Result;
 use crate::formats::ordered::Taking;
 use crate::grammar::values::Datatype;

@@ -1,7 +1,8 @@
 //! Events as what the GPUs did and what the program named.
 
-use super::args::{Args, number};
+use super::args::Args;
 use super::header::{Header, plain, step};
+use super::json::number;
 use super::scan::Event;
 use super::time::ns;
 use crate::error::Result;

@@ -2,7 +2,7 @@
 //! (`torch/csrc/profiler/util.cpp`, versions 2.1 to 2.11).
 
 use super::header::Header;
-use super::json::{Cursor, text};
+use super::json::{Cursor, number, text};
 use crate::formats::flight::{self, Op};
 use crate::grammar::values::Datatype;
 
@@ -260,14 +260,6 @@ pub(super) struct Passed {
     pub(super) seq: Option<u64>,
     /// Of [`Limit::Sends`]: the elements to and from each rank.
     pub(super) parts: Box<[(u64, u64)]>,
-}
-
-/// A whole number, or a text that is one.
-pub(super) fn number(value: &[u8]) -> Option<u64> {
-    let value = value.strip_prefix(b"\"").unwrap_or(value);
-    let value = value.strip_suffix(b"\"").unwrap_or(value);
-    let is_number = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
-    is_number.then(|| std::str::from_utf8(value).ok()?.parse().ok())?
 }
 
 /// A list of numbers, or a text that is one: `"[0, 1]"`. `None` where it is abridged: `[0, 1, ...]`.

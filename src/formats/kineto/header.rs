@@ -83,7 +83,7 @@ impl Header {
 /// The number of a step, of `ProfilerStep#7`.
 pub(super) fn step(name: &[u8]) -> Option<u64> {
     let number = name.strip_prefix(b"ProfilerStep#")?;
-    super::args::number(number)
+    super::json::number(number)
 }
 
 /// A text of an event, as it is.

@@ -227,6 +227,14 @@ pub(super) fn unescaped(inner: &[u8]) -> std::borrow::Cow<'_, [u8]> {
     }
 }
 
+/// A whole number, or a text that is one.
+pub(super) fn number(value: &[u8]) -> Option<u64> {
+    let value = value.strip_prefix(b"\"").unwrap_or(value);
+    let value = value.strip_suffix(b"\"").unwrap_or(value);
+    let is_number = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
+    is_number.then(|| std::str::from_utf8(value).ok()?.parse().ok())?
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

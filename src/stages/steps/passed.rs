@@ -1,7 +1,6 @@
 //! The lines that are passed on: those of the wanted stretches, without the calls that were made in
 //! another step, and with those that were made in a wanted step but printed elsewhere.
 
-use super::wanted::joined;
 use crate::error::{Error, Result};
 use crate::source::Input;
 use memchr::{memchr, memrchr};
@@ -207,4 +206,17 @@ fn streamed(
             ranges.next();
         }
     }
+}
+
+/// Sorted ranges that do not overlap, neighbours made one.
+pub(super) fn joined(mut ranges: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+    ranges.sort_unstable();
+    let mut out: Vec<(u64, u64)> = Vec::new();
+    for (from, to) in ranges {
+        match out.last_mut() {
+            Some(last) if from <= last.1 => last.1 = last.1.max(to),
+            _ => out.push((from, to)),
+        }
+    }
+    out
 }

@@ -1,6 +1,6 @@
 //! Which lines of a log are passed on.
 
-use super::passed;
+use super::passed::{self, joined};
 use crate::count::calls::Options;
 use crate::error::Result;
 use crate::formats::log::Log;
@@ -113,19 +113,6 @@ pub(super) fn range(marks: &[MarkAt], gap: usize, marker: Marker) -> (u64, u64) 
         edge(gap)
     };
     (from, to)
-}
-
-/// Sorted ranges that do not overlap, neighbours made one.
-pub(super) fn joined(mut ranges: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
-    ranges.sort_unstable();
-    let mut out: Vec<(u64, u64)> = Vec::new();
-    for (from, to) in ranges {
-        match out.last_mut() {
-            Some(last) if from <= last.1 => last.1 = last.1.max(to),
-            _ => out.push((from, to)),
-        }
-    }
-    out
 }
 
 #[cfg(test)]

@@ -1,46 +1,15 @@
 //! The job that never ran: its processes, where they sit, and the communicators they share.
 
 pub(crate) mod call;
+pub(crate) mod kind;
 pub(crate) mod schedule;
 pub(super) mod split;
 mod strategies;
 
+pub(crate) use kind::Kind;
+
 use crate::synth::options::{HostStyle, Options, Strategy};
 use crate::synth::rng::hash;
-
-/// What a communicator is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Kind {
-    /// All ranks.
-    World,
-    /// The ranks that share a layer's tensors.
-    Tp,
-    /// The ranks that share a shard of the model.
-    Dp,
-    /// Two neighbouring pipeline stages.
-    Pp,
-    /// The ranks among which experts are spread.
-    Ep,
-    /// The ranks among which a sequence is spread.
-    Cp,
-    /// The ranks among which a copy of the model is sharded, where there are several copies.
-    Shard,
-}
-
-impl Kind {
-    /// The word in the truth.
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::World => "world",
-            Kind::Tp => "tp",
-            Kind::Dp => "dp",
-            Kind::Pp => "pp",
-            Kind::Ep => "ep",
-            Kind::Cp => "cp",
-            Kind::Shard => "shard",
-        }
-    }
-}
 
 /// A communicator.
 #[derive(Debug, Clone)]

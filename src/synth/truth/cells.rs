@@ -1,7 +1,7 @@
 //! The distinct calls of a job, counted.
 
-use crate::synth::job::Kind;
 use crate::synth::job::call::{Dtype, Op};
+use crate::synth::job::kind::Kind;
 use crate::synth::truth::rows::{BucketRow, CellRow, OpRow, Sum};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
