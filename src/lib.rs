@@ -217,7 +217,7 @@
 //! | a word by which a job or a process ends | `grammar::ending` |
 //! | who of several that ended failed first | `stages/check/log/first_failure.rs` |
 //! | what shows that ranks stopped | `stages/check/ranks/stopped` |
-//! | what makes a rank late at times or always | `stages/skew/late.rs` |
+//! | what makes a rank late at times or always | `stages/ranks/skew/late.rs` |
 //! | what a WARN means | its row in `stages/check/warn/known/table.rs` |
 //! | text around a line (JSON, HTML, CSV, colours) | a layer in `grammar::wrap` |
 //! | a kind of damage | `formats/log/walk/line` to see it, [`formats::log::torn`] or [`formats::log::blocks`] to mend it, [`synth`] to make it |
@@ -226,8 +226,8 @@
 //! | a way of packing | `source/packed.rs` |
 //! | an input format | a file in [`formats`] with its [`formats::Format`] (and, for a record a line, its [`formats::lines::Lines`]), and a line in the list of `formats/mod.rs` |
 //! | what a stage needs of an input | the [`formats::Tells`] that it hands to [`formats::door::each`] |
-//! | what tells who sends to whom | a file in `stages/matrix`, and its [`stages::matrix::cells::Basis`] |
-//! | a kernel that communicates | `stages/overlap/comm.rs` |
+//! | what tells who sends to whom | a file in `stages/ranks/matrix`, and its [`stages::matrix::cells::Basis`] |
+//! | a kernel that communicates | `stages/gpus/overlap/comm.rs` |
 //! | a column | its line in `output/table/columns.rs`, where it goes last; a kind of field in `kinds.rs` |
 //! | a grouping | [`count::groups::By`] and its flag in [`program::cli`] |
 //! | something that [`stages::diff`] compares | its file there, and [`stages::diff::row::Aspect`] |

@@ -2,24 +2,22 @@
 //! the stages take any input that tells what they need ([`door`]).
 
 mod binary;
-mod chain;
-pub mod cuda;
 pub mod door;
 pub mod flight;
 pub mod gpu;
 mod inspector;
-mod kineto;
-pub mod lines;
 pub mod log;
 mod mpi;
-mod nsys;
-mod ordered;
 mod other;
 pub mod profiler;
 pub mod rows;
 pub(crate) mod snoopie;
-pub mod stats;
-pub(crate) mod table_rows;
+
+pub use gpu::{cuda, stats};
+use gpu::{kineto, nsys};
+pub use rows::lines;
+pub(crate) use rows::table_rows;
+use rows::{chain, ordered};
 
 use crate::error::Result;
 use crate::members::twice::Twice;

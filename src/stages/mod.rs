@@ -1,4 +1,4 @@
-//! One file a stage. Each has `Options` (plain, no clap), reads inputs and gives rows or bytes;
+//! One file or folder a stage, in rooms by question. Each has `Options` (plain, no clap), reads inputs and gives rows or bytes;
 //! none knows of argv, standard output or exit codes.
 //!
 //! Those that read logs have one shape: what it needs, what it keeps of a chunk, and how chunks add
@@ -16,31 +16,26 @@
 //! nccl-ops, nccl-hist and nccl-agg share one fold, [`crate::count::calls::count`], and differ in what
 //! they make of it.
 
-pub mod agg;
+pub mod calls;
 pub mod check;
-pub mod comms;
-pub mod communicators;
-pub mod cuda;
 pub mod diff;
-pub mod hist;
+pub mod gpus;
 mod kept;
-pub mod kernels;
-pub mod matrix;
-pub mod net;
-pub mod ops;
-pub mod overlap;
 pub mod page;
 pub mod pictures;
 #[cfg(test)]
 pub(crate) mod pieces;
-pub mod proxy;
-pub mod skew;
-pub mod steps;
-pub mod survey;
-pub mod timed;
-pub mod timing;
-pub mod tuning;
+pub mod ranks;
+pub mod setup;
+pub mod trainer;
 pub mod watch;
+
+// A stage has the name of its program, wherever its folder is.
+pub use calls::{agg, comms, hist, ops, timed};
+pub use gpus::{cuda, kernels, overlap};
+pub use ranks::{matrix, proxy, skew};
+pub use setup::{communicators, net, tuning};
+pub use trainer::{steps, survey, timing};
 
 use crate::count::calls::{Options, Progress};
 use crate::error::Result;

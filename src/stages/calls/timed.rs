@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 type ByKey = FxHashMap<(Option<u64>, Key), Timed>;
 
 /// The columns.
-pub(super) const COLUMNS: [&str; 9] = [
+pub(in crate::stages) const COLUMNS: [&str; 9] = [
     "calls",
     "total_us",
     "mean_us",
@@ -27,7 +27,7 @@ pub(super) const COLUMNS: [&str; 9] = [
 ];
 
 /// The shares of the percentiles.
-pub(super) const SHARES: [f64; 3] = [0.50, 0.95, 0.99];
+pub(in crate::stages) const SHARES: [f64; 3] = [0.50, 0.95, 0.99];
 
 /// ns as µs.
 fn us(ns: u128) -> f64 {
@@ -35,7 +35,7 @@ fn us(ns: u128) -> f64 {
 }
 
 /// What is written of these calls.
-pub(super) fn cells(all: &Timed) -> [Cell<'static>; COLUMNS.len()] {
+pub(in crate::stages) fn cells(all: &Timed) -> [Cell<'static>; COLUMNS.len()] {
     let of = &all.durations;
     let known = |ns: Option<u64>| ns.map(|ns| us(ns.into())).into();
     let sum = (of.calls() > 0).then(|| us(of.sum()));
@@ -55,7 +55,7 @@ pub(super) fn cells(all: &Timed) -> [Cell<'static>; COLUMNS.len()] {
 }
 
 /// The calls of these entries that have a duration of their own.
-pub(super) fn of(durations: &ByKey, part: &Part<'_>, entries: &[Entry]) -> Timed {
+pub(in crate::stages) fn of(durations: &ByKey, part: &Part<'_>, entries: &[Entry]) -> Timed {
     let mut all = Timed::default();
     let own = entries.iter();
     let own = own.filter_map(|e| durations.get(&(e.step(), *part.key(e))));

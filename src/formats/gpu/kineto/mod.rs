@@ -13,10 +13,10 @@ mod scan;
 mod tests;
 mod time;
 
-use super::gpu::Visit;
-use super::ordered::Taking;
-use super::{Format, Tells};
 use crate::error::{Error, Result};
+use crate::formats::gpu::Visit;
+use crate::formats::ordered::Taking;
+use crate::formats::{Format, Tells};
 use crate::output::table::Lacks;
 use crate::report::account::{Account, Class};
 use crate::source::Input;
@@ -30,7 +30,7 @@ use scan::{End, Event, Take};
 use std::path::PathBuf;
 
 /// The format.
-pub(super) const FORMAT: Format = Format {
+pub(in crate::formats) const FORMAT: Format = Format {
     name: "kineto",
     what: "a Chrome trace, as torch.profiler writes",
     tells: Tells::CALLS
@@ -60,7 +60,7 @@ fn is_event(text: &[u8]) -> bool {
 }
 
 /// Reads the collectives of a trace.
-pub(super) fn read(input: &Input, taking: &mut Taking<'_>) -> Result<()> {
+pub(in crate::formats) fn read(input: &Input, taking: &mut Taking<'_>) -> Result<()> {
     let mut found = Collectives {
         calls: Calls::default(),
         header: Header::default(),
@@ -121,7 +121,7 @@ pub(crate) fn timeline(input: &Input, visit: &mut dyn Visit) -> Result<Account> 
              ProfilerActivity.CUDA",
         );
     }
-    account.broken = super::log::unbroken(input, false)?;
+    account.broken = crate::formats::log::unbroken(input, false)?;
     Ok(account)
 }
 
@@ -207,7 +207,7 @@ impl Collectives<'_, '_> {
     /// Takes an event; what it is.
     fn call(&mut self, event: &Event<'_>, what: What) -> Result<Class, Lacks> {
         match what {
-            What::Gpu(super::gpu::Kind::Kernel) => self.kernel(event),
+            What::Gpu(crate::formats::gpu::Kind::Kernel) => self.kernel(event),
             What::Other if event.name == RECORD => self.record(event),
             What::HostRange => {
                 if let Some(step) = step(&plain(event.name)) {

@@ -46,7 +46,7 @@ impl Sum {
 
 /// One chunk's sums.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(super) struct Partial {
+pub(in crate::stages) struct Partial {
     gap: usize,
     now: Sum,
     done: Vec<(usize, Sum)>,
@@ -150,7 +150,13 @@ impl Sums {
     }
 
     /// Adds a chunk whose first gap is `gap` of the input.
-    pub(super) fn add(&mut self, mut part: Partial, gap: usize, to: &Renumbered, merged: &Merged) {
+    pub(in crate::stages) fn add(
+        &mut self,
+        mut part: Partial,
+        gap: usize,
+        to: &Renumbered,
+        merged: &Merged,
+    ) {
         part.counts.end(part.gap);
         for &(local, member, n) in &part.counts.done {
             let member = to.members[member as usize];
@@ -193,7 +199,7 @@ impl Sums {
 
 /// A survey of the log in hand, as it is read.
 #[derive(Debug, Default)]
-pub(super) struct Surveying {
+pub(in crate::stages) struct Surveying {
     placer: Placer,
     sums: BTreeMap<usize, Sum>,
     moved: Vec<Moved>,
@@ -201,7 +207,7 @@ pub(super) struct Surveying {
 
 impl Surveying {
     /// Nothing read yet.
-    pub(super) fn new(options: &Options) -> Surveying {
+    pub(in crate::stages) fn new(options: &Options) -> Surveying {
         Surveying {
             placer: Placer::of(options.log.jobs),
             ..Surveying::default()
@@ -209,7 +215,12 @@ impl Surveying {
     }
 
     /// Adds a chunk's calls.
-    pub(super) fn add(&mut self, calls: Recorder, part: &Part<'_, ()>, options: &Options) {
+    pub(in crate::stages) fn add(
+        &mut self,
+        calls: Recorder,
+        part: &Part<'_, ()>,
+        options: &Options,
+    ) {
         let Surveying {
             placer,
             sums,
@@ -221,12 +232,12 @@ impl Surveying {
     }
 
     /// The calls that are held, placed by what has come so far.
-    pub(super) fn so_far(&self, timeline: &Timeline, merged: &Merged) -> SoFar<'_> {
+    pub(in crate::stages) fn so_far(&self, timeline: &Timeline, merged: &Merged) -> SoFar<'_> {
         self.placer.so_far(timeline, merged)
     }
 
     /// The last gap that is settled, and the calls of each gap up to it.
-    pub(super) fn settled(
+    pub(in crate::stages) fn settled(
         &self,
         timeline: &Timeline,
         merged: &Merged,
@@ -240,7 +251,7 @@ impl Surveying {
 
     /// The last gap that is settled, which calls up to it are not in the gap of their line (as
     /// [`Survey::moved`]), and where the first call is that is not settled.
-    pub(super) fn lines_settled(
+    pub(in crate::stages) fn lines_settled(
         &self,
         timeline: &Timeline,
         merged: &Merged,
@@ -257,7 +268,7 @@ impl Surveying {
 
     /// The log is read to its end. What it and the other inputs tell of each other goes to
     /// `across`.
-    pub(super) fn end(
+    pub(in crate::stages) fn end(
         self,
         log: Log,
         merged: &Merged,

@@ -3,9 +3,6 @@
 //! A call's step is known only when its step line comes, later in the log. So a log is walked
 //! twice: once for its steps, once for its rows (`log`).
 
-use super::survey::{Survey, Surveying};
-use super::tuning;
-use super::tuning::served::Served;
 use crate::count::calls;
 use crate::count::calls::{Counting, Options as Read, Progress};
 use crate::count::notes;
@@ -27,6 +24,9 @@ use crate::members::twice::Twice;
 use crate::output::table::{Row, Timing, csv_header};
 use crate::report::Report;
 use crate::source::{Input, Origin};
+use crate::stages::survey::{Survey, Surveying};
+use crate::stages::tuning;
+use crate::stages::tuning::served::Served;
 use crate::stages::{self, Stage};
 use beside::{Beside, Tuned, Tuning};
 use filter::{Others, Watch};

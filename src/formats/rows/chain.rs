@@ -1,14 +1,14 @@
 //! The AWK chain's lines: `op count datatype bytes`, as its second script prints.
 
-use super::lines::Lines;
-use super::{Format, Is, Tells};
 use crate::error::Result;
+use crate::formats::lines::Lines;
+use crate::formats::{Format, Is, Tells};
 use crate::grammar::token::{dec_u64, is_name_byte};
 use crate::grammar::values::Datatype;
 use crate::output::table::{Lacks, Row};
 
 /// The format.
-pub(super) const FORMAT: Format = Format {
+pub(in crate::formats) const FORMAT: Format = Format {
     name: "chain",
     what: "the output of the AWK chain",
     tells: Tells::CALLS,
@@ -17,7 +17,7 @@ pub(super) const FORMAT: Format = Format {
 
 /// The reader of its lines.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Chain;
+pub(in crate::formats) struct Chain;
 
 impl Lines for Chain {
     type Scratch = ();

@@ -8,15 +8,15 @@ mod columns;
 mod number;
 mod objects;
 
-use super::{Format, Is, Tells, ordered};
 use crate::error::Result;
+use crate::formats::{Format, Is, Tells, ordered};
 use crate::report::account::{Account, Class};
 use crate::source::Input;
 use columns::Layout;
 use memchr::memmem;
 
 /// The format.
-pub(super) const FORMAT: Format = Format {
+pub(in crate::formats) const FORMAT: Format = Format {
     name: "stats",
     what: "what nsys stats prints",
     tells: Tells::NOTHING,
@@ -87,7 +87,7 @@ const LONGEST: usize = 256 << 20;
 pub fn read(input: &Input, by_grid: bool) -> Result<Read> {
     let text = ordered::whole(input, LONGEST)?;
     let mut read = parse(&text, by_grid);
-    read.account.broken = super::log::unbroken(input, false)?;
+    read.account.broken = crate::formats::log::unbroken(input, false)?;
     Ok(read)
 }
 

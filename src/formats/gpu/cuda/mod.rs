@@ -10,17 +10,17 @@ mod timeline;
 pub(crate) use sums::Sums;
 use timeline::call;
 pub(crate) use timeline::{Call, Copied};
-pub(super) use timeline::{TIMELINE, Timeline};
+pub(in crate::formats) use timeline::{TIMELINE, Timeline};
 
-use super::ordered;
-use super::{Format, Tells};
 use crate::error::Result;
+use crate::formats::ordered;
+use crate::formats::{Format, Tells};
 use crate::report::account::{Account, Class};
 use crate::source::Input;
 use std::io::BufReader;
 
 /// metrics.log. It has sums and no calls.
-pub(super) const METRICS: Format = Format {
+pub(in crate::formats) const METRICS: Format = Format {
     name: "alnair",
     what: "sums of CUDA calls by Alnair (metrics.log)",
     tells: Tells::CUDA,
@@ -52,7 +52,7 @@ const SNAPSHOT: usize = 1 << 20;
 pub(crate) fn read(input: &Input, take: &mut dyn FnMut(&Call<'_>)) -> Result<Read> {
     let is_timeline = {
         let head = input.head()?;
-        (TIMELINE.probe)(&super::Head::of(&head)) == super::Is::Yes
+        (TIMELINE.probe)(&crate::formats::Head::of(&head)) == crate::formats::Is::Yes
     };
     let mut account = Account::default();
     if !is_timeline {

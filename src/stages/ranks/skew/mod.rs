@@ -4,7 +4,7 @@
 //! call are put together in a window (`window`), the clocks of hosts are aligned by what many calls
 //! have in common (`align`), and each rank's lateness is kept by step (`late`).
 //!
-//! [`super::survey`] measures something else of the same logs: how many calls each rank has made at a
+//! [`crate::stages::survey`] measures something else of the same logs: how many calls each rank has made at a
 //! step line, whenever that was.
 
 mod align;

@@ -1,6 +1,5 @@
 //! nccl-steps: the lines of chosen steps, byte for byte, or one row for each step.
 
-use super::survey::{Sum, Survey, Surveying};
 use crate::count::calls::{Options, Progress};
 use crate::count::notes;
 use crate::error::{Error, Result};
@@ -14,6 +13,7 @@ use crate::members::Merged;
 use crate::output::render::{Cell, Grid};
 use crate::report::Report;
 use crate::source::{Copied, Input, Origin, Pause};
+use crate::stages::survey::{Sum, Survey, Surveying};
 use crate::stages::{self, Stage};
 use std::io::Write;
 use std::mem;

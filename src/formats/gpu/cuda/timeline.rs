@@ -8,7 +8,7 @@ use crate::grammar::token::dec_u64;
 use crate::output::table::{Lacks, Row, Timing};
 
 /// The format.
-pub(in super::super) const TIMELINE: Format = Format {
+pub(in crate::formats) const TIMELINE: Format = Format {
     name: "cuda",
     what: "a timeline of CUDA calls by Alnair",
     tells: Tells::CALLS
@@ -125,7 +125,7 @@ fn field<'l>(text: &'l [u8], key: &[u8]) -> Option<(u64, &'l [u8])> {
 
 /// The reader of its lines.
 #[derive(Debug, Clone, Copy)]
-pub(in super::super) struct Timeline;
+pub(in crate::formats) struct Timeline;
 
 impl Lines for Timeline {
     type Scratch = ();

@@ -20,14 +20,14 @@ pub(crate) use timeline::timeline;
 
 use export::Export;
 
-use super::ordered::Taking;
-use super::{Format, Is, Tells};
 use crate::error::Result;
+use crate::formats::ordered::Taking;
+use crate::formats::{Format, Is, Tells};
 use crate::source::Input;
 use memchr::memmem;
 
 /// An SQLite database with the tables of Nsight Systems.
-pub(super) const FORMAT: Format = Format {
+pub(in crate::formats) const FORMAT: Format = Format {
     name: "nsys",
     what: "an Nsight Systems export",
     tells: Tells::CALLS
@@ -50,7 +50,7 @@ fn pid(global: i64) -> u64 {
 ///
 /// # Errors
 /// It is no database, or none that can be read; that of who takes the calls.
-pub(super) fn read(input: &Input, taking: &mut Taking<'_>) -> Result<()> {
+pub(in crate::formats) fn read(input: &Input, taking: &mut Taking<'_>) -> Result<()> {
     let export = Export::open(input)?;
     calls::read(&export, taking)?;
     export.account(&mut taking.account);
@@ -58,6 +58,6 @@ pub(super) fn read(input: &Input, taking: &mut Taking<'_>) -> Result<()> {
 }
 
 /// True for a database with tables of Nsight Systems, where its beginning does not show them.
-pub(super) fn is_export(input: &Input) -> bool {
+pub(in crate::formats) fn is_export(input: &Input) -> bool {
     Export::open(input).is_ok_and(|export| export.is_nsys())
 }

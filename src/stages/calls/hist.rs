@@ -269,7 +269,7 @@ pub(crate) fn bucket(edges: &[u128], size: u64) -> u64 {
 }
 
 /// A bucket's name, `64KB-1MB`.
-pub(super) fn label(edges: &[u128], bucket: u64) -> String {
+pub(in crate::stages) fn label(edges: &[u128], bucket: u64) -> String {
     match bounds(edges, bucket) {
         (None, _) => "unknown".to_owned(),
         (Some(0), Some(to)) => format!("<{}", size(to)),

@@ -8,8 +8,8 @@
 //! A record may also need what one before it tells ([`Lines::tells`]). The records of a chunk before
 //! its first that tells are read when it is its turn.
 
-use super::log;
 use crate::error::Result;
+use crate::formats::log;
 use crate::members::twice::{self, CallText, Count, Print, RowPrints, Twice};
 use crate::output::table::{Lacks, Row};
 use crate::pool;
@@ -115,7 +115,7 @@ const TOO_LONG: Lacks = "a row of at most 1 MiB";
 /// # Errors
 /// The input cannot be read, a needed column is missing, a damaged row under `--strict`, the sink's
 /// own.
-pub(super) fn read<L: Lines, R: Rows + Send>(
+pub(in crate::formats) fn read<L: Lines, R: Rows + Send>(
     input: &Input,
     options: Options,
     twice: &mut Twice,
@@ -485,7 +485,7 @@ fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// A record without the ends of its last line.
-pub(super) fn ended(record: &[u8]) -> &[u8] {
+pub(in crate::formats) fn ended(record: &[u8]) -> &[u8] {
     let mut record = record;
     while let [rest @ .., b'\n' | b'\r'] = record {
         record = rest;

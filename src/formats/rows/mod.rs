@@ -1,13 +1,18 @@
 //! The call table as an input, as CSV or as JSON lines: which columns a table has, and how a field
 //! is read.
 
-use super::lines::{Lines, ended};
+pub(super) mod chain;
+pub mod lines;
+pub(super) mod ordered;
+pub(crate) mod table_rows;
+
 use super::{Format, Is, Tells};
 use crate::error::{Error, Result};
 use crate::grammar::token::bytes_that_are;
 use crate::output::table::{
     COLUMNS, Column, JsonRow, Lacks, NO_ROW, Readable, Row, Source, TEXTS, Timing,
 };
+use lines::{Lines, ended};
 use memchr::{memchr, memmem};
 
 /// What each row of a call table tells.

@@ -1,8 +1,8 @@
 //! The call table as text that a stage of this program writes: its rows again, for a stage that is
 //! after it.
 
-use super::lines::Lines;
-use super::rows::Csv;
+use crate::formats::lines::Lines;
+use crate::formats::rows::Csv;
 use crate::output::table::Row;
 use memchr::{memchr_iter, memrchr};
 use std::io::{self, Write};

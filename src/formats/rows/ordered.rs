@@ -1,9 +1,9 @@
 //! Whatever is read in order, by one thread: a document, or lines that mean something only after
 //! those before them. There are few such files, and none is large.
 
-use super::{lines, log};
 use crate::error::{Error, Result};
 use crate::formats::lines::Rows;
+use crate::formats::{lines, log};
 use crate::output::table::{Lacks, Row};
 use crate::report::account::{Account, Class};
 use crate::source::Input;
@@ -14,12 +14,12 @@ use std::path::PathBuf;
 ///
 /// # Errors
 /// It cannot be read at all. Damage in it is counted.
-pub(super) type Read1 = fn(&Input, &mut Taking<'_>) -> Result<()>;
+pub(in crate::formats) type Read1 = fn(&Input, &mut Taking<'_>) -> Result<()>;
 
 /// What takes the calls of an input, and its account.
-pub(super) struct Taking<'t> {
+pub(in crate::formats) struct Taking<'t> {
     /// The account so far.
-    pub(super) account: Account,
+    pub(in crate::formats) account: Account,
     take: &'t mut dyn FnMut(&Row<'_>) -> Result<()>,
     progress: &'t dyn Fn(u64),
 }
@@ -29,23 +29,23 @@ impl Taking<'_> {
     ///
     /// # Errors
     /// That of who takes it.
-    pub(super) fn row(&mut self, row: &Row<'_>) -> Result<()> {
+    pub(in crate::formats) fn row(&mut self, row: &Row<'_>) -> Result<()> {
         self.account.row(row.calls, row.datatype);
         (self.take)(row)
     }
 
     /// A line, or what is counted as one, that is not damaged.
-    pub(super) fn line(&mut self, class: Class) {
+    pub(in crate::formats) fn line(&mut self, class: Class) {
         self.account.line(class);
     }
 
     /// A damaged one.
-    pub(super) fn damaged(&mut self, what: Lacks, text: &[u8]) {
+    pub(in crate::formats) fn damaged(&mut self, what: Lacks, text: &[u8]) {
         self.account.damage(what, text);
     }
 
     /// So many bytes were read.
-    pub(super) fn progress(&self, bytes: u64) {
+    pub(in crate::formats) fn progress(&self, bytes: u64) {
         (self.progress)(bytes);
     }
 }
@@ -57,7 +57,7 @@ const TOGETHER: u64 = 8192;
 ///
 /// # Errors
 /// The input cannot be read; damage under `--strict`; the sink's own.
-pub(super) fn read<R: Rows>(
+pub(in crate::formats) fn read<R: Rows>(
     reader: Read1,
     input: &Input,
     options: lines::Options,
@@ -94,7 +94,7 @@ pub(super) fn read<R: Rows>(
 ///
 /// # Errors
 /// Always.
-pub(super) fn no_calls(input: &Input, _: &mut Taking<'_>) -> Result<()> {
+pub(in crate::formats) fn no_calls(input: &Input, _: &mut Taking<'_>) -> Result<()> {
     Err(Error::Content(format!("{}: it has no calls", input.name())))
 }
 
@@ -102,7 +102,7 @@ pub(super) fn no_calls(input: &Input, _: &mut Taking<'_>) -> Result<()> {
 ///
 /// # Errors
 /// It cannot be read, or is longer.
-pub(super) fn whole(input: &Input, most: usize) -> Result<Vec<u8>> {
+pub(in crate::formats) fn whole(input: &Input, most: usize) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let limit = most as u64 + 1;
     let read = input.reader()?.take(limit).read_to_end(&mut bytes);
@@ -124,7 +124,7 @@ pub(super) fn whole(input: &Input, most: usize) -> Result<Vec<u8>> {
 ///
 /// # Errors
 /// The input cannot be read; those of `take`.
-pub(super) fn each_line(
+pub(in crate::formats) fn each_line(
     reader: &mut dyn BufRead,
     name: &str,
     most: u64,

@@ -1,6 +1,11 @@
 //! What GPU timelines have in common, whichever profiler wrote them: what the GPUs did, and the ranges
 //! that a program named.
 
+pub mod cuda;
+pub(in crate::formats) mod kineto;
+pub(in crate::formats) mod nsys;
+pub mod stats;
+
 use crate::error::Result;
 
 /// What a GPU did.

@@ -1,0 +1,5 @@
+//! What NCCL set up: communicators, the network, algorithms and protocols.
+
+pub mod communicators;
+pub mod net;
+pub mod tuning;

@@ -1,0 +1,5 @@
+//! What the trainer printed: which steps there are, and how long they took.
+
+pub mod steps;
+pub mod survey;
+pub mod timing;
