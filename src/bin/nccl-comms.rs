@@ -188,6 +188,52 @@ Examples:
 
 Exit codes: 0 everything was read, 1 some input was damaged, 2 the program failed.";
 
+/// The form of the rows.
+fn form(cli: &Cli, format: Rows, is_fitted: bool) -> anyhow::Result<Form> {
+    Ok(match format {
+        Rows::Chrome if cli.unique => {
+            bail!("--format chrome shows each call at its time: --unique has none")
+        }
+        Rows::Param if cli.unique || cli.tuning || !cli.times.is_empty() => {
+            bail!("--format param has each call once: omit --unique, --tuning and --times")
+        }
+        Rows::Param if cli.file.path().is_none() => {
+            bail!("--format param writes a file for each rank: name a folder with --output")
+        }
+        Rows::Csv | Rows::Tsv | Rows::Param => Form::Csv,
+        // A terminal's table is drawn of it.
+        Rows::Table if is_fitted => Form::Csv,
+        Rows::Jsonl | Rows::Chrome => Form::Jsonl,
+        Rows::Table => Form::Table { tuning: cli.tuning },
+        Rows::Awk if cli.unique => {
+            bail!("the AWK chain's lines have no field for a number of calls: use nccl-agg")
+        }
+        Rows::Awk if cli.tuning => {
+            bail!("the AWK chain's lines have no fields for algo, proto and nchannels")
+        }
+        Rows::Awk => Form::Chain,
+    })
+}
+
+/// Which calls are wanted.
+fn filter(cli: &Cli) -> anyhow::Result<Filter> {
+    let bytes = |names: &[String]| names.iter().map(|name| name.clone().into_bytes()).collect();
+    let filter = Filter {
+        ops: bytes(&cli.op),
+        comms: cli.comm.iter().map(|a| a.0).collect(),
+        ranks: cli.rank.clone(),
+        hosts: bytes(&cli.host),
+        min_bytes: cli.min_bytes.map(|s| s.0),
+        max_bytes: cli.max_bytes.map(|s| s.0),
+    };
+    if let (Some(min), Some(max)) = (filter.min_bytes, filter.max_bytes)
+        && min > max
+    {
+        bail!("--min-bytes {min} is more than --max-bytes {max}: no call can match");
+    }
+    Ok(filter)
+}
+
 pub(crate) fn main() -> ExitCode {
     exit::run("nccl-comms", || {
         let Some(cli) = cli::parse::<Cli>()? else {
@@ -200,43 +246,8 @@ pub(crate) fn main() -> ExitCode {
         let format = cli.format.unwrap_or_else(Rows::fitting);
         let output = cli.around.output(format.plain());
         let is_fitted = output.look.width.is_some();
-        let form = match format {
-            Rows::Chrome if cli.unique => {
-                bail!("--format chrome shows each call at its time: --unique has none")
-            }
-            Rows::Param if cli.unique || cli.tuning || !cli.times.is_empty() => {
-                bail!("--format param has each call once: omit --unique, --tuning and --times")
-            }
-            Rows::Param if cli.file.path().is_none() => {
-                bail!("--format param writes a file for each rank: name a folder with --output")
-            }
-            Rows::Csv | Rows::Tsv | Rows::Param => Form::Csv,
-            // A terminal's table is drawn of it.
-            Rows::Table if is_fitted => Form::Csv,
-            Rows::Jsonl | Rows::Chrome => Form::Jsonl,
-            Rows::Table => Form::Table { tuning: cli.tuning },
-            Rows::Awk if cli.unique => {
-                bail!("the AWK chain's lines have no field for a number of calls: use nccl-agg")
-            }
-            Rows::Awk if cli.tuning => {
-                bail!("the AWK chain's lines have no fields for algo, proto and nchannels")
-            }
-            Rows::Awk => Form::Chain,
-        };
-        let bytes = |names: Vec<String>| names.into_iter().map(String::into_bytes).collect();
-        let filter = Filter {
-            ops: bytes(cli.op),
-            comms: cli.comm.iter().map(|a| a.0).collect(),
-            ranks: cli.rank,
-            hosts: bytes(cli.host),
-            min_bytes: cli.min_bytes.map(|s| s.0),
-            max_bytes: cli.max_bytes.map(|s| s.0),
-        };
-        if let (Some(min), Some(max)) = (filter.min_bytes, filter.max_bytes)
-            && min > max
-        {
-            bail!("--min-bytes {min} is more than --max-bytes {max}: no call can match");
-        }
+        let form = form(&cli, format, is_fitted)?;
+        let filter = filter(&cli)?;
         let tuning = cli.tuning;
         let options = Options {
             filter,

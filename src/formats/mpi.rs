@@ -156,25 +156,7 @@ fn calls(line: &[u8]) -> Result<Told<'_>, Lacks> {
         }
         _ => {
             let nranks = fields.rank(b" comm_size=")?;
-            let (op, root, bytes) = match name {
-                b"MPI_Bcast" => (
-                    "Broadcast",
-                    Some(fields.integer(b" root=")?),
-                    fields.number(b" bytes=")?,
-                ),
-                b"MPI_Reduce" => (
-                    "Reduce",
-                    Some(fields.integer(b" root=")?),
-                    fields.number(b" bytes=")?,
-                ),
-                b"MPI_Allreduce" => ("AllReduce", None, fields.number(b" bytes=")?),
-                b"MPI_Allgather" => {
-                    let sent = fields.number(b" send_bytes=")?;
-                    fields.number(b" recv_bytes=")?;
-                    ("AllGather", None, sent)
-                }
-                _ => return Err("a call that the logger knows"),
-            };
+            let (op, root, bytes) = collective(name, &mut fields)?;
             rows[0] = Some(Row {
                 nranks: Some(nranks),
                 root: root.and_then(known),
@@ -184,6 +166,32 @@ fn calls(line: &[u8]) -> Result<Told<'_>, Lacks> {
     }
     fields.end()?;
     Ok(Told { start_ns, rows })
+}
+
+/// The operation of a collective, its root and its bytes.
+fn collective(
+    name: &[u8],
+    fields: &mut Fields<'_>,
+) -> Result<(&'static str, Option<i64>, u64), Lacks> {
+    Ok(match name {
+        b"MPI_Bcast" => (
+            "Broadcast",
+            Some(fields.integer(b" root=")?),
+            fields.number(b" bytes=")?,
+        ),
+        b"MPI_Reduce" => (
+            "Reduce",
+            Some(fields.integer(b" root=")?),
+            fields.number(b" bytes=")?,
+        ),
+        b"MPI_Allreduce" => ("AllReduce", None, fields.number(b" bytes=")?),
+        b"MPI_Allgather" => {
+            let sent = fields.number(b" send_bytes=")?;
+            fields.number(b" recv_bytes=")?;
+            ("AllGather", None, sent)
+        }
+        _ => return Err("a call that the logger knows"),
+    })
 }
 
 /// A rank, and not any or none (MPI_ANY_SOURCE, MPI_PROC_NULL).

@@ -138,14 +138,7 @@ fn read_by<L: Lines, R: Rows + Send>(
 ) -> Result<Account> {
     let name = input.name();
     twice.begin(std::iter::once((name.clone(), u64::MAX)));
-    let mut all = Gathered {
-        name: &name,
-        strict: options.strict,
-        account: Account::default(),
-        open: Vec::new(),
-        told: Vec::new(),
-        twice,
-    };
+    let mut all = Gathered::new(&name, options.strict, twice);
     let mut chunks = input.chunks(chunk, |_, _| Place::Quiet)?;
     let mut format = match L::HEADER {
         true => None,
@@ -208,13 +201,7 @@ fn read_by<L: Lines, R: Rows + Send>(
     if format.is_none() {
         L::begin(b"", &name)?;
     }
-    let Gathered {
-        mut account, twice, ..
-    } = all;
-    account.again = twice.end_table(account.calls);
-    account.end();
-    account.broken = log::unbroken(input, options.strict)?;
-    Ok(account)
+    all.ended(input)
 }
 
 /// What is known of an input so far.
@@ -229,7 +216,27 @@ struct Gathered<'g> {
     twice: &'g mut Twice,
 }
 
-impl Gathered<'_> {
+impl<'g> Gathered<'g> {
+    fn new(name: &'g str, strict: bool, twice: &'g mut Twice) -> Gathered<'g> {
+        Gathered {
+            name,
+            strict,
+            account: Account::default(),
+            open: Vec::new(),
+            told: Vec::new(),
+            twice,
+        }
+    }
+
+    /// The account of an input that is read.
+    fn ended(self, input: &Input) -> Result<Account> {
+        let mut account = self.account;
+        account.again = self.twice.end_table(account.calls);
+        account.end();
+        account.broken = log::unbroken(input, self.strict)?;
+        Ok(account)
+    }
+
     /// Reads a chunk whose turn it is.
     fn walk<L: Lines, R: Rows>(
         &mut self,

@@ -183,15 +183,7 @@ fn judge(
     let rank = |finding: &Finding| rank_in_job(&seen.found, finding);
     dumps::join(&mut findings, shown, rank);
     records.join(&mut findings, report);
-    findings.extend(transport::findings(&seen.net));
-    findings.extend(hosts::findings(&seen.net));
-    findings.extend(settings::findings(&seen.net));
-    findings.extend(initialisation::findings(&seen.found));
-    findings.extend(channels::findings(&seen.found));
-    for ((number, input), account) in (0..).zip(&seen.inputs).zip(&seen.accounts) {
-        findings.extend(odd_steps::findings(number, input, &seen.found));
-        findings.extend(hygiene::findings(number, input, account));
-    }
+    findings.extend(beside_calls(seen));
     if names.is_empty() {
         findings.extend(nothing_to_check::finding(seen));
     }
@@ -215,6 +207,20 @@ fn judge(
             .chain(names)
             .collect(),
     })
+}
+
+/// What is wrong with hosts, settings, communicators, steps and the log itself.
+fn beside_calls(seen: &Seen) -> Vec<Finding> {
+    let mut findings = transport::findings(&seen.net);
+    findings.extend(hosts::findings(&seen.net));
+    findings.extend(settings::findings(&seen.net));
+    findings.extend(initialisation::findings(&seen.found));
+    findings.extend(channels::findings(&seen.found));
+    for ((number, input), account) in (0..).zip(&seen.inputs).zip(&seen.accounts) {
+        findings.extend(odd_steps::findings(number, input, &seen.found));
+        findings.extend(hygiene::findings(number, input, account));
+    }
+    findings
 }
 
 /// The rank in the job of who a finding is about.

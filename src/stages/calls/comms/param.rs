@@ -182,19 +182,7 @@ impl<'f> Traces<'f> {
         let own = u128::from(count);
         let all = own.saturating_mul(n);
         let op = row.op.strip_prefix(b"mscclpp_nccl").unwrap_or(row.op);
-        let known = match op {
-            b"AllReduce" => Some(("all_reduce", own, own)),
-            b"AllGather" => Some(("all_gather_base", own, all)),
-            b"ReduceScatter" => Some(("reduce_scatter_base", all, own)),
-            b"Broadcast" => Some(("broadcast", own, own)),
-            b"Reduce" => Some(("reduce", own, own)),
-            b"Gather" => Some(("gather", own, all)),
-            b"Scatter" => Some(("scatter", all, own)),
-            b"AlltoAll" => Some(("all_to_allv", all, all)),
-            b"Send" => Some(("isend", own, own)),
-            b"Recv" => Some(("irecv", own, own)),
-            _ => None,
-        };
+        let known = named(op, own, all);
         let known = known.filter(|_| root.is_some() || !has_root(op));
         let Some((name, from, to)) = known else {
             self.left_out.strange += 1;
@@ -217,18 +205,7 @@ impl<'f> Traces<'f> {
              \"in_msg_size\": {from}, \"out_msg_size\": {to}, \"dtype\": \"{datatype}\""
         );
         text.extend_from_slice(entry.as_bytes());
-        let more = match (root, op) {
-            (Some(peer), b"Send") => {
-                format!(", \"src_rank\": {rank}, \"dst_rank\": {peer}, \"use_batch\": false")
-            }
-            (Some(peer), b"Recv") => {
-                format!(", \"src_rank\": {peer}, \"dst_rank\": {rank}, \"use_batch\": false")
-            }
-            (Some(root), _) if has_root(op) => format!(", \"root\": {root}"),
-            // No splits are equal ones.
-            (_, b"AlltoAll") => ", \"in_split\": [], \"out_split\": []".to_owned(),
-            _ => String::new(),
-        };
+        let more = ends(op, rank, root);
         text.extend_from_slice(more.as_bytes());
         if let Some(start) = row.times().start_ns {
             text.extend_from_slice(format!(", \"startTime_ns\": {start}").as_bytes());
@@ -310,4 +287,38 @@ fn datatype(of: Datatype) -> Option<&'static str> {
 
 fn output(path: &Path, cause: std::io::Error) -> Error {
     Error::Content(format!("cannot write {}: {cause}", path.display()))
+}
+
+/// PARAM's name of an operation, and the elements that go in and come out; of a call of `own` elements
+/// on each of several ranks, which are `all`.
+fn named(op: &[u8], own: u128, all: u128) -> Option<(&'static str, u128, u128)> {
+    match op {
+        b"AllReduce" => Some(("all_reduce", own, own)),
+        b"AllGather" => Some(("all_gather_base", own, all)),
+        b"ReduceScatter" => Some(("reduce_scatter_base", all, own)),
+        b"Broadcast" => Some(("broadcast", own, own)),
+        b"Reduce" => Some(("reduce", own, own)),
+        b"Gather" => Some(("gather", own, all)),
+        b"Scatter" => Some(("scatter", all, own)),
+        b"AlltoAll" => Some(("all_to_allv", all, all)),
+        b"Send" => Some(("isend", own, own)),
+        b"Recv" => Some(("irecv", own, own)),
+        _ => None,
+    }
+}
+
+/// The fields that name who else takes part: the peer of a message, or the root.
+fn ends(op: &[u8], rank: u32, root: Option<u32>) -> String {
+    match (root, op) {
+        (Some(peer), b"Send") => {
+            format!(", \"src_rank\": {rank}, \"dst_rank\": {peer}, \"use_batch\": false")
+        }
+        (Some(peer), b"Recv") => {
+            format!(", \"src_rank\": {peer}, \"dst_rank\": {rank}, \"use_batch\": false")
+        }
+        (Some(root), _) if has_root(op) => format!(", \"root\": {root}"),
+        // No splits are equal ones.
+        (_, b"AlltoAll") => ", \"in_split\": [], \"out_split\": []".to_owned(),
+        _ => String::new(),
+    }
 }

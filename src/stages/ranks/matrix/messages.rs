@@ -135,31 +135,7 @@ pub(super) fn pairs(
     report: &Report,
 ) {
     let heard = heard(calls, members);
-    let mut all = Exchanges::new();
-    let mut left_out = 0_u64;
-    for made in calls {
-        let what = match plain(made.op) {
-            b"AlltoAll" => What::AlltoAll,
-            b"Gather" => What::Gather,
-            b"Scatter" => What::Scatter,
-            _ => continue,
-        };
-        let root = match what {
-            What::AlltoAll => None,
-            _ => made.peer(),
-        };
-        let (comm, rank) = members.who(made);
-        let known = rank.zip(made.nranks);
-        let Some((rank, nranks)) = known.filter(|_| what == What::AlltoAll || root.is_some())
-        else {
-            left_out = left_out.saturating_add(made.calls);
-            continue;
-        };
-        let of = all.entry((made.step, comm, rank)).or_default();
-        let (sum, size) = of.entry((what, root)).or_insert((Sum::default(), nranks));
-        sum.add(Sum::of(made.calls, made.all_bytes()));
-        *size = nranks.max(*size);
-    }
+    let (all, mut left_out) = exchanges(calls, members);
     let mut budget = MOST;
     let mut of_comm: BTreeMap<(Option<u64>, &Comm), Vec<u32>> = BTreeMap::new();
     for (step, comm, rank) in all.keys() {
@@ -216,6 +192,36 @@ pub(super) fn pairs(
             are(left_out, "call")
         ));
     }
+}
+
+/// What each rank exchanges, and how many calls do not tell it.
+fn exchanges(calls: &[Made<'_>], members: &mut Members) -> (Exchanges, u64) {
+    let mut all = Exchanges::new();
+    let mut left_out = 0_u64;
+    for made in calls {
+        let what = match plain(made.op) {
+            b"AlltoAll" => What::AlltoAll,
+            b"Gather" => What::Gather,
+            b"Scatter" => What::Scatter,
+            _ => continue,
+        };
+        let root = match what {
+            What::AlltoAll => None,
+            _ => made.peer(),
+        };
+        let (comm, rank) = members.who(made);
+        let known = rank.zip(made.nranks);
+        let Some((rank, nranks)) = known.filter(|_| what == What::AlltoAll || root.is_some())
+        else {
+            left_out = left_out.saturating_add(made.calls);
+            continue;
+        };
+        let of = all.entry((made.step, comm, rank)).or_default();
+        let (sum, size) = of.entry((what, root)).or_insert((Sum::default(), nranks));
+        sum.add(Sum::of(made.calls, made.all_bytes()));
+        *size = nranks.max(*size);
+    }
+    (all, left_out)
 }
 
 fn others<T: Copy>(seats: &[T], own: u32, mut take: impl FnMut(T)) {

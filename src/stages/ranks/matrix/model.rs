@@ -78,10 +78,53 @@ pub(super) fn add(
     report: &Report,
 ) {
     let all = of_communicators(net);
-    let tuned = Tuned::of(tuning);
     let heard = heard(calls, members);
+    let (sent, told) = carried(calls, &all, &Tuned::of(tuning), members);
+    // Of ranks without a call those of the lowest rank with one are taken.
+    let mut lowest: BTreeMap<(Option<u64>, &Comm), u32> = BTreeMap::new();
+    for (step, comm, rank) in sent.keys() {
+        lowest.entry((*step, comm)).or_insert(*rank);
+    }
+    for ((step, comm), rank) in lowest {
+        let Some(hops) = all.get(comm) else { continue };
+        let ranks: BTreeSet<u32> = hops
+            .rings
+            .keys()
+            .chain(hops.trees.keys())
+            .copied()
+            .collect();
+        for from in ranks {
+            let whose = match heard.contains(&(comm.clone(), from)) {
+                true => from,
+                false => rank,
+            };
+            let of = sent.get(&(step, comm.clone(), whose));
+            for (what, sum) in of.into_iter().flatten() {
+                let mut end = |rank| members.end(matrix, ends, comm, Some(rank));
+                let edges = hops.edges(from, what, *sum);
+                let edges: Vec<_> = edges
+                    .into_iter()
+                    .map(|(to, sum)| ((end(from), end(to)), sum))
+                    .collect();
+                put(matrix, step, what.way, edges);
+            }
+        }
+    }
+    said(&told, report);
+}
+
+/// What each rank of a communicator would send in a step.
+type Carried = BTreeMap<(Option<u64>, Comm, u32), BTreeMap<Sent, Sum>>;
+
+/// What goes over rings and trees, and which calls are in it and which are not.
+fn carried(
+    calls: &[Made<'_>],
+    all: &BTreeMap<Comm, Hops>,
+    tuned: &Tuned,
+    members: &mut Members,
+) -> (Carried, Told) {
     let mut told = Told::default();
-    let mut sent: BTreeMap<(Option<u64>, Comm, u32), BTreeMap<Sent, Sum>> = BTreeMap::new();
+    let mut sent = Carried::new();
     for made in calls {
         let kind = match kind(made.op) {
             Kind::PerRank if made.op.ends_with(b"AlltoAll") => continue,
@@ -131,37 +174,7 @@ pub(super) fn add(
             .or_default()
             .add(Sum::of(made.calls, Some(all)));
     }
-    // Of ranks without a call those of the lowest rank with one are taken.
-    let mut lowest: BTreeMap<(Option<u64>, &Comm), u32> = BTreeMap::new();
-    for (step, comm, rank) in sent.keys() {
-        lowest.entry((*step, comm)).or_insert(*rank);
-    }
-    for ((step, comm), rank) in lowest {
-        let Some(hops) = all.get(comm) else { continue };
-        let ranks: BTreeSet<u32> = hops
-            .rings
-            .keys()
-            .chain(hops.trees.keys())
-            .copied()
-            .collect();
-        for from in ranks {
-            let whose = match heard.contains(&(comm.clone(), from)) {
-                true => from,
-                false => rank,
-            };
-            let of = sent.get(&(step, comm.clone(), whose));
-            for (what, sum) in of.into_iter().flatten() {
-                let mut end = |rank| members.end(matrix, ends, comm, Some(rank));
-                let edges = hops.edges(from, what, *sum);
-                let edges: Vec<_> = edges
-                    .into_iter()
-                    .map(|(to, sum)| ((end(from), end(to)), sum))
-                    .collect();
-                put(matrix, step, what.way, edges);
-            }
-        }
-    }
-    said(&told, report);
+    (sent, told)
 }
 
 fn put(matrix: &mut Matrix, step: Option<u64>, way: Way, edges: Vec<((EndId, EndId), Sum)>) {
