@@ -1,6 +1,6 @@
 //! What people see: the programs on a terminal.
 
-use crate::support::bins;
+use crate::support::{ALL, bins};
 use rustix::fs::OFlags;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
@@ -10,14 +10,19 @@ use std::num::NonZero;
 use std::process::{Command, Stdio};
 
 /// Programs with arguments, whose tables are wide.
-const TABLES: [&str; 30] = [
+const TABLES: [&str; 46] = [
     "nccl-agg captured/3d",
+    "nccl-agg captured/3d --by step,comm,rank",
     "nccl-check captured/ddp-skip",
     "nccl-check captured/ddp-skip --format table",
     "nccl-check captured/ddp-skip --coverage",
     "nccl-check captured/ddp-skip --coverage --format table",
+    "nccl-check captured/ddp-skip --expect mismatch=0,warn=0,net=ib",
+    "nccl-check captured/ddp-skip --expect mismatch=0,warn=0,net=ib --format table",
     "nccl-comms captured/3d --steps 5",
     "nccl-comms captured/ddp-all --tuning --steps 12",
+    "nccl-comms captured/fsdp-inspector --unique",
+    "nccl-comms kineto",
     "nccl-communicators captured/3d",
     "nccl-communicators captured/3d --members",
     "nccl-cuda cuda",
@@ -26,7 +31,10 @@ const TABLES: [&str; 30] = [
     "nccl-hist captured/3d --by step,rank,datatype --log2",
     "nccl-hist captured/fsdp-inspector --time",
     "nccl-kernels kineto",
+    "nccl-kernels kineto --by op,grid",
     "nccl-matrix captured/3d",
+    "nccl-matrix captured/3d --by step",
+    "nccl-matrix captured/3d --by host --unit calls",
     "nccl-matrix snoopie --by context",
     "nccl-matrix snoopie --by line",
     "nccl-matrix snoopie --by object",
@@ -34,12 +42,20 @@ const TABLES: [&str; 30] = [
     "nccl-net captured/3d",
     "nccl-net captured/3d --pairs",
     "nccl-net captured/3d --rings",
+    "nccl-net captured/3d --trees",
     "nccl-ops captured/3d --by comm",
+    "nccl-ops captured/fsdp-inspector --time --by rank",
     "nccl-overlap kineto",
+    "nccl-overlap kineto --by step",
     "nccl-proxy captured/ddp-profiler",
     "nccl-report captured/3d",
+    "nccl-report captured/ddp-skip --against captured/ddp",
+    "nccl-report kineto",
     "nccl-skew captured/3d",
+    "nccl-skew captured/fsdp-inspector --latency",
     "nccl-steps captured/megatron --list",
+    "nccl-timing captured/ddp-skip",
+    "nccl-timing captured/ddp-skip --per-step",
     "nccl-tuning captured/ddp-all --sizes --channels",
 ];
 
@@ -121,6 +137,18 @@ fn no_row_breaks_on_a_terminal() {
             assert!(words.count() > 1, "{command} at {columns} columns");
         }
     }
+}
+
+/// nccl-watch writes lines as they come (tests/it/input/live.rs), nccl-synth writes a log.
+#[test]
+fn every_program_with_a_table_is_looked_at() {
+    let named = |program: &str| {
+        TABLES
+            .iter()
+            .any(|of| of.split(' ').next() == Some(program))
+    };
+    let others: Vec<&str> = ALL.into_iter().filter(|program| !named(program)).collect();
+    assert_eq!(others, ["nccl-synth", "nccl-watch"]);
 }
 
 #[test]

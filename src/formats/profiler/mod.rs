@@ -57,7 +57,7 @@ pub(super) fn read(input: &Input, taking: &mut Taking<'_>) -> Result<()> {
 }
 
 fn reader(input: &Input) -> Result<BufReader<Box<dyn Read + Send>>> {
-    Ok(BufReader::with_capacity(1 << 18, input.reader()?))
+    Ok(BufReader::with_capacity(1 << 18, input.stream()?))
 }
 
 /// Reads the trace of an input and hands all it has to `visit`; the account of its lines.

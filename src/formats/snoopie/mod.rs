@@ -87,7 +87,7 @@ pub(crate) fn read(
         tables::kind(Head::of(&head).line())
     };
     let mut account = Account::default();
-    let mut reader = BufReader::with_capacity(1 << 18, input.reader()?);
+    let mut reader = BufReader::with_capacity(1 << 18, input.stream()?);
     if let Some(kind) = table {
         let mut first = true;
         let mut left = WHOLE;

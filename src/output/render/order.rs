@@ -79,7 +79,7 @@ fn place(columns: &[String], name: &str) -> Result<usize> {
     })
 }
 
-/// Two values of a column; what is not known is behind all others.
+/// Two values of a column; what is not known comes last.
 fn directed(a: Option<&Cell<'_>>, b: Option<&Cell<'_>>, falls: bool) -> Ordering {
     let known = |cell: Option<&Cell<'_>>| !matches!(cell, None | Some(Cell::Empty));
     match (a, b) {
@@ -181,7 +181,7 @@ mod tests {
                 columns: ["a", "b", "n"].map(str::to_owned).to_vec(),
                 rows: rows.iter().enumerate().map(number).collect(),
             };
-            // An insertion sort: a row goes behind all that are not after it.
+            // An insertion sort: a row goes after all that do not come after it.
             let mut naive: Vec<Vec<Cell<'static>>> = Vec::new();
             for row in &grid.rows {
                 let after = |other: &Vec<Cell<'static>>| {

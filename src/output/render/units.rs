@@ -70,6 +70,7 @@ pub(crate) fn short_bytes(bytes: f64) -> String {
 /// Seconds with four digits.
 pub(crate) fn seconds(s: f64) -> String {
     match s {
+        _ if s == 0.0 => "0 s".to_owned(),
         _ if s >= 100.0 => format!("{s:.1} s"),
         _ if s >= 1.0 => format!("{s:.3} s"),
         _ if s >= 1e-3 => format!("{:.2} ms", s * 1e3),

@@ -73,7 +73,7 @@ fn is_command(line: &str) -> bool {
     })
 }
 
-/// A line in several: the others begin where its text does, behind blanks and a word that two blanks
+/// A line in several: the others begin where its text does, after blanks and a word that two blanks
 /// follow.
 fn hung(line: &str, width: usize) -> Vec<String> {
     if line.width() <= width {

@@ -229,6 +229,13 @@ pub(crate) fn map(name: &str, rows: &[Strip], columns: &[String]) -> Option<Plot
     let high = wide.clamp(14.0, 24.0);
     let top = 24.0;
     let mut plot = Plot::new(name, top + high * rows.len() as f64 + 6.0);
+    // What is written on a cell must be read: none is as dark as where nothing is written.
+    let is_written = wide > 44.0
+        && rows
+            .iter()
+            .flat_map(|row| &row.marks)
+            .any(|one| !one.text.is_empty());
+    let strongest = if is_written { 0.6 } else { 1.0 };
     // Labels that do not fit are left out: every cell has a title.
     let each = (40.0 / wide).ceil().max(1.0) as usize;
     for (at, column) in columns.iter().enumerate().step_by(each) {
@@ -254,17 +261,12 @@ pub(crate) fn map(name: &str, rows: &[Strip], columns: &[String]) -> Option<Plot
                 ("y", y),
                 ("width", wide - 1.0),
                 ("height", high - 1.0),
-                ("fill-opacity", 0.25 + 0.75 * one.value / most),
+                ("fill-opacity", strongest * (0.25 + 0.75 * one.value / most)),
             ];
             plot.append(mark(one, &place));
-            if wide > 44.0 && !one.text.is_empty() {
+            if is_written && !one.text.is_empty() {
                 let (x, y) = (LEFT + (at as f64 + 0.5) * wide, y + high / 2.0 + 4.0);
-                let mut words = text(x, y, "middle", &one.text);
-                // It must be read on a strong colour, and on a weak one.
-                if one.value > most / 2.0 {
-                    words.assign("class", "on");
-                }
-                plot.append(words);
+                plot.append(text(x, y, "middle", &one.text));
             }
         }
     }

@@ -108,6 +108,18 @@ fn tally(by_step: &ops::Options) -> tally::Options {
     }
 }
 
+/// Why there is nothing of what only lines tell ...
+const NO_LOG: &str = "there is no log among the inputs: it is in NCCL's own lines";
+/// ... which is this.
+const OF_LINES: [Of; 6] = [
+    Of::Net,
+    Of::Timing,
+    Of::Steps,
+    Of::Communicators,
+    Of::Members,
+    Of::Tuning,
+];
+
 /// What nccl-check's walk finds. Gives whether all calls have time stamps, and the calls of logs.
 fn checked(
     inputs: &Inputs,
@@ -116,27 +128,20 @@ fn checked(
     report: &mut Report,
     progress: &dyn Progress,
 ) -> Result<(bool, Option<Calls>)> {
-    const NO_LOG: &str = "there is no log among the inputs: it is in NCCL's own lines";
     if inputs.checked.is_empty() {
-        for of in [
-            Of::Net,
-            Of::Timing,
-            Of::Steps,
-            Of::Communicators,
-            Of::Members,
-            Of::Tuning,
-            Of::Findings,
-            Of::Questions,
-        ] {
-            parts.none(of, NO_LOG);
-        }
+        let all = OF_LINES.into_iter().chain([Of::Findings, Of::Questions]);
+        all.for_each(|of| parts.none(of, NO_LOG));
         return Ok((false, None));
     }
     let now = (options, Now::Unknown);
     let all = Some(tally);
     let (checked, mut seen) = check::examine(&inputs.checked, now, all, report, progress)?;
+    // What counting united is a finding's reason; no line tells it.
+    seen.found.part();
     page.inputs.clone_from(&checked.inputs);
-    page.job = job::of(&checked, &seen);
+    if inputs.has_lines() {
+        page.job = job::of(&checked, &seen);
+    }
     let steps = seen.inputs.iter().flat_map(|input| &input.printed).cloned();
     page.steps = Steps::of(steps.collect());
     page.findings = checked
@@ -146,7 +151,13 @@ fn checked(
         .collect();
     page.compared = Some(answers::compared(&checked));
     let is_stamped = checked.known.stamps == Stamps::All;
-    tables(&checked, &seen, &page.steps, parts);
+    match inputs.has_lines() {
+        true => of_lines(&seen, &page.steps, parts),
+        false => OF_LINES.into_iter().for_each(|of| parts.none(of, NO_LOG)),
+    }
+    let no_findings = "nothing was found to be wrong";
+    parts.add(Of::Findings, Ok(answers::grid(&checked)), no_findings);
+    parts.add(Of::Questions, Ok(answers::coverage(&checked)), "");
     Ok((is_stamped, seen.calls.take()))
 }
 
@@ -172,8 +183,8 @@ fn finding(finding: &check::finding::Finding, checked: &Checked) -> Finding {
     }
 }
 
-/// The tables of that walk.
-fn tables(checked: &Checked, seen: &Seen, steps: &Steps, parts: &mut Parts) {
+/// The tables of what lines tell.
+fn of_lines(seen: &Seen, steps: &Steps, parts: &mut Parts) {
     let facts = net::table::grid(&seen.net, &net::table::Options::default());
     parts.add(
         Of::Net,
@@ -205,12 +216,6 @@ fn tables(checked: &Checked, seen: &Seen, steps: &Steps, parts: &mut Parts) {
     let tuning = seen.tuning.as_ref();
     let tuning = tuning.map(|all| choices::grid(all, &choices::Options::default()));
     parts.add(Of::Tuning, Ok(tuning.unwrap_or_default()), no_tuning);
-    parts.add(
-        Of::Findings,
-        Ok(answers::grid(checked)),
-        "nothing was found to be wrong",
-    );
-    parts.add(Of::Questions, Ok(answers::coverage(checked)), "");
 }
 
 /// The calls as nccl-ops and nccl-hist count them: those of logs are counted.
@@ -229,7 +234,8 @@ fn counted(
         Err(error) => {
             all.into_iter()
                 .for_each(|of| parts.none(of, &error.to_string()));
-            parts.none(Of::Durations, &error.to_string());
+            // Metrics have times and no calls.
+            durations(inputs, options, parts);
             return;
         }
     };

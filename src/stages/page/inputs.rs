@@ -9,7 +9,8 @@ use crate::source::{self, Origin};
 /// The inputs by what they are.
 #[derive(Debug, Default)]
 pub(super) struct Inputs {
-    /// Logs, and records that lie beside them: dumps of the flight recorder, NCCL's own records.
+    /// Logs, exports with a log in them, and records that lie beside them: dumps of the flight recorder,
+    /// NCCL's own records.
     pub(super) checked: Vec<Origin>,
     /// Logs alone.
     pub(super) logs: Vec<Origin>,
@@ -17,6 +18,8 @@ pub(super) struct Inputs {
     pub(super) timed: Vec<Origin>,
     /// Timelines of GPUs.
     pub(super) timelines: Vec<Origin>,
+    /// One of them has a log in it.
+    is_log_inside: bool,
 }
 
 impl Inputs {
@@ -51,10 +54,21 @@ impl Inputs {
             }
             if known.tells(Tells::GPU) {
                 inputs.timelines.push(origin.clone());
+                // An export of nsys may have what the job printed.
+                let inside = door::open::<()>(origin, source, Tells::LINES);
+                if inside.is_ok_and(|log| log.tells(Tells::LINES)) {
+                    inputs.checked.push(origin.clone());
+                    inputs.is_log_inside = true;
+                }
             }
             inputs.timed.push(origin.clone());
         }
         Ok(inputs)
+    }
+
+    /// True where there are lines of NCCL or of a trainer.
+    pub(super) fn has_lines(&self) -> bool {
+        self.is_log_inside || !self.logs.is_empty()
     }
 
     /// What calls are counted of: of records beside a log they would be counted twice.

@@ -1,6 +1,7 @@
 //! The page for a ticket, as Markdown.
 
-use super::text::{BUCKETS, by_bytes, by_label, changes, headline};
+use super::lists::{BUCKETS, by_bytes, by_label, changes};
+use super::text::headline;
 use super::{Of, Page};
 use crate::output::render::cells::rows;
 use crate::output::render::units::{grouped, seconds, short_bytes};

@@ -10,6 +10,7 @@
 //! | `inputs` | which stage reads which input |
 //! | `gather` | the stages' tables |
 //! | `job` | the job in a few words |
+//! | `lists` | operations, communicators and changes, as the page lists them |
 //! | [`series`] | the steps, the outliers among them, and what is drawn of them |
 //! | [`text`], [`markdown`], [`json`], [`html`] | the page in each form |
 //! | [`summary`] | the page as one row |
@@ -19,6 +20,7 @@ pub mod html;
 mod inputs;
 mod job;
 pub mod json;
+mod lists;
 pub mod markdown;
 pub mod series;
 pub mod summary;

@@ -76,7 +76,7 @@ impl Steps {
     }
 }
 
-/// Values from 0 to their largest as block characters: of several behind one character the largest.
+/// Values from 0 to their largest as block characters: of several in one character the largest.
 pub(crate) fn sparkline(values: &[f64], width: usize) -> String {
     const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let most = values.iter().copied().fold(0.0, f64::max);

@@ -79,7 +79,7 @@ fn sum(page: &Page, column: &str) -> Cell<'static> {
     all.into()
 }
 
-/// The share of the time of all GPUs in which communication hides behind nothing.
+/// The share of the time of all GPUs in which they communicate but do not compute.
 fn exposed(page: &Page) -> Cell<'static> {
     let grid = page.grid(Of::Overlap);
     let all = grid.and_then(|grid| rows(grid).last());

@@ -1,11 +1,12 @@
 //! The page for a terminal: at most 80 columns, about 40 lines.
 
+use super::lists::{BUCKETS, by_bytes, by_label, changes};
 use super::series::Outlier;
 use super::{Of, Page};
-use crate::output::render::cells::{Row, rows};
+use crate::output::render::cells::rows;
+use crate::output::render::look;
 use crate::output::render::units::{bar, grouped, seconds, short_bytes};
 use crate::report::{counted, printable};
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// How wide the page is.
@@ -18,7 +19,7 @@ const FINDINGS: usize = 8;
 /// The page.
 pub fn page(page: &Page, width: usize) -> String {
     let mut out = Lines::new(width);
-    out.push(headline(page));
+    out.push(fitting(page, width));
     out.push(String::new());
     job(page, &mut out);
     steps(page, &mut out);
@@ -51,18 +52,34 @@ impl Lines {
 
 /// A line that fits: what is too much is cut, and shown to be.
 pub(super) fn cut(line: &str, width: usize) -> String {
-    let line = printable(line, false);
-    let line = line.trim_end();
-    if line.chars().count() <= width {
-        return line.to_owned();
-    }
-    let mut kept: String = line.chars().take(width.saturating_sub(1)).collect();
-    kept.push('…');
-    kept
+    look::cut(printable(line, false).trim_end(), width).into_owned()
 }
 
 /// What the page is about, in a line.
 pub(super) fn headline(page: &Page) -> String {
+    let (inputs, found) = about(page);
+    format!("{inputs}: {found}")
+}
+
+/// The same in so many characters: of a long name the end is kept.
+fn fitting(page: &Page, width: usize) -> String {
+    let (inputs, found) = about(page);
+    let (inputs, free) = (
+        printable(&inputs, false),
+        width.saturating_sub(found.len() + 2),
+    );
+    let more = inputs.chars().count().saturating_sub(free);
+    match more {
+        0 => format!("{inputs}: {found}"),
+        _ => format!(
+            "…{}: {found}",
+            inputs.chars().skip(more + 1).collect::<String>()
+        ),
+    }
+}
+
+/// The inputs, and what was found.
+fn about(page: &Page) -> (String, String) {
     let inputs = match &page.inputs[..] {
         [] => "no input".to_owned(),
         [one] => one.clone(),
@@ -81,7 +98,7 @@ pub(super) fn headline(page: &Page) -> String {
         (true, true) => "nothing was found to be wrong".to_owned(),
         (true, false) => found.join(", "),
     };
-    format!("{inputs}: {found}")
+    (inputs, found)
 }
 
 fn head(title: &str, out: &mut Lines) {
@@ -150,47 +167,6 @@ fn steps(page: &Page, out: &mut Lines) {
     out.push(String::new());
 }
 
-/// The operations with the most bytes: those of nccl-ops, and their sizes of nccl-hist.
-pub(super) struct Operation {
-    pub(super) op: String,
-    pub(super) calls: u128,
-    /// Unknown where those of some calls are.
-    pub(super) bytes: Option<u128>,
-    /// Of all operations.
-    pub(super) share: Option<f64>,
-    /// Calls by bucket, as nccl-hist names them.
-    pub(super) sizes: BTreeMap<String, u128>,
-}
-
-/// All operations, those with the most bytes first.
-pub(super) fn by_bytes(page: &Page) -> Vec<Operation> {
-    let Some(grid) = page.grid(Of::Operations) else {
-        return Vec::new();
-    };
-    let bytes = |row: Row<'_>| row.whole("total_bytes");
-    let all: f64 = rows(grid).filter_map(bytes).map(|n| n as f64).sum();
-    let mut list: Vec<Operation> = rows(grid)
-        .map(|row| {
-            let op = row.text("op");
-            let sizes = page.grid(Of::Sizes).into_iter().flat_map(rows);
-            let sizes = sizes.filter(|size| size.text("op") == op);
-            let of_size = |size: Row<'_>| Some((size.text("bucket"), size.whole("calls")?));
-            Operation {
-                calls: row.whole("calls").unwrap_or(0),
-                bytes: bytes(row),
-                share: bytes(row).filter(|_| all > 0.0).map(|n| n as f64 / all),
-                sizes: sizes.filter_map(of_size).collect(),
-                op,
-            }
-        })
-        .collect();
-    list.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.op.cmp(&b.op)));
-    list
-}
-
-/// The buckets of nccl-hist.
-pub(super) const BUCKETS: [&str; 4] = ["<64KB", "64KB-1MB", "1MB-16MB", ">=16MB"];
-
 /// A share that is not 0 does not look like it.
 fn percent(share: f64) -> String {
     match share {
@@ -251,32 +227,6 @@ fn more(all: usize, shown: usize, thing: &str, of: Of, out: &mut Lines) {
     }
 }
 
-/// Communicators of one label and size.
-#[derive(Debug, Default)]
-pub(super) struct Alike {
-    pub(super) number: u64,
-    pub(super) calls: u128,
-    pub(super) bytes: u128,
-}
-
-/// Communicators by label and size, those with the most bytes first.
-pub(super) fn by_label(page: &Page) -> Vec<((String, String), Alike)> {
-    let mut all: BTreeMap<(String, String), Alike> = BTreeMap::new();
-    for row in page.grid(Of::Communicators).into_iter().flat_map(rows) {
-        let one = all
-            .entry((row.text("label"), row.text("nranks")))
-            .or_default();
-        one.number += 1;
-        one.calls = one.calls.saturating_add(row.whole("calls").unwrap_or(0));
-        one.bytes = one
-            .bytes
-            .saturating_add(row.whole("total_bytes").unwrap_or(0));
-    }
-    let mut list: Vec<_> = all.into_iter().collect();
-    list.sort_by(|a, b| b.1.bytes.cmp(&a.1.bytes).then_with(|| a.0.cmp(&b.0)));
-    list
-}
-
 fn communicators(page: &Page, out: &mut Lines) {
     head("Communicators", out);
     let list = by_label(page);
@@ -313,7 +263,7 @@ fn timeline(page: &Page, out: &mut Lines) {
             share.map_or("unknown".to_owned(), |s| format!("{:.1} %", s * 100.0))
         };
         out.push(format!(
-            "  computing {}, communicating {}, of it not hidden {} of the time",
+            "  computing {}, communicating {}, communicating alone {} of the time",
             share("compute"),
             share("comm"),
             share("exposed_comm"),
@@ -344,7 +294,8 @@ fn findings(page: &Page, out: &mut Lines) {
             page.missing(Of::Findings).unwrap_or_default()
         )),
         Some(compared) if page.findings.is_empty() => {
-            out.push(format!("  nothing was found to be wrong; {compared}"));
+            let none = format!("nothing was found to be wrong; {compared}");
+            wrapped("  ", &none, 2, out);
         }
         Some(_) => {
             for (at, finding) in page.findings.iter().take(FINDINGS).enumerate() {
@@ -383,29 +334,7 @@ fn changed(page: &Page, out: &mut Lines) {
     out.push(String::new());
 }
 
-/// What changed, in a line each.
-pub(super) fn changes(page: &Page) -> Vec<String> {
-    let grid = page.grid(Of::Changes).into_iter();
-    let line = |row: Row<'_>| {
-        let value = |column| match row.text(column) {
-            text if text.is_empty() => "none".to_owned(),
-            text => text,
-        };
-        let what = format!("{} {}", row.text("aspect"), row.text("subject"));
-        let times = row
-            .number("ratio")
-            .map_or(String::new(), |ratio| format!(", {ratio:.3} times"));
-        format!(
-            "{}: {} before, {} now{times}",
-            what.trim_end(),
-            value("a"),
-            value("b")
-        )
-    };
-    grid.flat_map(rows).map(line).collect()
-}
-
-/// `text` behind `begin`, on at most so many lines; what is too much is cut with the last.
+/// `text` after `begin`, on at most so many lines; what is too much is cut with the last.
 fn wrapped(begin: &str, text: &str, most: usize, out: &mut Lines) {
     let under = " ".repeat(begin.chars().count());
     let text = printable(text, false);

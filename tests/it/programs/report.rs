@@ -227,6 +227,88 @@ fn what_a_log_says_is_text_on_every_page() {
     serde_json::from_str::<Value>(&of("json")).unwrap();
 }
 
+/// Each table of the page is that of its program, or there is a reason, and the program has no rows.
+fn same(inputs: &[String], keys: &[&str]) -> Value {
+    let page = page(inputs);
+    for (key, program, args) in TABLES.into_iter().filter(|(key, ..)| keys.contains(key)) {
+        match page[key].as_array() {
+            Some(list) => assert_eq!(*list, rows(program, args, inputs), "{inputs:?} {key}"),
+            None => assert!(page["missing"][key].is_string(), "{inputs:?} {key}"),
+        }
+    }
+    page
+}
+
+/// Up to NCCL 2.17 no line tells which addresses are one communicator. nccl-check counts, and says so in
+/// its findings; the table has what lines tell.
+#[test]
+fn communicators_without_an_id_are_those_of_their_program() {
+    let rank = |n: u32| {
+        format!(
+            "h:{n}:{n} [{n}] NCCL INFO comm 0x{n}a rank {n} nranks 2 cudaDev {n} busId {n}000 - Init COMPLETE\n\
+             h:{n}:{n} [{n}] NCCL INFO AllReduce: opCount 0 sendbuff 0x1 recvbuff 0x2 count 4 datatype 7 op 0 root 0 \
+             comm 0x{n}a [nranks=2] stream 0x3\n"
+        )
+    };
+    let work = Work::new();
+    work.file("old.log", &(rank(1) + &rank(0)));
+    let input = [work.dir().join("old.log").display().to_string()];
+    let page = same(&input, &["communicators", "members"]);
+    assert_eq!(page["communicators"].as_array().unwrap().len(), 2);
+    let text = run("nccl-report", &input).calm().text();
+    assert!(
+        text.contains("unknown, by process        2 of    2 ranks"),
+        "{text}"
+    );
+}
+
+#[test]
+fn what_only_lines_tell_is_not_made_of_records() {
+    let dump = paths(&["flight/nccl_trace_rank_0.gz"]);
+    let page = same(&dump, &["operations", "findings", "questions"]);
+    let lines = [
+        "net",
+        "timing",
+        "steps",
+        "communicators",
+        "members",
+        "tuning",
+    ];
+    for key in lines {
+        assert!(page[key].is_null(), "{key}");
+        let why = page["missing"][key].as_str().unwrap();
+        assert!(why.starts_with("there is no log among the inputs"), "{why}");
+    }
+    assert_eq!(page["job"], serde_json::json!({}));
+    // The log that an export has inside is one.
+    let Some(export) = data("gpu/nsys/nsring.sqlite.gz") else {
+        return;
+    };
+    let all: Vec<&str> = TABLES.iter().map(|(key, ..)| *key).collect();
+    let page = same(&[export.display().to_string()], &all);
+    for key in &lines[..5] {
+        assert!(page[key].is_array(), "{key}");
+    }
+}
+
+#[test]
+fn a_long_name_leaves_room_for_what_was_found() {
+    let work = Work::new();
+    let name = format!("{}/nccl.log", "long/".repeat(20).trim_end_matches('/'));
+    std::fs::create_dir_all(work.dir().join(&name).parent().unwrap()).unwrap();
+    let log = std::fs::read(testdata("captured/megatron/nccl.log")).unwrap();
+    std::fs::write(work.dir().join(&name), log).unwrap();
+    let text = run_in(work.dir(), "nccl-report", &["-q", &name])
+        .ends(0)
+        .text();
+    let first = text.lines().next().unwrap();
+    assert_eq!(first.chars().count(), 80);
+    assert!(
+        first.starts_with('…') && first.ends_with("/nccl.log: nothing was found to be wrong"),
+        "{first}"
+    );
+}
+
 #[test]
 fn a_pipe_gives_the_page_of_the_file() {
     let log = std::fs::read(testdata("captured/megatron/nccl.log")).unwrap();

@@ -61,7 +61,7 @@ pub(crate) fn read(input: &Input, take: &mut dyn FnMut(&Call<'_>)) -> Result<Rea
         let all = sums::sums(&text, &mut told);
         return Ok(Read::Sums(all, account));
     }
-    let mut reader = BufReader::with_capacity(1 << 18, input.reader()?);
+    let mut reader = BufReader::with_capacity(1 << 18, input.stream()?);
     ordered::each_line(&mut reader, &input.name(), LONGEST, &mut |line| {
         let call = call(line);
         if let Some(call) = &call {

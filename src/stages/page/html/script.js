@@ -33,6 +33,14 @@ for (const table of document.querySelectorAll("table")) {
     table.tBodies[0].append(...rows);
   }));
 }
+// A plot that is wider than its place is scrolled, also by keys.
+const seen = new ResizeObserver((all) => {
+  for (const { target } of all) {
+    if (target.scrollWidth > target.clientWidth) target.tabIndex = 0;
+    else target.removeAttribute("tabindex");
+  }
+});
+for (const figure of document.querySelectorAll("figure")) seen.observe(figure);
 for (const button of document.querySelectorAll("button.csv")) {
   button.addEventListener("click", () => {
     const table = button.parentElement.querySelector("table");

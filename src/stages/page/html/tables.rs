@@ -10,6 +10,9 @@ use std::fmt::Write as _;
 /// A longer table is cut: the program that makes it has all rows.
 pub(super) const ROWS: usize = 300;
 
+/// A longer text has room for several words in a line.
+const SENTENCE: usize = 40;
+
 /// Columns that are empty in every row are left out of the page, and named.
 pub(super) fn table(grid: &Grid, of: Of, out: &mut String) {
     let is_known = |at: &usize| {
@@ -42,8 +45,14 @@ pub(super) fn table(grid: &Grid, of: Of, out: &mut String) {
         for &at in &known {
             let cell = row.get(at).unwrap_or(&Cell::Empty);
             let is_number = matches!(cell, Cell::Int(_) | Cell::Float(_) | Cell::Share(_));
-            out.push_str(if is_number { "<td class=n>" } else { "<td>" });
-            out.push_str(&escaped(&plain(cell)));
+            let text = plain(cell);
+            out.push_str(match is_number {
+                true => "<td class=n>",
+                // A sentence is not to be a column of single words.
+                false if text.len() > SENTENCE => "<td class=w>",
+                false => "<td>",
+            });
+            out.push_str(&escaped(&text));
         }
         out.push('\n');
     }

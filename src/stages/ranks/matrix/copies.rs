@@ -1,7 +1,8 @@
 //! What GPUs copied: from one device to another, or to and from a host's memory.
 
 use super::Ends;
-use super::cells::{Basis, End, Matrix, Name, Sum};
+use super::cells::{Basis, Matrix, Sum};
+use super::ends::{End, Name};
 use super::members::Members;
 use crate::error::Result;
 use crate::formats::gpu::{Activity, Kind, Session, Visit};

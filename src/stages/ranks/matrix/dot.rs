@@ -1,6 +1,7 @@
 //! The matrix as a graph for Graphviz: a node for each end, an edge for each cell.
 
-use super::cells::{Basis, End, Entry, Matrix, Sum, Unit};
+use super::cells::{Basis, Entry, Matrix, Sum, Unit};
+use super::ends::End;
 use super::map::short;
 use crate::error::{Error, Result};
 use crate::report::printable;

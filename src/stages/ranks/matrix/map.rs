@@ -1,7 +1,8 @@
 //! The matrix to look at: shades of block characters with numbers in short units, in a terminal's
 //! columns.
 
-use super::cells::{End, Matrix, Sum, Unit};
+use super::cells::{Matrix, Sum, Unit};
+use super::ends::End;
 use crate::output::render::look::wrapped;
 use crate::report::printable;
 use std::collections::BTreeMap;
@@ -263,7 +264,8 @@ pub fn totals(matrix: &Matrix, unit: Unit) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stages::matrix::cells::{Basis, Name};
+    use crate::stages::matrix::cells::Basis;
+    use crate::stages::matrix::ends::Name;
 
     fn ring(ranks: u32, hosts: u32) -> Matrix {
         let mut matrix = Matrix::default();

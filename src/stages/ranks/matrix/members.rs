@@ -1,6 +1,7 @@
 //! Who is which rank of which communicator: where that is, and which rank of the job it is.
 
-use super::cells::{End, EndId, Matrix, Name};
+use super::cells::{EndId, Matrix};
+use super::ends::{End, Name};
 use super::{Ends, Made};
 use crate::members::Process;
 use crate::members::comm_id::CommId;

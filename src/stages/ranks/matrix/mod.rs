@@ -2,7 +2,8 @@
 //!
 //! | | |
 //! |---|---|
-//! | `cells` | the matrix, its ends and what is known of a cell |
+//! | [`ends`] | who sends, and who receives |
+//! | `cells` | the matrix, and what is known of a cell |
 //! | `gather` | one walk over all inputs: calls, members, rings and trees, copies |
 //! | `members` | which rank of the job, GPU or host a rank of a communicator is |
 //! | `messages` | what Send and Recv, and operations between pairs, put into cells |
@@ -15,6 +16,7 @@
 pub mod cells;
 mod copies;
 pub mod dot;
+pub mod ends;
 mod gather;
 pub mod map;
 mod members;

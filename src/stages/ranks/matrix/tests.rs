@@ -24,7 +24,7 @@ fn of(bytes: &[u8], own: &Options, jobs: usize) -> crate::error::Result<Matrix> 
 type Cells = BTreeMap<(String, String, &'static str), (u64, u128)>;
 
 fn cells(matrix: &Matrix) -> Cells {
-    let text = |end: &super::cells::End| String::from_utf8(end.text()).unwrap();
+    let text = |end: &super::ends::End| String::from_utf8(end.text()).unwrap();
     let entries = matrix.entries();
     let cells = entries.iter().map(|e| {
         let key = (text(e.from), text(e.to), e.basis.name());

@@ -7,7 +7,7 @@ use crate::members::comm_id::CommId;
 use rustc_hash::FxHashMap;
 
 /// A communicator.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(crate) struct Communicator {
     /// What tells it from all others.
     pub(crate) key: Key,

@@ -64,14 +64,26 @@ pub struct Found {
     pub(crate) side_of: FxHashMap<u32, usize>,
     /// The inputs' names.
     pub inputs: Vec<String>,
+    /// The communicators before some were united.
+    apart: Option<Vec<Communicator>>,
 }
 
 impl Found {
+    /// Takes back what was united: each communicator is what lines tell of it.
+    pub(crate) fn part(&mut self) {
+        if let Some(apart) = self.apart.take() {
+            self.communicators = apart;
+        }
+    }
+
     /// Makes one communicator of sides that are each one of their own.
     pub(crate) fn unite(&mut self, nranks: u32, told: Told, mut sides: Vec<usize>) {
         let Some(&first) = sides.iter().min() else {
             return;
         };
+        if self.apart.is_none() {
+            self.apart = Some(self.communicators.clone());
+        }
         let process = |at: usize| &self.processes[self.sides[at].process as usize];
         sides.sort_by_cached_key(|&at| {
             let process = process(at);
@@ -367,6 +379,7 @@ pub(crate) fn found(
         sides,
         side_of,
         inputs: Vec::new(),
+        apart: None,
     }
 }
 

@@ -21,7 +21,8 @@ pub mod views;
 
 pub use runs::{Runs, is_snoopie};
 
-use super::cells::{Basis, End, Matrix, Name, Sum};
+use super::cells::{Basis, Matrix, Sum};
+use super::ends::{End, Name};
 use crate::report::{Report, counted};
 use fold::Device;
 

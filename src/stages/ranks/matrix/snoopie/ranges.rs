@@ -6,7 +6,7 @@ use crate::formats::snoopie::tables::Range;
 /// Ranges cut into parts that do not overlap, each with the first range that has it.
 #[derive(Debug, Default)]
 pub(super) struct Ranges {
-    /// First byte, first byte behind it, and which range; by rising address.
+    /// First byte, first byte after it, and which range; by rising address.
     parts: Vec<(u64, u64, usize)>,
     /// The part that was found last: accesses come in runs.
     last: usize,

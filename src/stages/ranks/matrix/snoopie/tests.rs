@@ -341,7 +341,7 @@ proptest! {
         let runs = of(text.as_bytes());
         let mut matrix = crate::stages::matrix::cells::Matrix::default();
         super::add(&mut matrix, &runs, &Report::new("a", false, true).silent());
-        let text = |end: &crate::stages::matrix::cells::End| String::from_utf8(end.text()).unwrap();
+        let text = |end: &crate::stages::matrix::ends::End| String::from_utf8(end.text()).unwrap();
         let found: BTreeMap<(String, String), (u64, u64)> = matrix
             .entries()
             .iter()
