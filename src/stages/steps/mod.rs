@@ -13,7 +13,7 @@ use crate::formats::log::{Log, Part};
 use crate::members::Merged;
 use crate::output::render::{Cell, Grid};
 use crate::report::Report;
-use crate::source::{Copied, Input, Origin, Pause};
+use crate::source::{Copied, Input, Origin};
 use crate::stages::{self, Stage};
 use std::io::Write;
 use std::mem;
@@ -71,6 +71,11 @@ impl Stage for Reading<'_, '_> {
         self.now = Surveying::new(self.options);
     }
 
+    // Rows need no line again.
+    fn again(&self, input: &Input) -> bool {
+        matches!(self.to, To::Lines(_)) || input.is_rewindable()
+    }
+
     fn copied(&mut self, copy: Copied) {
         self.copied = Some(copy).filter(|_| self.is_only);
     }
@@ -78,12 +83,12 @@ impl Stage for Reading<'_, '_> {
     fn add(&mut self, part: Part<'_, Recorder>) {
         let (calls, part) = part.taken();
         self.now.add(calls, &part, self.options);
-        let Some((log, pause)) = part.so_far else {
+        let Some((log, _)) = part.so_far else {
             return;
         };
         if matches!(self.to, To::Lines(_)) {
             self.outcome = self.pass(log, part.merged);
-        } else if let (To::Rows(Some(early)), Pause::Idle) = (&mut self.to, pause) {
+        } else if let To::Rows(Some(early)) = &mut self.to {
             let rows = settled(&self.now, (log, part.merged), self.options);
             if let Some(new @ [_, ..]) = rows.get(self.given..) {
                 let new = new.to_vec();
@@ -160,7 +165,8 @@ fn all(
     logs.iter().for_each(|log| present.add(&log.timeline));
     // What was passed on of a pipe is not there any more to be looked through for step lines.
     let inputs = || {
-        let logs = logs.iter().filter(|_| passed.until == 0);
+        let is_there = |log: &&Surveyed| passed.until == 0 && log.input.is_rewindable();
+        let logs = logs.iter().filter(is_there);
         logs.map(|log| Ok(&log.input))
     };
     present
