@@ -220,10 +220,9 @@ impl Reading<'_, '_> {
         let input = copied.so_far()?;
         let end = wanted::range(&log.marks, last, self.options.timeline.marker).1;
         let from = self.passed.until;
-        let until = match open < end {
-            true => passed::line_start(&input, open)?,
-            false => end,
-        };
+        // A step may end within a line (a progress bar has no line's end): the whole line is passed on
+        // with what comes next, since calls on it may be.
+        let until = passed::line_start(&input, open.min(end))?;
         if until <= from {
             return Ok(());
         }

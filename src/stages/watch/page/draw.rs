@@ -10,6 +10,8 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Borders, Cell, Paragraph, Row, Sparkline, Table, Wrap};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 /// Of ranks that are behind so many are named.
 const NAMED: usize = 4;
@@ -187,10 +189,14 @@ fn operations(page: &Page<'_>, frame: &mut Frame<'_>, area: Rect) {
 
 fn communicators(page: &Page<'_>, frame: &mut Frame<'_>, area: Rect) {
     let mut each = page.watch.ranks().each();
-    // Those of one kind stand together, and what is not known comes last.
+    let mut busy: BTreeMap<Option<&str>, u64> = BTreeMap::new();
+    for (id, of) in &each {
+        *busy.entry(page.watch.label(id)).or_default() += of.calls;
+    }
+    // Those of one kind stand together, the busiest kind first.
     each.sort_by_key(|(id, of)| {
         let label = page.watch.label(id);
-        (std::cmp::Reverse(of.nranks), label.is_none(), label)
+        (Reverse(of.nranks), Reverse(busy[&label]), label)
     });
     let rows = each.iter().take(usize::from(area.height)).map(|(id, of)| {
         let behind = of.behind();
