@@ -180,6 +180,7 @@ pub(crate) fn main() -> ExitCode {
             stall: cli.stall,
             exit_on_stall: cli.exit_on_stall,
             keep: cli.keep,
+            labels: teller.page.is_some(),
         };
         let ended = run(&mut follow, &set.options, options, &mut teller)?;
         for mut child in teller.children {

@@ -248,6 +248,18 @@ impl<V> Known<V> {
         Ok(Known { input, ..self })
     }
 
+    /// The same; the copy of a pipe is packed: see [`Input::rewindable_packed`].
+    ///
+    /// # Errors
+    /// A pipe cannot be copied.
+    pub(crate) fn rewindable_packed(self) -> Result<Known<V>> {
+        if self.begun.is_some() {
+            return Ok(self);
+        }
+        let input = self.input.rewindable_packed()?;
+        Ok(Known { input, ..self })
+    }
+
     /// The same input after its first pass, where it is read twice.
     ///
     /// # Errors

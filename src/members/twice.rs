@@ -116,6 +116,8 @@ pub(crate) fn hash(value: impl Hash) -> u64 {
 /// Inputs that were read, and what places of them are kept.
 #[derive(Debug, Default)]
 pub struct Twice {
+    /// There is one input: nothing is compared.
+    is_alone: bool,
     inputs: Vec<Input>,
     /// Those that are read now are one after the other: the first of them, and where each ends.
     begin: usize,
@@ -265,6 +267,11 @@ pub struct End {
 }
 
 impl Twice {
+    /// There is one input, which may never end: no place of it is kept.
+    pub fn alone(&mut self) {
+        self.is_alone = true;
+    }
+
     /// Begins inputs that are read as one: their names, and after which byte each of them ends.
     pub fn begin(&mut self, inputs: impl Iterator<Item = (String, u64)>) {
         // One before it may have broken off.
@@ -274,7 +281,8 @@ impl Twice {
         self.shared.clear();
         self.begin = self.inputs.len();
         (self.ends, self.lead, self.rows) = (Vec::new(), None, Rows::default());
-        for (name, end) in inputs {
+        let is_alone = self.is_alone;
+        for (name, end) in inputs.filter(|_| !is_alone) {
             self.ends.push(end);
             self.inputs.push(Input {
                 name,

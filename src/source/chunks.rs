@@ -40,7 +40,7 @@ const LOOK_BACK: usize = 48 << 10;
 /// How often.
 const TRIES: usize = 8;
 /// Of what is read, so much comes between two pauses at most.
-const LONG: usize = 64 << 20;
+const LONG: usize = 48 << 20;
 /// The longest line that is kept whole; the rest of a longer one is dropped and said, since a
 /// stream without line ends must not fill the memory, and a file is to give the same.
 pub(super) const LONGEST_LINE: usize = 16 << 20;

@@ -37,7 +37,7 @@ pub(crate) use rejoin::{Found, Raw};
 pub use small::{Texts, texts};
 
 use crate::error::{Error, Result};
-use copy::Copying;
+use copy::{Copying, Packing, Store};
 use guard::Map;
 use live::{Idles, Live};
 use memchr::memchr;
@@ -152,7 +152,11 @@ enum Data {
     // A pipe: one pass only.
     Once(Box<Once>),
     // A pipe that is copied as it is read.
-    Copied(Box<Once>, File),
+    Copied(Box<Once>, Store),
+    // The same, packed.
+    Packing(Box<Once>, Store),
+    // Such a packed copy.
+    Packed(Arc<File>),
 }
 
 /// A pipe.
@@ -192,8 +196,8 @@ impl Input {
         };
         input.is_utf16 = match &input.data {
             Data::Again(path) => reopen(path, &input.trouble).map_err(|e| origin.error(e))?.1,
-            Data::Once(once) | Data::Copied(once, _) => once.is_utf16,
-            Data::Map(_) | Data::Blocks(_) => false,
+            Data::Once(once) | Data::Copied(once, _) | Data::Packing(once, _) => once.is_utf16,
+            Data::Map(_) | Data::Blocks(_) | Data::Packed(_) => false,
         };
         Ok(input)
     }
@@ -271,7 +275,8 @@ impl Input {
                 let reader = reopen(path, &self.trouble);
                 Ok(reader.map_err(|e| self.origin.error(e))?.0)
             }
-            Data::Once(once) | Data::Copied(once, _) => {
+            Data::Packed(file) => copy::unpacked(file).map_err(|e| self.origin.error(e)),
+            Data::Once(once) | Data::Copied(once, _) | Data::Packing(once, _) => {
                 let taken = once.reader.lock().map_or(None, |mut r| r.take());
                 let reader = taken.ok_or_else(|| {
                     Error::Content(format!("{}: a pipe can be read only once", self.name()))
@@ -311,11 +316,12 @@ impl Input {
     pub fn head(&self) -> Result<Cow<'_, [u8]>> {
         match &self.data {
             Data::Map(map) | Data::Blocks(map) => Ok(Cow::Borrowed(first(map.bytes()))),
-            Data::Once(once) | Data::Copied(once, _) => Ok(Cow::Borrowed(&once.head)),
-            Data::Again(path) => {
+            Data::Once(once) | Data::Copied(once, _) | Data::Packing(once, _) => {
+                Ok(Cow::Borrowed(&once.head))
+            }
+            Data::Again(_) | Data::Packed(_) => {
                 let mut head = vec![0; HEAD];
-                let reader = reopen(path, &self.trouble);
-                let mut reader = reader.map_err(|e| self.origin.error(e))?.0;
+                let mut reader = self.bytes()?;
                 let n = fill(&mut *reader, &mut head).map_err(|e| self.origin.error(e))?;
                 head.truncate(n);
                 Ok(Cow::Owned(head))
@@ -325,7 +331,10 @@ impl Input {
 
     /// True where [`Input::chunks`] may be asked for more than once.
     pub fn is_rewindable(&self) -> bool {
-        !matches!(self.data, Data::Once(..) | Data::Copied(..))
+        !matches!(
+            self.data,
+            Data::Once(..) | Data::Copied(..) | Data::Packing(..)
+        )
     }
 
     /// Where the input can be mapped and its lines need no putting together: the bytes `from..to`,
@@ -365,7 +374,9 @@ impl Input {
     /// True where the input is known to have no bytes.
     pub fn is_empty(&self) -> bool {
         match &self.data {
-            Data::Once(once) | Data::Copied(once, _) => once.head.is_empty(),
+            Data::Once(once) | Data::Copied(once, _) | Data::Packing(once, _) => {
+                once.head.is_empty()
+            }
             _ => self.len() == Some(0),
         }
     }
@@ -377,7 +388,9 @@ impl Input {
             Data::Map(map) => Chunks::mapped(Arc::clone(map), self.witness.clone(), most, place),
             data => {
                 let idles = match data {
-                    Data::Once(once) | Data::Copied(once, _) => once.idles.as_ref(),
+                    Data::Once(once) | Data::Copied(once, _) | Data::Packing(once, _) => {
+                        once.idles.as_ref()
+                    }
                     _ => None,
                 };
                 if let Some(idles) = idles {
@@ -399,13 +412,17 @@ impl Input {
             None => raw,
         };
         Ok(match &self.data {
-            Data::Map(_) => raw,
+            Data::Map(_) | Data::Packed(_) => raw,
             Data::Blocks(_) => (self.rejoin.reader)(raw, found, true),
             Data::Again(_) | Data::Once(..) => (self.rejoin.reader)(raw, found, false),
-            Data::Copied(_, file) => {
+            Data::Copied(_, store) => {
                 let joined = (self.rejoin.reader)(raw, found, false);
-                let file = file.try_clone().map_err(|e| self.origin.error(e))?;
-                Box::new(Copying::new(joined, file))
+                Box::new(Copying::new(joined, store.clone()))
+            }
+            Data::Packing(_, store) => {
+                let joined = (self.rejoin.reader)(raw, found, false);
+                let packing = Packing::new(joined, store.clone());
+                Box::new(packing.map_err(|e| self.origin.error(e))?)
             }
         })
     }
@@ -446,7 +463,8 @@ impl Input {
             Data::Map(map) => Data::Map(Arc::clone(map)),
             Data::Blocks(map) => Data::Blocks(Arc::clone(map)),
             Data::Again(path) => Data::Again(path.clone()),
-            Data::Once(..) | Data::Copied(..) => return None,
+            Data::Packed(file) => Data::Packed(Arc::clone(file)),
+            Data::Once(..) | Data::Copied(..) | Data::Packing(..) => return None,
         };
         Some(Input {
             origin: self.origin.clone(),
@@ -476,9 +494,21 @@ impl Input {
     }
 
     /// The same input in a form that can be read twice, and is the same both times or an error: a
-    /// pipe is copied to an unlinked temporary file (in `$TMPDIR`) at its first pass, after which it
+    /// pipe is copied to memory, or to an unlinked temporary file (in `$TMPDIR`), at its first pass, after which it
     /// is to be [`Input::rewound`].
-    pub fn rewindable(mut self) -> Result<Input> {
+    pub fn rewindable(self) -> Result<Input> {
+        self.rewindable_as(Data::Copied)
+    }
+
+    /// The same; a pipe's copy is packed, and no place of it can be looked at by itself.
+    ///
+    /// # Errors
+    /// As [`Input::rewindable`].
+    pub fn rewindable_packed(self) -> Result<Input> {
+        self.rewindable_as(Data::Packing)
+    }
+
+    fn rewindable_as(mut self, copied: fn(Box<Once>, Store) -> Data) -> Result<Input> {
         if self.is_rewindable() {
             self.witness = Some(Arc::new(Witness::new(self.name())));
             return Ok(self);
@@ -486,9 +516,9 @@ impl Input {
         let name = self.name();
         let data = match self.data {
             Data::Once(once) => {
-                let file = tempfile::tempfile()
+                let store = Store::new()
                     .map_err(|e| Error::Content(format!("{name}: {}", copy::failed(&e))))?;
-                Data::Copied(once, file)
+                copied(once, store)
             }
             data => data,
         };
@@ -498,9 +528,9 @@ impl Input {
     /// What was copied of a pipe so far, where one is copied: see [`Copied`].
     pub fn copied(&self) -> Option<Copied> {
         match &self.data {
-            Data::Copied(_, file) => Some(Copied {
+            Data::Copied(_, store) => Some(Copied {
                 origin: self.origin.clone(),
-                file: file.try_clone().ok()?,
+                store: store.clone(),
                 rejoin: self.rejoin,
             }),
             _ => None,
@@ -511,12 +541,17 @@ impl Input {
     pub fn rewound(self) -> Result<Input> {
         let name = self.name();
         let data = match self.data {
-            Data::Copied(_, file) => {
+            Data::Copied(_, store) => {
+                let file = store.file().map_err(|e| self.origin.error(e))?;
                 let map = Map::new(&file, name.clone()).ok_or_else(|| {
                     let cause = copy::failed(&io::Error::last_os_error());
                     Error::Content(format!("{name}: {cause}"))
                 })?;
                 Data::Map(Arc::new(map))
+            }
+            Data::Packing(_, store) => {
+                let file = store.file().map_err(|e| self.origin.error(e))?;
+                Data::Packed(Arc::new(file))
             }
             data => data,
         };
@@ -528,14 +563,14 @@ impl Input {
 #[derive(Debug)]
 pub struct Copied {
     origin: Origin,
-    file: File,
+    store: Store,
     rejoin: Rejoin,
 }
 
 impl Copied {
     /// The bytes before `until` will not be read again: the disk gets their space back.
     pub fn forget(&self, until: u64) {
-        copy::give_back(&self.file, until);
+        self.store.give_back(until);
     }
 
     /// What was copied so far, as an input.
@@ -544,7 +579,8 @@ impl Copied {
     /// The copy cannot be read.
     pub fn so_far(&self) -> Result<Input> {
         let name = self.origin.name();
-        let map = Map::new(&self.file, name).ok_or_else(|| {
+        let file = self.store.file().map_err(|e| self.origin.error(e))?;
+        let map = Map::new(&file, name).ok_or_else(|| {
             self.origin
                 .error(io::Error::other(copy::failed(&io::Error::last_os_error())))
         })?;

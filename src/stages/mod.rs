@@ -42,10 +42,10 @@ use crate::error::Result;
 use crate::formats::Tells;
 use crate::formats::door::{self, Known};
 use crate::formats::log::walk::Visit;
-use crate::formats::log::{Log, Part};
+use crate::formats::log::{self, Log, Part};
 use crate::members::Merged;
 use crate::report::Report;
-use crate::source::{Copied, Origin};
+use crate::source::{Copied, Input, Origin};
 
 /// A stage, while its inputs are read.
 pub(crate) trait Stage {
@@ -53,11 +53,20 @@ pub(crate) trait Stage {
     const NEEDS: Tells;
     /// Inputs are read again afterwards.
     const AGAIN: bool = false;
+    /// Then a pipe's copy is packed: it is only read from its beginning on.
+    const PACKED: bool = false;
+    /// Something is asked of steps.
+    const STEPS: bool = true;
     /// What is kept of a chunk.
     type Visit: Visit + Send;
 
     /// The next log begins.
     fn begin(&mut self, _name: String) {}
+
+    /// Whether this input is to be read again.
+    fn again(&self, _input: &Input) -> bool {
+        Self::AGAIN
+    }
 
     /// It is a pipe, of which this copy is made while it is read.
     fn copied(&mut self, _copy: Copied) {}
@@ -132,21 +141,34 @@ pub(crate) fn read<S: Stage>(
     new: impl Fn() -> S::Visit + Sync,
 ) -> Result<Merged> {
     let mut merged = Merged::default();
+    if let [origin] = origins
+        && origin.is_piped()
+    {
+        merged.twice.alone();
+    }
+    let log_options = log::Options {
+        keep_marks: S::STEPS,
+        ..options.log.clone()
+    };
     let mut opening = options.opening(S::NEEDS);
     opening.again = S::AGAIN;
     door::each(origins, opening, report, &new, |mut input, report| {
         if !input.tells(Tells::LINES) {
             return stage.other(input, &mut merged, report, progress);
         }
-        if S::AGAIN {
-            input = input.rewindable()?;
+        let again = stage.again(input.input());
+        if again {
+            input = match S::PACKED {
+                true => input.rewindable_packed()?,
+                false => input.rewindable()?,
+            };
         }
         stage.begin(input.name());
         if let Some(copy) = input.input().copied() {
             stage.copied(copy);
         }
         let log = input.told(
-            &options.log,
+            &log_options,
             &mut merged,
             report,
             &new,
@@ -156,7 +178,7 @@ pub(crate) fn read<S: Stage>(
                 stage.added()
             },
         )?;
-        if S::AGAIN {
+        if again {
             input = input.rewound()?;
         }
         stage.end(input, log, &merged, report);

@@ -221,6 +221,11 @@ pub fn early(
     early: Option<Early<'_>>,
 ) -> Result<Calls> {
     let mut all = Collector::new(options, tally, origins.len());
+    if let [origin] = origins
+        && origin.is_piped()
+    {
+        all.merged.twice.alone();
+    }
     all.early = early.filter(|_| origins.len() == 1 && tally.steps);
     all.inputs(origins, report, progress)?;
     all.rest();
@@ -408,8 +413,12 @@ impl<'o, 'e> Collector<'o, 'e> {
         let (read, options) = (self.options, self.tally_options);
         let (steps, window) = (&read.timeline, read.window);
         let (early, given) = (&mut self.early, &mut self.given);
+        let of_log = log::Options {
+            keep_marks: options.steps,
+            ..read.log.clone()
+        };
         let log = input.read(
-            &self.options.log,
+            &of_log,
             &mut self.merged,
             || Part::new(options, window),
             |bytes| progress.advance(bytes),
@@ -420,6 +429,7 @@ impl<'o, 'e> Collector<'o, 'e> {
                     false => rows.merge(own.rows, &mut tally.ops),
                 }
                 match (early.as_mut(), part.so_far) {
+                    // A job that is started again adds to its steps: of a pipe that is only fast all is read first.
                     (Some(early), Some((log, Pause::Idle))) => {
                         let known = (log, part.merged);
                         let calls = settled(tally, (read, options), known, given);

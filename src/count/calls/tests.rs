@@ -22,6 +22,7 @@ pub(crate) fn options(jobs: usize, strict: bool) -> Options {
             recogniser: Recogniser::all(),
             strict,
             keep_init_lines: false,
+            keep_marks: true,
         },
         timeline: timeline::Options::default(),
         window: None,

@@ -48,6 +48,8 @@ pub struct Options {
     pub strict: bool,
     /// Keep the byte ranges of INIT lines.
     pub keep_init_lines: bool,
+    /// Keep where the marks are. Who asks nothing of steps does not need them, and they grow with the log.
+    pub keep_marks: bool,
 }
 
 /// What is known of one log while it is read.
@@ -61,6 +63,8 @@ pub struct Log {
     pub begins: Vec<Begin>,
     /// Byte ranges of its INIT lines, if they were kept.
     pub init_lines: Vec<(u64, u64)>,
+    /// Marks that were not kept.
+    let_go: usize,
     /// The last call.
     last: Option<Count>,
     joiner: Joiner,
@@ -150,7 +154,7 @@ impl Log {
             pause,
         } = scanned;
         let line = self.account.lines;
-        let gap = self.marks.len();
+        let gap = self.let_go + self.marks.len();
         self.last = prints.last.or(self.last);
         self.account.merge(&account);
         merged.overwritten |= self.account.overwritten > 1;
@@ -199,6 +203,12 @@ impl Log {
             marks: &self.marks,
             so_far: pause.map(|pause| (&*self, pause)),
         }
+    }
+
+    /// Forgets the marks so far.
+    fn forget_marks(&mut self) {
+        self.let_go += self.marks.len();
+        self.marks.clear();
     }
 
     /// Finds where new processes took over.
@@ -354,7 +364,8 @@ pub(super) fn read_on<V: Visit + Send>(
     let jobs = if first.len() < ahead { 1 } else { jobs };
     let chunks = first.into_iter().chain(chunks);
     let (name, strict) = (input.name(), options.strict);
-    let mut log = one(&name, strict, merged, progress, sink, |take| {
+    let how = (strict, options.keep_marks);
+    let mut log = one(&name, how, merged, progress, sink, |take| {
         walked.into_iter().try_for_each(&mut *take)?;
         pool::as_they_come(jobs, chunks, walk, take)
     })?;
@@ -405,7 +416,9 @@ impl<V: Visit> Ahead<V> {
         progress: impl Fn(u64),
         sink: impl FnMut(Part<'_, V>) -> Result<()>,
     ) -> Result<Log> {
-        one(name, strict, merged, progress, sink, |take| self.give(take))
+        one(name, (strict, true), merged, progress, sink, |take| {
+            self.give(take)
+        })
     }
 
     /// The same of several inputs that were walked as one: their names, and what each had. With
@@ -424,7 +437,9 @@ impl<V: Visit> Ahead<V> {
         let ends = had.iter().map(|had| had.end);
         merged.twice.begin(names.zip(ends));
         // Nothing in them is damaged.
-        let log = gather("", false, merged, progress, sink, |take| self.give(take))?;
+        let log = gather("", (false, true), merged, progress, sink, |take| {
+            self.give(take)
+        })?;
         let ends = had.iter().map(|had| End {
             calls: had.calls,
             last: had.last,
@@ -443,14 +458,14 @@ type Take<'t, V> = &'t mut dyn FnMut(Result<Walked<V>>) -> Result<()>;
 /// Merges the walked chunks of one input, and says which inputs before it have calls of it.
 fn one<V: Visit>(
     name: &str,
-    strict: bool,
+    how: (bool, bool),
     merged: &mut Merged,
     progress: impl Fn(u64),
     sink: impl FnMut(Part<'_, V>) -> Result<()>,
     chunks: impl FnOnce(Take<'_, V>) -> Result<()>,
 ) -> Result<Log> {
     merged.twice.begin(iter::once((name.to_owned(), u64::MAX)));
-    let mut log = gather(name, strict, merged, progress, sink, chunks)?;
+    let mut log = gather(name, how, merged, progress, sink, chunks)?;
     let end = End {
         calls: log.account.calls,
         last: log.last,
@@ -459,10 +474,11 @@ fn one<V: Visit>(
     Ok(log)
 }
 
-/// Merges the walked chunks of the input `name`, which `chunks` hands over in order.
+/// Merges the walked chunks of the input `name`, which `chunks` hands over in order; stops at damage
+/// where it is to be `strict`, and forgets marks that are not to be kept.
 fn gather<V: Visit>(
     name: &str,
-    strict: bool,
+    (strict, keep_marks): (bool, bool),
     merged: &mut Merged,
     progress: impl Fn(u64),
     mut sink: impl FnMut(Part<'_, V>) -> Result<()>,
@@ -478,6 +494,9 @@ fn gather<V: Visit>(
         let (scanned, bytes) = walked?;
         progress(bytes);
         sink(log.add(scanned, merged, &mut to))?;
+        if !keep_marks {
+            log.forget_marks();
+        }
         if strict {
             first_damage(name, &log.account)
         } else {

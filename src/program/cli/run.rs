@@ -139,6 +139,7 @@ impl Run {
                 recogniser: steps.recogniser()?,
                 strict: input.strict,
                 keep_init_lines: false,
+                keep_marks: true,
             },
             timeline: timeline::Options {
                 marker,

@@ -351,6 +351,7 @@ struct Now {
 impl Stage for Reading<'_> {
     const NEEDS: Tells = Tells::LINES;
     const AGAIN: bool = true;
+    const PACKED: bool = true;
     type Visit = Partial;
 
     fn begin(&mut self, name: String) {

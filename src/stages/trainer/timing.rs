@@ -12,7 +12,7 @@ use crate::formats::log::{Log, Part};
 use crate::members::Merged;
 use crate::output::render::{Cell, Grid};
 use crate::report::Report;
-use crate::source::{Origin, Pause};
+use crate::source::Origin;
 use crate::stages::{self, Stage};
 use std::mem;
 
@@ -76,7 +76,7 @@ impl Stage for Reading<'_> {
     type Visit = ();
 
     fn add(&mut self, part: Part<'_, ()>) {
-        let (Some(early), Some((log, Pause::Idle))) = (&mut self.early, part.so_far) else {
+        let (Some(early), Some((log, _))) = (&mut self.early, part.so_far) else {
             return;
         };
         let mut steps = told(log.timeline(&self.options));

@@ -6,6 +6,7 @@
 
 mod calls;
 mod grown;
+mod labels;
 mod metrics;
 mod pace;
 pub mod page;
@@ -22,9 +23,11 @@ pub use ranks::{Communicator, Ranks};
 
 use crate::count::calls::Options as Read;
 use crate::formats::log::timeline;
+use crate::members::comm_id::CommId;
 use crate::source::Grown;
 use crate::stages::check::warn::known::known;
 use grown::{Growing, News};
+use labels::Labels;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -58,6 +61,8 @@ pub struct Watch<'o> {
     all: Calls,
     /// Collectives by communicator and rank.
     ranks: Ranks,
+    /// What communicators are for.
+    labels: Labels,
     /// Lines that identify communicators, of what came last.
     inits: Vec<u8>,
     steps: u64,
@@ -83,6 +88,7 @@ impl<'o> Watch<'o> {
             since: Calls::default(),
             all: Calls::default(),
             ranks: Ranks::default(),
+            labels: Labels::new(),
             inits: Vec::new(),
             steps: 0,
             pace: Pace::new(stall, now),
@@ -185,6 +191,12 @@ impl<'o> Watch<'o> {
     /// Collectives by communicator and rank.
     pub fn ranks(&self) -> &Ranks {
         &self.ranks
+    }
+
+    /// What a communicator is for, `tensor`, or `tensor?` where that is not quite sure; as far as it is
+    /// known.
+    pub fn label(&self, id: &CommId) -> Option<&str> {
+        self.labels.get(id).map(String::as_str)
     }
 
     /// Lines that identify communicators, of what came last.

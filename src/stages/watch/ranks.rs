@@ -120,13 +120,11 @@ impl Ranks {
         !self.has_unknown && self.known.values().all(is_level)
     }
 
-    /// The communicators with their ids as printed, the ones with most ranks first.
-    pub fn each(&self) -> Vec<(String, &Communicator)> {
+    /// The communicators, the ones with most ranks first.
+    pub fn each(&self) -> Vec<(&CommId, &Communicator)> {
         let mut each: Vec<_> = self.known.iter().collect();
         each.sort_by_key(|(id, of)| (std::cmp::Reverse((of.nranks, of.calls)), **id));
-        each.into_iter()
-            .map(|(id, of)| (id.to_string(), of))
-            .collect()
+        each
     }
 }
 
@@ -158,7 +156,10 @@ mod tests {
         let [(id, of)] = &ranks.each()[..] else {
             panic!()
         };
-        assert_eq!((&id[..], of.calls, of.seen()), ("0x1", 32, 4));
+        assert_eq!(
+            (id.to_string(), of.calls, of.seen()),
+            ("0x1".to_owned(), 32, 4)
+        );
         assert_eq!(of.behind(), [(3, 3), (1, 1)]);
         for id in 2..SEATS as u64 + 2 {
             ranks.add(process(), Some(&at(id, 0)), made(1));

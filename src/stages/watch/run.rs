@@ -1,5 +1,6 @@
 //! The run of a watch: what comes is read, told of, and checked once nothing moves any more.
 
+use super::labels::Labelling;
 use super::spool::Spool;
 use super::{Event, Watch};
 use crate::count::calls::Options as Read;
@@ -9,7 +10,7 @@ use crate::report::progress::Bar;
 use crate::source::{Follow, Grown, Origin};
 use crate::stages::check::{self, Checked, Now};
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// When a run ends, and what counts as a stall.
@@ -22,6 +23,8 @@ pub struct Options {
     pub exit_on_stall: bool,
     /// So many bytes of a pipe are kept.
     pub keep: u64,
+    /// What communicators are for is shown.
+    pub labels: bool,
 }
 
 /// The receivers of reports.
@@ -82,7 +85,7 @@ pub fn run(
 ) -> Result<Ended> {
     let mut watch = Watch::new(read, options.stall, Instant::now());
     let mut log = Logs::new(follow, options.keep)?;
-    let mut found = None;
+    let (mut found, mut labelling) = (None, Labelling::default());
     loop {
         let any = follow.read(|grown| {
             let events = watch.grow(&grown, Instant::now());
@@ -103,6 +106,11 @@ pub fn run(
                 let _ = listener.rests(&watch, found.as_ref())?;
                 return Ok(Ended::Stalled);
             }
+        }
+        if options.labels
+            && let Some(labels) = labelling.labels(&watch, read, || log.paths(follow))
+        {
+            watch.labels = labels;
         }
         if listener.rests(&watch, found.as_ref())?.is_break() {
             return Ok(Ended::Left);
@@ -138,6 +146,13 @@ impl Logs {
         self.spool.as_mut().map_or(Ok(()), keep)
     }
 
+    /// Where all that has come is.
+    fn paths(&self, follow: &Follow) -> Vec<PathBuf> {
+        let files = follow.files().filter(|path| path.exists());
+        let spool = self.spool.as_ref().map(Spool::path);
+        files.chain(spool).map(Path::to_owned).collect()
+    }
+
     /// What nccl-check finds in all that has come.
     fn check(
         &self,
@@ -145,13 +160,10 @@ impl Logs {
         read: &Read,
         now: Now,
     ) -> Result<Checked> {
-        let files = follow.files().filter(|path| path.exists());
-        let spool = self.spool.as_ref().map(Spool::path);
-        let all = files.map(Path::to_owned).chain(spool.map(Path::to_owned));
-        let origins: Vec<Origin> = all.map(Origin::Path).collect();
+        let origins: Vec<Origin> = self.paths(follow).into_iter().map(Origin::Path).collect();
         let mut report = Report::new("nccl-watch", false, true).silent();
         let mut found = check::check(&origins, (read, now), &mut report, &Bar::default())?;
-        if let Some(last) = spool.and(found.inputs.last_mut()) {
+        if let Some(last) = self.spool.as_ref().and(found.inputs.last_mut()) {
             "stdin".clone_into(last);
         }
         if let Some(spool) = &self.spool {

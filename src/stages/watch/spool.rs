@@ -112,7 +112,7 @@ impl Spool {
                     host: process.map(|process| process.host.clone()),
                     pid: process.and_then(|process| process.pid),
                     rank: Some(rank),
-                    comm_id: Some(id),
+                    comm_id: Some(id.to_string()),
                     ..About::default()
                 };
                 all.push(finding("rank_behind", Severity::Error, says, about));

@@ -156,6 +156,46 @@ fn lines_of_steps_are_passed_on_when_their_step_ends() {
     assert!(!said.contains("were written before"), "{said}");
 }
 
+/// A progress bar has no line's end: a call of the next step may be on the same line.
+#[test]
+fn a_line_in_which_a_step_ends_is_passed_on_once() {
+    let path = captured("lightning").join("nccl.log.gz");
+    let path = path.to_str().unwrap();
+    let log = Command::new("gzip").args(["-dc", path]).output().unwrap();
+    let whole = run("nccl-steps", &[path]);
+    let mut live = Live::start("nccl-steps", &[]);
+    live.write(&log.stdout);
+    live.waits_for("the last bar", |line| line.contains("38/40"));
+    let (text, ..) = live.end();
+    assert_eq!(text, String::from_utf8_lossy(&whole.stdout));
+}
+
+/// One buffer at a time: until enough has come, lines that were cut look like damage.
+#[test]
+fn a_slow_pipe_of_buffers_is_read_as_a_file() {
+    let path = captured("fsdp-buffered").join("nccl.log.gz");
+    let path = path.to_str().unwrap();
+    let log = Command::new("gzip").args(["-dc", path]).output().unwrap();
+    let log = &log.stdout[..100_000];
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("nccl.log");
+    std::fs::write(&file, log).unwrap();
+    let whole = run("nccl-comms", &["--no-steps", file.to_str().unwrap()]);
+    let mut live = Live::start("nccl-comms", &["--no-steps"]);
+    for buffer in log.chunks(4096) {
+        live.child
+            .stdin
+            .as_mut()
+            .unwrap()
+            .write_all(buffer)
+            .unwrap();
+        thread::sleep(Duration::from_millis(25));
+    }
+    let (text, said, code) = live.end();
+    assert_eq!(text, String::from_utf8_lossy(&whole.stdout));
+    assert_eq!(code, whole.code, "{said}");
+}
+
 #[test]
 fn what_is_held_goes_to_a_file_beyond_its_limit() {
     let (log, ends) = log();

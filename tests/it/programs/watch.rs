@@ -432,3 +432,62 @@ fn who_is_behind_is_counted_where_the_pipe_is_too_long() {
     drop(pipe);
     assert_eq!(watching.rest().1, Some(1));
 }
+
+/// What Prometheus' own checker says of metrics; `None` where it is not installed.
+fn promtool(metrics: &[u8]) -> Option<(bool, String)> {
+    let started = Command::new("promtool")
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut child = match started {
+        Ok(child) => child,
+        Err(cause) => {
+            eprintln!("skipped: promtool cannot be run: {cause}");
+            return None;
+        }
+    };
+    child.stdin.take().unwrap().write_all(metrics).unwrap();
+    let out = child.wait_with_output().unwrap();
+    let said = [out.stdout, out.stderr].concat();
+    let said = String::from_utf8_lossy(&said).into_owned();
+    Some((out.status.success(), said))
+}
+
+#[test]
+fn prometheus_takes_the_metrics_of_all_logs() {
+    let work = Work::new();
+    let warns = "node00:1:1 [0] misc/x.cc:1 NCCL WARN a \"b\\ \n";
+    let logs = [
+        captured("fsdp"),
+        [captured("3d-die"), warns.into()].concat(),
+        captured("pp-recv"),
+        made(&["--ranks", "2", "--steps", "1", "--trainer", "none"]),
+        b"no line of NCCL\n".to_vec(),
+    ];
+    let file = work.dir().join("nccl.prom");
+    let file = arg(&file);
+    for (at, log) in logs.into_iter().enumerate() {
+        let name = format!("{at}.log");
+        work.file(&name, &log);
+        feed("nccl-watch", &["--metrics", file], log);
+        let watched = std::fs::read(file).unwrap();
+        let args = [
+            "-q",
+            "--format",
+            "prometheus",
+            "--label",
+            "job=a\"b\\",
+            &name,
+        ];
+        let checked = run_in(work.dir(), "nccl-check", &args).stdout;
+        for metrics in [watched, checked] {
+            let Some((is_well, said)) = promtool(&metrics) else {
+                return;
+            };
+            let text = String::from_utf8_lossy(&metrics);
+            assert!(is_well && said.is_empty(), "{at}: {said}\n{text}");
+        }
+    }
+}

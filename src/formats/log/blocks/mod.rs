@@ -22,8 +22,9 @@ mod suspect;
 
 use crate::source::{Filled, Found, Rejoin, fill_some};
 use joiner::Joiner;
+use memchr::memrchr;
 use std::io::{self, Read};
-use suspect::is_blocks;
+use suspect::{Verdict, is_blocks, verdict, whole_until};
 
 /// Bytes in memory at a time.
 const WINDOW: usize = 1 << 20;
@@ -54,6 +55,8 @@ struct Reader<R> {
     /// What was taken and not yet given out.
     out: Vec<u8>,
     given: usize,
+    /// So many bytes of what is put together were given out before it was known what the log is.
+    before: usize,
     joiner: Joiner,
     seen: Found,
     /// The input was idle when it was read last: it is to be reported when all is given out.
@@ -78,6 +81,7 @@ impl<R: Read> Reader<R> {
             ended: false,
             out: Vec::new(),
             given: 0,
+            before: 0,
             joiner: Joiner::new(TRIES),
             seen,
             is_idle: false,
@@ -119,9 +123,11 @@ impl<R: Read> Reader<R> {
             while self.window.len() - self.taken >= enough {
                 let rest = &self.window[self.taken..];
                 self.taken += self.joiner.next(rest, self.ended, &mut self.out);
+                self.leave_out();
             }
             if self.ended {
                 self.joiner.finish(&mut self.out);
+                self.leave_out();
                 if let Ok(mut seen) = self.seen.lock() {
                     *seen = Some(self.joiner.seen);
                 }
@@ -134,23 +140,41 @@ impl<R: Read> Reader<R> {
         Ok(())
     }
 
-    /// Finds out what the log is from its first bytes. Of a pipe that has not given as many yet the
-    /// lines are given out as they are, until they tell.
+    /// Leaves out what was given out before it was known what the log is: whole lines, which are put
+    /// together as they are.
+    fn leave_out(&mut self) {
+        let n = self.before.min(self.out.len());
+        self.out.drain(..n);
+        self.before -= n;
+    }
+
+    /// Finds out what the log is from its first bytes. Of a pipe that has not given as many yet, lines
+    /// that are whole for sure are given out until they tell.
     fn look(&mut self) -> io::Result<()> {
         let given = std::mem::take(&mut self.taken);
         self.fill()?;
         self.taken = given;
-        if is_blocks(&self.window) {
+        let lines = match self.is_idle {
+            true => memrchr(b'\n', &self.window).map_or(0, |end| end + 1),
+            false => self.window.len(),
+        };
+        let lines = &self.window[..lines];
+        if is_blocks(lines) {
             self.state = State::Blocks;
+            (self.before, self.taken) = (given, 0);
             return Ok(());
         }
+        let whole = whole_until(lines);
+        let is_plain = !self.is_idle || whole < lines.len() && verdict(lines) == Verdict::Lines;
         self.given = 0;
-        self.out = self.window[given..].to_vec();
-        self.taken = self.window.len();
-        if !self.is_idle {
+        if is_plain {
             self.state = State::Plain;
-            self.window = Vec::new();
+            self.out = std::mem::take(&mut self.window).split_off(given);
             self.taken = 0;
+        } else {
+            let whole = whole.max(given);
+            self.out = self.window[given..whole].to_vec();
+            self.taken = whole;
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use super::joiner::Joiner;
 use super::line::{header_in, is_whole, line_at, line_end, line_start, opened, piece, whose};
 use crate::grammar::coll;
-use memchr::{memchr_iter, memmem};
+use memchr::{memchr_iter, memmem, memrchr};
 
 /// How many of a log's first bytes are looked at.
 pub(super) const EVIDENCE: usize = 1 << 20;
@@ -29,9 +29,19 @@ const OTHERS: u32 = 32;
 /// first [`EVIDENCE`] bytes are looked at.
 pub(super) fn is_blocks(bytes: &[u8]) -> bool {
     let bytes = &bytes[..bytes.len().min(EVIDENCE)];
-    if !is_suspect(bytes) {
-        return false;
-    }
+    is_suspect(bytes) && verdict(bytes) == Verdict::Blocks
+}
+
+/// How a log was written, as far as its first bytes show.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Blocks,
+    Lines,
+    Open,
+}
+
+/// Looks for lines that were cut at a buffer's end.
+pub(super) fn verdict(bytes: &[u8]) -> Verdict {
     let mut joiner = Joiner::new(TRIES);
     let (mut at, mut writes, mut out) = (0, 0, Vec::new());
     let is_log_of_lines = |at, writes| writes > FEW && at < writes * SHORT;
@@ -40,7 +50,50 @@ pub(super) fn is_blocks(bytes: &[u8]) -> bool {
         writes += 1;
         out.clear();
     }
-    joiner.evidence >= ENOUGH
+    if joiner.evidence >= ENOUGH {
+        Verdict::Blocks
+    } else if is_log_of_lines(at, writes) {
+        Verdict::Lines
+    } else {
+        Verdict::Open
+    }
+}
+
+/// How many of the first bytes are lines of which none may be cut at a buffer's end. What
+/// [`is_suspect`] looks at in samples is looked at everywhere here, and the last line too.
+pub(super) fn whole_until(bytes: &[u8]) -> usize {
+    let all = memrchr(b'\n', bytes).map_or(0, |end| end + 1);
+    let bytes = &bytes[..all];
+    let Some(mut at) = first_header(bytes) else {
+        return all;
+    };
+    let is_cut = |line: &[u8]| {
+        let header = opened(line);
+        header.is_none_or(|header| is_whole(line, &header).is_none())
+    };
+    // The process that the lines before are of, where in a line its name is, and where the last begins.
+    let (mut of, mut column, mut last): (&[u8], usize, Option<usize>) = (b"", 0, None);
+    while at < all {
+        let (begins, line) = (at, line_at(bytes, at));
+        at += line.len();
+        if is_cut_by_bar(line) {
+            return begins;
+        }
+        if !of.is_empty() && line.get(column..).is_some_and(|line| line.starts_with(of)) {
+            last = Some(begins);
+            continue;
+        }
+        if let Some(last) = last.filter(|&last| is_cut(line_at(bytes, last))) {
+            return last;
+        }
+        match opened(line) {
+            Some(header) => (of, column, last) = (whose(line, &header), header.start, Some(begins)),
+            None if coll::is_tail(line) => return begins,
+            None => last = None,
+        }
+    }
+    let cut = last.filter(|&last| is_cut(line_at(bytes, last)));
+    cut.unwrap_or(all)
 }
 
 /// A cheap look at the places where one process's lines end and others' or other text follow:

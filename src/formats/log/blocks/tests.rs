@@ -249,6 +249,65 @@ fn lines_cut_at_buffers_ends_are_whole_again_and_step_lines_too() {
     assert!(seen.calls >= 8, "{seen:?}");
 }
 
+/// Gives a log in pieces, and reports after each that nothing more has come.
+struct Pieces<'l> {
+    rest: &'l [u8],
+    step: usize,
+    rests: bool,
+}
+
+impl Read for Pieces<'_> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        if std::mem::take(&mut self.rests) && !self.rest.is_empty() {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        self.rests = true;
+        let n = self.step.min(to.len()).min(self.rest.len());
+        let (now, rest) = self.rest.split_at(n);
+        to[..n].copy_from_slice(now);
+        self.rest = rest;
+        Ok(n)
+    }
+}
+
+/// What is put together of a log that comes slowly, and how much of it before its end.
+fn slowly(log: &[u8], step: usize) -> (Vec<u8>, usize) {
+    let pieces = Pieces {
+        rest: log,
+        step,
+        rests: false,
+    };
+    let mut reader = Reader::new(pieces, Found::default());
+    let (mut out, mut early, mut piece) = (Vec::new(), 0, vec![0; 3000]);
+    loop {
+        match reader.read(&mut piece) {
+            Ok(0) => return (out, early),
+            Ok(n) => out.extend_from_slice(&piece[..n]),
+            Err(e) => {
+                assert_eq!(e.kind(), io::ErrorKind::WouldBlock);
+                early = out.len();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_pipe_that_gives_a_buffer_at_a_time_is_put_together_as_a_file_is() {
+    let (log, _) = two(120);
+    assert!(is_blocks(&log));
+    for step in [BLOCK, 1000, 4 * BLOCK + 17] {
+        assert_eq!(slowly(&log, step).0, joined(&log, 1 << 20).0, "{step}");
+    }
+    // Of a log of lines nothing waits.
+    let log = made(&Options {
+        steps: 4,
+        ..Options::default()
+    });
+    let log = log.unwrap();
+    let (out, early) = slowly(&log, 5000);
+    assert!(out == log && log.len() - early < 10_000, "{early}");
+}
+
 #[test]
 fn what_was_still_held_back_when_the_job_was_killed_is_passed_on_as_it_is() {
     let (log, _) = two(120);

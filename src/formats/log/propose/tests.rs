@@ -127,6 +127,7 @@ fn the_steps_of_real_jobs_are_proposed() {
                 recogniser,
                 strict: false,
                 keep_init_lines: false,
+                keep_marks: true,
             };
             let merged = &mut Merged::default();
             let log = log::read(&input, &options, merged, || (), |_| {}, |_| Ok(())).unwrap();

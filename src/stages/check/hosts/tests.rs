@@ -27,6 +27,7 @@ fn options() -> Options {
             recogniser: Recogniser::all(),
             strict: false,
             keep_init_lines: false,
+            keep_marks: true,
         },
         timeline: timeline::Options::default(),
         window: None,

@@ -327,6 +327,7 @@ fn checked(files: &[String], jobs: usize, mmap: bool) -> Checked {
             recogniser: Recogniser::all(),
             strict: false,
             keep_init_lines: false,
+            keep_marks: true,
         },
         timeline: timeline::Options::default(),
         window: None,

@@ -11,6 +11,13 @@ pub(crate) struct Label {
     pub(crate) evidence: Vec<String>,
 }
 
+impl Label {
+    /// True where something is known.
+    pub(crate) fn is_known(&self) -> bool {
+        self.of != Of::Unknown
+    }
+}
+
 /// What a communicator is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Of {

@@ -92,6 +92,7 @@ pub fn net(
 
 impl Stage for All {
     const NEEDS: Tells = Tells::MESSAGES;
+    const STEPS: bool = false;
     type Visit = Partial;
 
     fn begin(&mut self, name: String) {

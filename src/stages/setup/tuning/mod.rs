@@ -39,6 +39,7 @@ pub fn tuning(
 // A thread's calls and lines may go on in the next input: nothing is done at the end of one.
 impl Stage for All {
     const NEEDS: Tells = Tells::ALGORITHMS;
+    const STEPS: bool = false;
     type Visit = Partial;
 
     fn add(&mut self, part: Part<'_, Partial>) {

@@ -12,7 +12,7 @@ use crate::formats::log::{Log, Part};
 use crate::members::Merged;
 use crate::output::render::{Cell, Grid};
 use crate::report::Report;
-use crate::source::{Copied, Input, Origin, Pause};
+use crate::source::{Copied, Input, Origin};
 use crate::stages::survey::{Sum, Survey, Surveying};
 use crate::stages::{self, Stage};
 use std::io::Write;
@@ -71,6 +71,11 @@ impl Stage for Reading<'_, '_> {
         self.now = Surveying::new(self.options);
     }
 
+    // Rows need no line again.
+    fn again(&self, input: &Input) -> bool {
+        matches!(self.to, To::Lines(_)) || input.is_rewindable()
+    }
+
     fn copied(&mut self, copy: Copied) {
         self.copied = Some(copy).filter(|_| self.is_only);
     }
@@ -78,12 +83,12 @@ impl Stage for Reading<'_, '_> {
     fn add(&mut self, part: Part<'_, Recorder>) {
         let (calls, part) = part.taken();
         self.now.add(calls, &part, self.options);
-        let Some((log, pause)) = part.so_far else {
+        let Some((log, _)) = part.so_far else {
             return;
         };
         if matches!(self.to, To::Lines(_)) {
             self.outcome = self.pass(log, part.merged);
-        } else if let (To::Rows(Some(early)), Pause::Idle) = (&mut self.to, pause) {
+        } else if let To::Rows(Some(early)) = &mut self.to {
             let rows = settled(&self.now, (log, part.merged), self.options);
             if let Some(new @ [_, ..]) = rows.get(self.given..) {
                 let new = new.to_vec();
@@ -160,7 +165,8 @@ fn all(
     logs.iter().for_each(|log| present.add(&log.timeline));
     // What was passed on of a pipe is not there any more to be looked through for step lines.
     let inputs = || {
-        let logs = logs.iter().filter(|_| passed.until == 0);
+        let is_there = |log: &&Surveyed| passed.until == 0 && log.input.is_rewindable();
+        let logs = logs.iter().filter(is_there);
         logs.map(|log| Ok(&log.input))
     };
     present
@@ -214,10 +220,9 @@ impl Reading<'_, '_> {
         let input = copied.so_far()?;
         let end = wanted::range(&log.marks, last, self.options.timeline.marker).1;
         let from = self.passed.until;
-        let until = match open < end {
-            true => passed::line_start(&input, open)?,
-            false => end,
-        };
+        // A step may end within a line (a progress bar has no line's end): the whole line is passed on
+        // with what comes next, since calls on it may be.
+        let until = passed::line_start(&input, open.min(end))?;
         if until <= from {
             return Ok(());
         }

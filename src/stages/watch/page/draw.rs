@@ -10,9 +10,17 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Borders, Cell, Paragraph, Row, Sparkline, Table, Wrap};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 /// Of ranks that are behind so many are named.
 const NAMED: usize = 4;
+
+/// The longest label: `embedding?`.
+const LABEL: u16 = 10;
+
+/// Below this width of their own part the ids of communicators are cut, and not the ranks that are behind.
+const NARROW: u16 = 60;
 
 /// From this width on two parts are beside each other.
 const WIDE: u16 = 120;
@@ -180,7 +188,16 @@ fn operations(page: &Page<'_>, frame: &mut Frame<'_>, area: Rect) {
 }
 
 fn communicators(page: &Page<'_>, frame: &mut Frame<'_>, area: Rect) {
-    let each = page.watch.ranks().each();
+    let mut each = page.watch.ranks().each();
+    let mut busy: BTreeMap<Option<&str>, u64> = BTreeMap::new();
+    for (id, of) in &each {
+        *busy.entry(page.watch.label(id)).or_default() += of.calls;
+    }
+    // Those of one kind stand together, the busiest kind first.
+    each.sort_by_key(|(id, of)| {
+        let label = page.watch.label(id);
+        (Reverse(of.nranks), Reverse(busy[&label]), label)
+    });
     let rows = each.iter().take(usize::from(area.height)).map(|(id, of)| {
         let behind = of.behind();
         let mut named: Vec<String> = behind.iter().take(NAMED).map(behind_by).collect();
@@ -188,19 +205,24 @@ fn communicators(page: &Page<'_>, frame: &mut Frame<'_>, area: Rect) {
             named.push(format!("and {} more", behind.len() - NAMED));
         }
         Row::new([
-            id.clone(),
+            page.watch.label(id).unwrap_or_default().to_owned(),
+            id.to_string(),
             format!("{}/{}", of.seen(), of.nranks),
             of.calls.to_string(),
             named.join(", "),
         ])
     });
     let widths = [
+        Constraint::Length(LABEL),
         Constraint::Fill(3),
-        Constraint::Length(9),
-        Constraint::Length(8),
-        Constraint::Fill(3),
+        Constraint::Length(6),
+        Constraint::Length(7),
+        match area.width < NARROW {
+            true => Constraint::Length(12),
+            false => Constraint::Fill(3),
+        },
     ];
-    let header = ["communicator", "ranks", "calls", "ranks behind"];
+    let header = ["for", "id", "ranks", "calls", "ranks behind"];
     let header = Row::new(header).style(Modifier::UNDERLINED);
     let table = Table::new(rows.collect::<Vec<_>>(), widths).header(header);
     let title = format!(" {} ", counted(each.len() as u64, "communicator"));

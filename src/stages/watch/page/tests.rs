@@ -22,6 +22,12 @@ fn shown(log: &[u8], (width, height): (u16, u16), rests: Duration) -> Vec<String
         anew: false,
     };
     let events = watch.grow(&grown, start);
+    let label = |nranks| if nranks == 2 { "tensor?" } else { "world" };
+    let each = watch.ranks().each();
+    let labels = each
+        .iter()
+        .map(|(id, of)| (**id, label(of.nranks).to_owned()));
+    watch.labels = labels.collect();
     events.iter().for_each(|event| told.event(event));
     let now = start + rests;
     watch.stalls(now);
@@ -66,7 +72,8 @@ fn a_page_shows_the_job_at_80_by_24_and_at_200_by_60() {
             "ReduceScatter",
             "10.3 GB",
             "ranks behind",
-            "0x",
+            "world      0x",
+            "tensor?    0x",
             "█",
         ] {
             assert!(all.contains(part), "{part} at {size:?}:\n{all}");

@@ -1,0 +1,138 @@
+//! What communicators are for, found out beside the watch: nccl-communicators reads the beginning of the
+//! logs again on a thread of its own, once some steps were made, and again as there is more to read.
+
+use super::Watch;
+use crate::count::calls::Options as Read;
+use crate::members::comm_id::CommId;
+use crate::report::Report;
+use crate::report::progress::Bar;
+use crate::source::Origin;
+use crate::stages::communicators::{self, Named};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read as _, Seek};
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::thread::{self, JoinHandle};
+
+/// So much of all logs is read: a job's first steps.
+const MOST: u64 = 256 << 20;
+
+/// Of each log so much at least.
+const LEAST: u64 = 64 << 10;
+
+/// Nothing is said of a job's communicators before so many steps, or so many calls without a step line.
+const STEPS: u64 = 2;
+const CALLS: u64 = 10_000;
+
+/// By communicator what it is for, `tensor`, or `tensor?` where that is not quite sure.
+pub(super) type Labels = BTreeMap<CommId, String>;
+
+/// The work.
+#[derive(Debug, Default)]
+pub(super) struct Labelling {
+    /// It is done once there are so many calls.
+    next: u64,
+    work: Option<JoinHandle<Option<Labels>>>,
+}
+
+impl Labelling {
+    /// Takes what was found out since, and begins anew where there is more to be seen.
+    pub(super) fn labels(
+        &mut self,
+        watch: &Watch<'_>,
+        read: &Read,
+        paths: impl FnOnce() -> Vec<PathBuf>,
+    ) -> Option<Labels> {
+        let calls = watch.calls().all().calls;
+        let is_time = calls >= self.next.max(1) && (watch.steps() >= STEPS || calls >= CALLS);
+        if self.work.is_none() && is_time {
+            self.next = calls.saturating_mul(3);
+            let (paths, mut read) = (paths(), read.clone());
+            // A line that is not complete yet ends nothing here.
+            read.log.strict = false;
+            read.log.jobs = 1;
+            let work = move || found(&paths, &read);
+            let named = thread::Builder::new().name("labels".to_owned());
+            self.work = named.spawn(work).ok();
+        }
+        let done = self.work.take_if(|work| work.is_finished())?;
+        done.join().ok().flatten()
+    }
+}
+
+/// What the communicators of these logs are for, as far as they show it.
+fn found(paths: &[PathBuf], read: &Read) -> Option<Labels> {
+    let share = (MOST / paths.len().max(1) as u64).max(LEAST);
+    let (mut origins, mut copies) = (Vec::new(), Vec::new());
+    for path in paths {
+        match first(path, share) {
+            Ok(None) => origins.push(Origin::Path(path.clone())),
+            Ok(Some(copy)) => {
+                origins.push(Origin::Path(format!("/dev/fd/{}", copy.as_raw_fd()).into()));
+                copies.push(copy);
+            }
+            // It was removed: the others are read.
+            Err(_) => {}
+        }
+    }
+    if origins.is_empty() {
+        return None;
+    }
+    let mut report = Report::new("nccl-watch", false, true).silent();
+    let found = communicators::read(&origins, read, &mut report, &Bar::default()).ok()?;
+    let label = |communicator: &communicators::Communicator| {
+        let label = &communicator.label;
+        let Named::Id(id, _) = communicator.key else {
+            return None;
+        };
+        let unsure = if label.high { "" } else { "?" };
+        label
+            .is_known()
+            .then(|| (id, format!("{}{unsure}", label.of.name())))
+    };
+    Some(found.communicators.iter().filter_map(label).collect())
+}
+
+/// A copy of a long log's first bytes, without a name, so that nothing of it is left however the program
+/// ends; `None` where the log is no longer than that.
+fn first(path: &Path, most: u64) -> io::Result<Option<File>> {
+    let file = File::open(path)?;
+    if file.metadata()?.len() <= most {
+        return Ok(None);
+    }
+    let mut copy = tempfile::tempfile()?;
+    io::copy(&mut file.take(most), &mut copy)?;
+    copy.rewind()?;
+    Ok(Some(copy))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::count::calls::tests::options;
+
+    #[test]
+    fn a_pipeline_is_known_by_the_beginning_of_its_log() {
+        let job = |name: &str| {
+            let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/captured/");
+            PathBuf::from(format!("{folder}{name}"))
+        };
+        let read = options(1, false);
+        let labels = |path| found(&[path], &read).unwrap().into_values();
+        let all: Vec<String> = labels(job("megatron/nccl.log")).collect();
+        assert!(all.iter().any(|label| label == "tensor"), "{all:?}");
+        assert_eq!(found(&[job("nothing")], &read), None);
+    }
+
+    #[test]
+    fn of_a_long_log_the_beginning_is_copied() {
+        let mut log = tempfile::NamedTempFile::new().unwrap();
+        io::Write::write_all(&mut log, b"0123456789").unwrap();
+        assert!(first(log.path(), 10).unwrap().is_none());
+        let mut text = String::new();
+        let mut copy = first(log.path(), 4).unwrap().unwrap();
+        copy.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "0123");
+    }
+}
