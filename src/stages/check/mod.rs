@@ -171,12 +171,13 @@ fn judge(
         said,
         failed: said || ended.aborted > 0 || now == Now::Stalled,
         uncut: false,
+        lost: is_lost(seen, &findings),
     };
     let watched = seen.warnings.watchdog();
     let told = (watched, end, &failures);
     let ranks = ranks::ranks(&seen.found, &untold, &seen.streams, told, &inputs)?;
     findings.extend(ranks.findings);
-    fold(&mut findings);
+    fold(&mut findings, |finding| rank_in_job(&seen.found, finding));
     let names: Vec<String> = dumps.names().chain(records.names()).cloned().collect();
     let first = u32::try_from(seen.inputs.len()).unwrap_or(u32::MAX);
     let shown = dumps.shown(first, report);
@@ -269,6 +270,15 @@ fn failures(seen: &Seen, findings: &[Finding], now: Now) -> Failures {
     }
 }
 
+/// True where connections to a process that ended were lost before anything timed out.
+fn is_lost(seen: &Seen, findings: &[Finding]) -> bool {
+    let watched = seen.warnings.watchdog();
+    let timed_out = watched
+        .iter()
+        .any(|w| matches!(w.what, watchdog::What::Timeout(_)));
+    !timed_out && findings.iter().any(|f| f.id == "warn_peer_closed")
+}
+
 /// Connections that were closed as all processes ended are no failure.
 fn excuse_closed(findings: &mut [Finding]) {
     let closed = |f: &&mut Finding| f.id == "warn_peer_closed" && f.severity != Severity::Note;
@@ -282,7 +292,7 @@ fn excuse_closed(findings: &mut [Finding]) {
 /// What only follows from a cause that is known is a note: where the ranks' calls say what is wrong, or
 /// who failed first, that PyTorch timed out, and that connections of processes that were then taken
 /// down broke; where a process failed, that it is behind others, or others behind it.
-fn fold(findings: &mut Vec<Finding>) {
+fn fold(findings: &mut Vec<Finding>, rank_in_job: impl Fn(&Finding) -> Option<u32>) {
     // The rank that the others wait for is the one that fell silent: that is one finding.
     let dead = |f: &Finding| f.id == "dead_process" && f.severity == Severity::Error;
     let whose = |f: &Finding| (f.about.host.clone(), f.about.pid);
@@ -294,16 +304,29 @@ fn fold(findings: &mut Vec<Finding>) {
             .next()
             .unwrap_or_default()
             .to_owned();
+        // Of a host of which no rank said anything more, the calls show which one stopped.
+        let of_host = findings[at].says.starts_with("ranks ");
         let behind = |f: &&mut Finding| {
             matches!(f.id, "rank_behind" | "rank_silent")
                 && f.severity == Severity::Error
-                && whose(f) == who
+                && (whose(f) == who || of_host && f.about.host == who.0)
         };
+        let sure = findings[at].sure;
         if let Some(behind) = findings.iter_mut().find(behind) {
-            behind.says += &format!("; it alone printed nothing after the job failed: {is}");
+            let silent = match of_host {
+                true => "no rank of its host",
+                false => "it alone",
+            };
+            let printed = match of_host {
+                true => "printed anything",
+                false => "printed nothing",
+            };
+            behind.says += &format!("; {silent} {printed} after the job failed: {is}");
+            behind.sure = behind.sure.min(sure);
             findings.remove(at);
         }
     }
+    name_unnamed(findings, rank_in_job);
     let calls = |f: &Finding| {
         let is_call = f.id.ends_with("_mismatch") && f.about.seq.is_some();
         is_call || matches!(f.id, "deadlock" | "p2p_wrong_peer")
@@ -360,6 +383,47 @@ fn fold(findings: &mut Vec<Finding>) {
             finding.severity = Severity::Note;
             finding.why += &format!("; it follows from {cause}");
         }
+    }
+}
+
+/// Where one process failed that no line names, and the others wait for one, that is it.
+fn name_unnamed(findings: &mut [Finding], rank_in_job: impl Fn(&Finding) -> Option<u32>) {
+    let is_unnamed = |f: &&mut Finding| {
+        let About {
+            host, pid, rank, ..
+        } = &f.about;
+        let is_nobody = host.is_none() && pid.is_none() && rank.is_none();
+        first_failure::is_cause(f) && f.severity == Severity::Error && is_nobody
+    };
+    let is_behind = |f: &&Finding| {
+        matches!(f.id, "rank_behind" | "rank_silent") && f.severity == Severity::Error
+    };
+    let mut behind = findings.iter().filter(is_behind);
+    let (Some(one), None) = (behind.next(), behind.next()) else {
+        return;
+    };
+    let about = About {
+        host: one.about.host.clone(),
+        pid: one.about.pid,
+        rank: rank_in_job(one),
+        ..About::default()
+    };
+    let sure = one.sure;
+    let mut unnamed = findings.iter_mut().filter(is_unnamed);
+    if let (Some(cause), None, Some(host), Some(pid)) =
+        (unnamed.next(), unnamed.next(), &about.host, about.pid)
+    {
+        let rank = about
+            .rank
+            .map(|rank| format!("rank {rank}, "))
+            .unwrap_or_default();
+        cause.says += &format!(
+            "; it is {rank}{}:{pid}, for which the others wait",
+            wording::text(host)
+        );
+        cause.why += "; whose line it is is known by the calls only";
+        cause.sure = sure.max(Sure::Medium);
+        cause.about = about;
     }
 }
 

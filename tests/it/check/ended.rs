@@ -129,6 +129,12 @@ fn who_failed_first_is_named_and_the_others_only_follow() {
     let cases = [
         (raised.to_owned(), "rank_exception", 2),
         (raised.replace("[rank2]: ", "") + &report(2, 1), "rank_exception", 2),
+        // No line says whose it is, but the others wait for one rank.
+        (
+            "Traceback (most recent call last):\n  File \"x.py\", line 9, in <module>\nValueError: x\n".to_owned(),
+            "rank_exception",
+            0,
+        ),
         (report(1, -9), "rank_killed", 1),
         (report(3, -11), "rank_crashed", 3),
         (summary(1, 7), "rank_exited", 1),
@@ -250,6 +256,51 @@ fn the_only_rank_without_a_line_after_the_failure_is_dead() {
     let end = format!("{}{lost}{}{other}", watchdog(1), watchdog(3));
     let log = format!("{}{end}", log(60, 1));
     assert_eq!(wrong(&log), [format!("error dead_process 2 {}", pid(2))]);
+}
+
+#[test]
+fn who_died_is_named_though_others_are_behind_it() {
+    // A rank that ends in the middle of a step; those that read their loss wait for an earlier one.
+    let died = |name: &str| format!("{}/testdata/died/{name}", env!("CARGO_MANIFEST_DIR"));
+    for (name, expected) in [("exit.log.gz", "3881"), ("segv", "6586")] {
+        let csv = findings(&died(name));
+        let errors = csv
+            .rows
+            .iter()
+            .filter(|row| csv.get(row, "severity") == "error");
+        let pids: Vec<&str> = errors.map(|row| csv.get(row, "pid")).collect();
+        assert_eq!(pids, [expected], "{name}");
+    }
+}
+
+#[test]
+fn a_rank_that_prints_may_be_a_step_behind_where_the_order_of_lines_is_not_known() {
+    let eight = procs(8);
+    let told = |late: usize| {
+        let dir = tempfile::tempdir().unwrap();
+        for (rank, p) in eight.iter().enumerate() {
+            let mut log = p.init(rank.try_into().unwrap(), 0xa1) + "\n";
+            for _ in 0..if rank == late { 19 } else { 20 } {
+                for count in [64, 128, 192, 256, 1] {
+                    log += &p
+                        .call("AllReduce", count, 7)
+                        .replace("opCount 2c", "opCount 0");
+                    log += "\n";
+                }
+            }
+            std::fs::write(dir.path().join(format!("nccl.{rank}.log")), log).unwrap();
+        }
+        let csv = findings(dir.path().to_str().unwrap());
+        let rows = csv
+            .rows
+            .iter()
+            .filter(|row| csv.get(row, "severity") != "note");
+        let told = rows.map(|row| csv.get(row, "pid").to_owned());
+        told.collect::<Vec<String>>()
+    };
+    assert_eq!(told(0), [""; 0]);
+    assert_eq!(told(7), [""; 0]);
+    assert_eq!(told(3), [eight[3].pid.to_string()]);
 }
 
 #[test]

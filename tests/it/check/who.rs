@@ -15,8 +15,15 @@ fn first(log: &str) -> String {
 }
 
 /// Four ranks in a world and two pairs that make six steps; `last` gives each rank's calls of the
-/// last one: `w` and `W` of the world, `p` and `P` of its pair, `-` the world's on the pair.
+/// last one: `w`, `W` and `e` of the world, `p` and `P` of its pair, `-` the world's on the pair.
 fn steps(last: [&str; 4]) -> String {
+    let mut all = [["ppw"; 4]; 6];
+    all[5] = last;
+    program(&all)
+}
+
+/// The same ranks, with the calls of each step.
+fn program(steps: &[[&str; 4]]) -> String {
     let world = procs(4);
     let pair = |p: &Proc| Proc {
         host: p.host,
@@ -30,13 +37,13 @@ fn steps(last: [&str; 4]) -> String {
         writeln!(log, "{}", all.init(rank, 0xa1)).unwrap();
         writeln!(log, "{}", own.init(rank % 2, 0xb1 + u64::from(rank / 2))).unwrap();
     }
-    for step in 0..6 {
+    for step in steps {
         for rank in 0..4 {
-            let calls = if step == 5 { last[rank] } else { "ppw" };
-            for call in calls.chars() {
+            for call in step[rank].chars() {
                 let line = match call {
                     'w' => world[rank].call("AllReduce", 1, 7),
                     'W' => world[rank].call("AllGather", 64, 7),
+                    'e' => world[rank].call("AllReduce", 2, 2),
                     '-' => pairs[rank].call("AllReduce", 1, 7),
                     _ => pairs[rank].call("AllReduce", 4096, 7),
                 };
@@ -56,6 +63,20 @@ fn a_call_on_the_wrong_communicator_and_another_call_come_before_a_circle() {
     // Rank 3 calls something else: that rank 2 waits for it elsewhere follows.
     let other = first(&steps(["ppw", "ppw", "ppw", "W"]));
     assert_eq!(other, format!("op_mismatch high {}", pid(3)));
+}
+
+#[test]
+fn who_goes_another_way_than_most_ran_a_step_more_or_less() {
+    let pid = |rank: usize| procs(4)[rank].pid;
+    // Rank 2 is done, and its pair is in a further step, as the others may be.
+    let less = first(&steps(["pp", "pp", "e", "p"]));
+    assert_eq!(less, format!("deadlock medium {}", pid(2)));
+    // All but rank 3 are done, in a call of a new kind or in one that they also made before.
+    let more = ["e", "e", "e", "p"];
+    assert!(first(&steps(more)).ends_with(&pid(3).to_string()));
+    let mut all = [["ppw"; 4]; 8];
+    (all[3], all[7]) = (["ppwe"; 4], more);
+    assert_eq!(first(&program(&all)), format!("deadlock medium {}", pid(3)));
 }
 
 #[test]

@@ -5,7 +5,8 @@ use super::case::Case;
 use super::deadlock::Met;
 use super::doubt::is_damaged;
 use super::doubt::unjudged::{is_over, running};
-use super::fewer_calls::{self, End};
+use super::fewer_calls::{self, Behind, End};
+use super::last_calls::odd_one;
 use super::messages::{Messages, wrong_peer};
 use super::mismatch::same_kind::Kin;
 use super::mismatch::{self, Details, Parting};
@@ -19,7 +20,7 @@ use crate::stages::check::streams::why::Why;
 use crate::stages::check::streams::{BLOCK, Caller, Way};
 use crate::stages::check::watchdog::{Watched, nccl_call};
 use crate::stages::check::wording::counted;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How the job ended, as far as lines other than the calls report it.
 #[derive(Clone, Copy)]
@@ -72,6 +73,9 @@ impl Case<'_> {
             (end, stops),
             &nccl_call::waiting(watched, names),
         );
+        if end.lost {
+            self.dead(&mut behind, stops, watched);
+        }
         let (going_on, skipped) = (behind.going_on.clone(), behind.skipped);
         let last_resort = std::mem::take(&mut behind.last_resort);
         let goes_on = |communicator: usize| {
@@ -99,7 +103,9 @@ impl Case<'_> {
             uncut = lone.iter().all(|lone| lone.is_long);
             let each = lone.iter().map(|lone| lone.process);
             findings = each
-                .filter_map(|process| lone_stop::finding(process, self.last, names, now))
+                .filter_map(|process| {
+                    lone_stop::finding(process, self.last, names, lone_stop::SILENT)
+                })
                 .collect();
         }
         // Of a job that stalled the one in the middle of a step is it, however long it was silent.
@@ -107,7 +113,9 @@ impl Case<'_> {
             let middle = stops.middle.iter();
             let middle = middle.filter(|(job, _)| going_on.contains(job));
             findings = middle
-                .filter_map(|(_, &process)| lone_stop::finding(process, self.last, names, now))
+                .filter_map(|(_, &process)| {
+                    lone_stop::finding(process, self.last, names, lone_stop::WATCHED)
+                })
                 .collect();
         }
         // Nothing tells whom the others wait for but that it is behind.
@@ -118,6 +126,35 @@ impl Case<'_> {
             findings,
             unjudged,
             uncut,
+        }
+    }
+
+    /// Of a process that died others may be behind, as they wait for what its GPU did not do any more: all
+    /// but it wait in the same call.
+    fn dead(&self, behind: &mut Behind, stops: Stops<'_>, watched: &[Watched]) {
+        let Some(&laggard) = behind.laggards.keys().next() else {
+            return;
+        };
+        let job = stops.job(laggard);
+        let waits = nccl_call::waiting(watched, self.names);
+        let odd = odd_one(self.last, self.found, |process| stops.job(process) == job);
+        let Some(odd) = odd.filter(|odd| !waits.contains(odd)) else {
+            return;
+        };
+        let alone = behind.laggards.len() == 1 && odd == laggard;
+        match &mut behind.findings[..] {
+            [finding] if alone => {
+                finding.sure = Sure::High;
+                finding.why += "; all others wait in the same call";
+            }
+            [] => {}
+            _ => {
+                let finding = lone_stop::finding(odd, self.last, self.names, lone_stop::DEAD);
+                if let Some(finding) = finding {
+                    behind.findings = vec![finding];
+                    behind.laggards = BTreeMap::from([(odd, 1)]);
+                }
+            }
         }
     }
 

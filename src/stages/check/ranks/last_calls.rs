@@ -41,6 +41,25 @@ pub(super) fn last_calls<'d>(
     last
 }
 
+/// The one process of a job whose last call is of another kind than that of all others, who made the same.
+pub(super) fn odd_one(
+    last: &LastCalls<'_>,
+    found: &Found,
+    is_of_job: impl Fn(u32) -> bool,
+) -> Option<u32> {
+    let mut kinds: BTreeMap<(String, Option<u32>), Vec<u32>> = BTreeMap::new();
+    for (&process, (communicator, _, call)) in last.iter().filter(|(p, _)| is_of_job(**p)) {
+        let kind = (names::call(call), found.communicators[*communicator].nranks);
+        kinds.entry(kind).or_default().push(process);
+    }
+    let mut kinds: Vec<Vec<u32>> = kinds.into_values().collect();
+    kinds.sort_by_key(Vec::len);
+    match &kinds[..] {
+        [one, others] if one.len() == 1 && others.len() > 1 => one.first().copied(),
+        _ => None,
+    }
+}
+
 /// Where the job stopped: every rank's last call, equal ones together.
 pub(super) fn finding(last: &LastCalls<'_>, found: &Found) -> Option<Finding> {
     type Group<'a> = Vec<&'a (usize, Option<u32>, &'a Detail)>;

@@ -10,6 +10,9 @@ const CONTEXT: usize = 16;
 /// So many are compared: where evaluations come every few steps, what differs is as far away.
 const FAR: usize = 1 << 10;
 
+/// So many that wait in the same collective are there for a reason.
+const OTHERS: usize = 2;
+
 /// How much of what a rank called before a call it also called before such a call before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Habit {
@@ -137,8 +140,9 @@ impl Met {
             matches!(habits, (Some(a), Some(b)) if a.near().abs_diff(b.near()) >= CONTEXT / 4);
         let is_unused = match habits {
             (Some(a), Some(b)) if a != b => Some(a < b),
-            (Some(_), None) => Some(true),
-            (None, Some(_)) => Some(false),
+            // Unless most are still busy with what it ends.
+            (Some(_), None) => Some(self.is_most(b, at_b)),
+            (None, Some(_)) => Some(!self.is_most(a, at_a)),
             _ => None,
         };
         // The same call, of which one side never made such a one on its communicator: it has the
@@ -153,7 +157,20 @@ impl Met {
             (Some(_), None) => Some(false),
             _ => None,
         };
-        let (own, others, waiting) = match fewer.or(is_astray).or(is_unused) {
+        // Who came to a collective as all the others did that wait there is where it should be.
+        let is_alone = match fewer {
+            Some(_) => None,
+            None => match (
+                self.is_with_others(&in_a, at_a),
+                self.is_with_others(&in_b, at_b),
+            ) {
+                (false, true) => Some(true),
+                (true, false) => Some(false),
+                _ => None,
+            },
+        };
+        let whose = fewer.or(is_astray).or(is_alone);
+        let (own, others, waiting) = match whose.or(is_unused) {
             Some(false) => ((b, in_b), a, at_a),
             _ => ((a, in_a), b, at_b),
         };
@@ -162,8 +179,25 @@ impl Met {
             own: own.0,
             others,
             waiting: ranks(waiting),
-            is_sure: fewer.is_some() || is_astray.is_some() || is_clear,
+            is_sure: fewer.is_some() || is_astray.is_some() || is_clear && is_alone.is_none(),
         })
+    }
+
+    /// True where others wait in the same collective, and `ranks` came to it by as usual a way as they.
+    fn is_with_others(&self, ranks: &[Waiter], all: &[Waiter]) -> bool {
+        let near = |rank: &Waiter| self.habit(rank.0, rank.1).map_or(0, Habit::near);
+        let own = ranks.iter().map(near).min().unwrap_or(0);
+        let others = all.iter().filter(|rank| !ranks.contains(rank));
+        let (many, usual) = others.fold((0, 0), |(many, usual), rank| {
+            (many + 1, near(rank).max(usual))
+        });
+        many >= OTHERS && own + CONTEXT / 4 > usual
+    }
+
+    /// True where several of a collective's members came to it, and no fewer than did not.
+    fn is_most(&self, event: Event, at: &[Waiter]) -> bool {
+        let all = self.roster.members.get(event.0 as usize);
+        at.len() > 1 && all.is_some_and(|all| 2 * at.len() >= all.len())
     }
 }
 

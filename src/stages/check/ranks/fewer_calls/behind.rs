@@ -183,8 +183,9 @@ impl Told<'_> {
         let stop = self.stopped.get(&self.stops.job(process));
         if self.end.failed && stop == Some(&Stop::Failed) {
             let why = format!("{alone}, and the log reports that the job failed");
+            // A process that dies takes the work of its GPU with it: those that wait may be behind it.
             let sure = match self.laggards {
-                1 => Sure::High,
+                1 if !self.end.lost => Sure::High,
                 _ => Sure::Medium,
             };
             (Severity::Error, sure, why)

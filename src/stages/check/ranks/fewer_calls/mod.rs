@@ -27,6 +27,8 @@ pub(crate) struct End {
     pub(crate) failed: bool,
     /// What is missing at the end of the log was not cut off.
     pub(crate) uncut: bool,
+    /// Connections to a process that ended were lost, and nothing timed out before.
+    pub(crate) lost: bool,
 }
 
 /// What was found of ranks that are behind.

@@ -11,7 +11,6 @@
 //! It is the one with which most of its steps end. Where no line tells of steps, many others must have
 //! come to one and the same call.
 
-use super::Now;
 use crate::stages::check::finding::{About, Finding, Severity, Sure};
 use crate::stages::check::ranks::last_calls::LastCalls;
 use crate::stages::check::ranks::mismatch::spot;
@@ -221,12 +220,24 @@ fn paces(calls: &[Made], ends: &BTreeMap<u32, Which>) -> FxHashMap<u32, Pace> {
     paces
 }
 
+/// Why one is taken to have stopped: nothing more was written while the log was watched.
+pub(crate) const WATCHED: &str = "no rank wrote anything more while the log was watched, and no other rank is \
+                                  in the middle of a step";
+
+/// The others went on without it.
+pub(crate) const SILENT: &str = "no line reports a failure, but the others went on without it, and no rank was \
+                                 silent for as long in the middle of a step before";
+
+/// Connections to a process were lost.
+pub(crate) const DEAD: &str = "connections to a process that ended were lost, and all other ranks wait in the same \
+                               call; a rank that dies may be ahead of those that wait for it";
+
 /// The finding on the process that alone stopped.
 pub(crate) fn finding(
     process: u32,
     last: &LastCalls<'_>,
     names: Names<'_>,
-    now: Now,
+    why: &str,
 ) -> Option<Finding> {
     let &(communicator, rank, call) = last.get(&process)?;
     let named = &names.found.processes[process as usize];
@@ -259,17 +270,7 @@ pub(crate) fn finding(
             step: None,
         },
         sure: Sure::Medium,
-        why: match now {
-            Now::Stalled => {
-                "no rank wrote anything more while the log was watched, and no other rank is in the middle of a \
-                 step"
-            }
-            Now::Unknown | Now::Running => {
-                "no line reports a failure, but the others went on without it, and no rank was silent for as \
-                 long in the middle of a step before"
-            }
-        }
-        .to_owned(),
+        why: why.to_owned(),
         advice: "look at this process first: its own output, its host (dmesg), a stack if it is still there \
                  (py-spy dump)"
             .to_owned(),

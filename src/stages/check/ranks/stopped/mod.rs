@@ -114,7 +114,10 @@ impl Stops<'_> {
             .iter()
             .filter(|a| self.job_of(a.communicator) == Some(job))
             .copied();
-        let uneven = self.uneven(apart.clone());
+        let is_ordered = self.silence.is_ordered(job);
+        // Who prints waits for its GPU at the end of each step, and the others do not.
+        let may_wait = !is_ordered && laggards.iter().any(|&process| self.may_print(process));
+        let uneven = self.uneven(apart.clone()).filter(|_| !may_wait);
         let skipped = |&process: &u32| self.has_skipped(process);
         if uneven.is_some_and(|sides| sides.is_stop || laggards.iter().any(skipped)) {
             return Some(Stop::Steps);
@@ -122,10 +125,24 @@ impl Stops<'_> {
         if apart.clone().any(|apart| self.has_ended(laggards, apart)) {
             return Some(Stop::Ended);
         }
-        match self.silence.is_ordered(job) {
+        match is_ordered {
             true => self.silent(laggards, apart),
+            false if may_wait => None,
             false => self.alone(laggards, apart),
         }
+    }
+
+    /// True for the first and the last rank of a job: trainers print their step lines on one of them.
+    fn may_print(&self, process: u32) -> bool {
+        let worlds = self.found.communicators.iter().filter(|c| c.place.is_all());
+        let mut sides = worlds.flat_map(|world| {
+            let sides = world.sides.iter().map(|&side| &self.found.sides[side]);
+            sides.map(|side| (side, world.nranks))
+        });
+        sides.any(|(side, nranks)| {
+            let is_end = side.rank == Some(0) || side.rank.map(|rank| rank + 1) == nranks;
+            side.process == process && is_end
+        })
     }
 
     /// True for the rank that prints the step lines where it made no call in one of the steps.
