@@ -201,10 +201,14 @@ impl Run {
     }
 }
 
-/// Bytes of all inputs, if all are files.
+/// Bytes of all inputs, if all are files, and none is packed: how much comes out of it is not known before.
 fn total(origins: &[Origin]) -> Option<u64> {
     origins.iter().try_fold(0_u64, |sum, origin| {
-        let meta = origin.path()?.metadata().ok()?;
+        let path = origin.path()?;
+        let is_packed = path
+            .extension()
+            .is_some_and(|end| end == "gz" || end == "zst");
+        let meta = path.metadata().ok().filter(|_| !is_packed)?;
         Some(sum.saturating_add(meta.len()))
     })
 }

@@ -337,19 +337,25 @@ fn map(inputs: &Inputs, options: &Options, parts: &mut Parts) -> (Vec<String>, O
 
 /// Who comes late.
 fn late(inputs: &Inputs, (options, is_stamped): (&Options, bool), parts: &mut Parts) {
-    let origins = match &inputs.timed[..] {
-        [] if is_stamped => &inputs.logs,
-        [] => {
-            let none = "the calls have no times: NCCL_DEBUG_TIMESTAMP_LEVELS=ALL (NCCL 2.26), or a record \
-                        with times";
-            parts.none(Of::Skew, none);
+    const NO_TIMES: &str = "the calls have no times: NCCL_DEBUG_TIMESTAMP_LEVELS=ALL (NCCL 2.26), or a \
+                            record with times";
+    let read = |origins: &[Origin]| {
+        let mut silent = Report::new("", false, true).silent();
+        let of = skew::Options::default();
+        skew::skew(origins, options, &of, &mut silent, &Unseen)
+    };
+    // A record beside a log may have no times, and the log may have them.
+    let stamped = if is_stamped { &inputs.logs[..] } else { &[] };
+    let sources = [&inputs.timed[..], stamped].into_iter();
+    let mut tried = sources.filter(|origins| !origins.is_empty()).map(read);
+    let grid = match tried.next() {
+        None => {
+            parts.none(Of::Skew, NO_TIMES);
             return;
         }
-        _ => &inputs.timed,
+        Some(Err(error)) => tried.next().unwrap_or(Err(error)),
+        Some(grid) => grid,
     };
-    let mut silent = Report::new("", false, true).silent();
-    let of = skew::Options::default();
-    let grid = skew::skew(origins, options, &of, &mut silent, &Unseen);
     let none = "no call is one of several ranks";
     parts.add(Of::Skew, grid.map_err(|error| error.to_string()), none);
 }

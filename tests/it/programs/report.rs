@@ -292,6 +292,12 @@ fn what_only_lines_tell_is_not_made_of_records() {
 }
 
 #[test]
+fn dumps_beside_a_log_do_not_hide_its_times() {
+    let page = same(&paths(&["hung/ddp-stall"]), &["skew"]);
+    assert!(page["skew"].is_array());
+}
+
+#[test]
 fn a_long_name_leaves_room_for_what_was_found() {
     let work = Work::new();
     let name = format!("{}/nccl.log", "long/".repeat(20).trim_end_matches('/'));
