@@ -61,6 +61,7 @@ fn options(jobs: usize) -> calls::Options {
             recogniser: Recogniser::all(),
             strict: false,
             keep_init_lines: false,
+            keep_marks: true,
         },
         timeline: timeline::Options::default(),
         window: None,

@@ -46,6 +46,7 @@ pub fn options(jobs: usize, mmap: bool) -> Options {
             recogniser: RECOGNISER.clone(),
             strict: false,
             keep_init_lines: true,
+            keep_marks: true,
         },
         timeline: timeline::Options::default(),
         window: None,
