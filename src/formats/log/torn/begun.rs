@@ -373,7 +373,7 @@ impl Open {
                 now.says(
                     head.place,
                     &head.time,
-                    (line, is_own),
+                    (line, is_alone),
                     (start, &coll),
                     end.at,
                 );
