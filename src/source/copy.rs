@@ -67,7 +67,7 @@ impl Write for Store {
         let mut stored = self.stored();
         let held = stored.len.saturating_sub(stored.from) + bytes.len() as u64;
         if stored.is_in_memory && held > IN_MEMORY {
-            stored.to_disk()?;
+            stored.move_to_disk()?;
         }
         stored.file.write_all_at(bytes, stored.len)?;
         stored.len += bytes.len() as u64;
@@ -81,7 +81,7 @@ impl Write for Store {
 
 impl Stored {
     /// Moves what is still there to a temporary file, to the same places.
-    fn to_disk(&mut self) -> io::Result<()> {
+    fn move_to_disk(&mut self) -> io::Result<()> {
         let disk = tempfile::tempfile()?;
         let mut piece = vec![0; 1 << 20];
         let mut at = self.from;

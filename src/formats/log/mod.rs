@@ -246,6 +246,7 @@ fn torn<'j>(joined: &'j [Joined], merged: &mut Merged, to: &mut Renumbered) -> V
                 time,
                 at: call.at,
             },
+            is_own: call.is_own,
         }
     });
     torn.collect()

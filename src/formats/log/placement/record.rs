@@ -25,6 +25,10 @@ pub struct Recorder {
     slots: Vec<(u32, Box<[u32]>)>,
 }
 
+/// A call whose line was torn: its gap, how many calls of its process come before it, what it is, and where
+/// its line is, if it is one.
+type Late = (u32, usize, u32, u64);
+
 /// One process's calls in a chunk, in line order.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct List {
@@ -103,8 +107,8 @@ impl Visit for Recorder {
 
     fn torn(&mut self, calls: &[Torn<'_>]) {
         let last = self.close();
-        let mut of: FxHashMap<u32, Vec<(u32, usize, u32)>> = FxHashMap::default();
-        for Torn { slot, call } in calls {
+        let mut of: FxHashMap<u32, Vec<Late>> = FxHashMap::default();
+        for Torn { slot, call, is_own } in calls {
             let what = self.what(call);
             let slot = self.slots.get(*slot as usize);
             let gap = slot.map_or(last, |slot| slot.0);
@@ -112,7 +116,8 @@ impl Visit for Recorder {
             let before = slot.map_or(Some(&u32::MAX), |slot| slot.1.get(call.process as usize));
             let before = before.map_or(0, |&before| before as usize);
             let torn = of.entry(call.process).or_default();
-            torn.push((gap, before, what));
+            let at = if *is_own { call.at } else { NOWHERE };
+            torn.push((gap, before, what, at));
         }
         let lines = self.lines;
         for (process, torn) in of {
@@ -122,8 +127,8 @@ impl Visit for Recorder {
 }
 
 impl List {
-    /// Puts calls in whose lines were torn: the gap, how many calls come before, and what it is.
-    fn put_in(&mut self, torn: &[(u32, usize, u32)], lines: bool) {
+    /// Puts calls in whose lines were torn.
+    fn put_in(&mut self, torn: &[Late], lines: bool) {
         let mut gaps: Vec<(u32, u32)> = torn
             .iter()
             .map(|&(gap, ..)| (gap, until(&self.ends, gap)))
@@ -136,7 +141,7 @@ impl List {
         }
         put_in(&mut self.calls, torn.iter().map(|call| (call.1, call.2)));
         if lines {
-            let at = torn.iter().map(|call| (call.1, NOWHERE));
+            let at = torn.iter().map(|call| (call.1, call.3));
             put_in(&mut self.at, at);
         }
     }
@@ -221,8 +226,10 @@ mod tests {
                         let slot = recorder.slots.len() as u32;
                         recorder.slot();
                         for &process in late {
-                            torn.push(Torn { slot, call: call(process, at, at) });
-                            twin.call(&call(process, at, NOWHERE));
+                            let is_own = process == 1;
+                            torn.push(Torn { slot, call: call(process, at, at), is_own });
+                            let at_line = if is_own { at } else { NOWHERE };
+                            twin.call(&call(process, at, at_line));
                         }
                     }
                 }

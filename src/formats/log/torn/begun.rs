@@ -88,10 +88,11 @@ impl Open {
             return false;
         }
         self.hear(process, lines, now);
+        let is_alone = lines.is_alone(line);
         lines.settle(line, Outcome::Own, now.account);
         lines.settle(line, Outcome::Own, now.account);
         let (place, time, at) = (begun.place, &begun.time, now.at);
-        now.says(place, time, &begun.text, (start, &coll), at);
+        now.says(place, time, (&begun.text, is_alone), (start, &coll), at);
         true
     }
 
@@ -363,12 +364,19 @@ impl Open {
             now.account.torn(head.line);
             Outcome::Joined
         };
+        let is_alone = is_own && lines.is_alone(head.line);
         lines.settle(head.line, outcome, now.account);
         lines.settle(end.line, outcome, now.account);
         let mut text = std::mem::take(&mut self.text);
         match says(&head.text, &end.text[from..], is_own, &mut text) {
             Some(Says::Call { line, start, coll }) => {
-                now.says(head.place, &head.time, line, (start, &coll), end.at);
+                now.says(
+                    head.place,
+                    &head.time,
+                    (line, is_alone),
+                    (start, &coll),
+                    end.at,
+                );
             }
             Some(Says::Init(init)) => now.merged.joined_init(head.process, &init, now.at),
             Some(Says::Other) | None => {}
@@ -379,12 +387,13 @@ impl Open {
 }
 
 impl Now<'_> {
-    /// A `line` is whole and says a call of a place, which begins at `start`; its end is `at`.
+    /// A `line` is whole and says a call of a place, which begins at `start`; its end is `at`. It may be
+    /// on one line.
     fn says(
         &mut self,
         place: u32,
         time: &[u8],
-        line: &[u8],
+        (line, is_own): (&[u8], bool),
         (start, coll): (usize, &Coll<'_>),
         at: u64,
     ) {
@@ -402,6 +411,7 @@ impl Now<'_> {
             says: Coll { op: b"", ..*coll },
             op: start..start + coll.op.len(),
             member,
+            is_own,
         });
     }
 }

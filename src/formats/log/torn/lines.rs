@@ -26,6 +26,8 @@ pub(super) struct Lines(BTreeMap<u64, Pending>);
 struct Pending {
     column: usize,
     left: usize,
+    /// It has one piece.
+    is_alone: bool,
     /// Something else on it is lost already, and its place noted.
     damaged: bool,
     lost: bool,
@@ -50,6 +52,7 @@ impl Lines {
         let pending = self.0.entry(fragment.line).or_insert_with(|| Pending {
             column: fragment.column,
             left: fragment.of_line,
+            is_alone: fragment.of_line == 1,
             damaged: fragment.damaged,
             lost: false,
             joined: false,
@@ -63,6 +66,11 @@ impl Lines {
         }
         // A beginning and what is after it.
         pending.left += usize::from(matches!(fragment.piece, Piece::Doubtful { .. }));
+    }
+
+    /// True where nothing else is on the line of a piece that is not decided.
+    pub(super) fn is_alone(&self, line: u64) -> bool {
+        self.0.get(&line).is_some_and(|pending| pending.is_alone)
     }
 
     /// The line's last piece breaks off.

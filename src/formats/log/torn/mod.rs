@@ -38,6 +38,8 @@ pub struct Joined {
     pub member: u32,
     /// Where the piece that completes it is, in bytes of the input.
     pub at: u64,
+    /// It is a line of its own, which only might have been two halves, and begins at `at`.
+    pub is_own: bool,
 }
 
 impl Joined {

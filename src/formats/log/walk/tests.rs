@@ -36,7 +36,7 @@ impl Visit for Keep {
     }
     fn torn(&mut self, calls: &[Torn<'_>]) {
         let slots = std::mem::take(&mut self.slots);
-        for Torn { slot, call } in calls.iter().rev() {
+        for Torn { slot, call, .. } in calls.iter().rev() {
             let (at, gap) = slots[*slot as usize];
             self.gap = gap;
             self.call(call);

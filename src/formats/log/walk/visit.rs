@@ -30,6 +30,8 @@ pub struct Torn<'a> {
     pub slot: u32,
     /// The call, as if its line were whole.
     pub call: Call<'a>,
+    /// It is whole, on one line.
+    pub is_own: bool,
 }
 
 /// A line of NCCL's that is no call.

@@ -129,7 +129,7 @@ impl Visit for Records {
     fn torn(&mut self, calls: &[Torn<'_>]) {
         self.is_torn = true;
         let mut torn = Vec::with_capacity(calls.len());
-        for Torn { slot, call } in calls {
+        for Torn { slot, call, .. } in calls {
             let slot = self.slots.get(*slot as usize).copied();
             let (at, gap) = slot.unwrap_or((self.list.len(), self.gap));
             let (mut record, kind) = self.record(call, gap);

@@ -147,7 +147,7 @@ impl Partial {
     pub(crate) fn torn(&mut self, torn: &[Torn<'_>]) {
         let (mut calls, mut between) = (Vec::new(), Vec::new());
         let mut done = 0;
-        for &Torn { slot, call } in torn {
+        for &Torn { slot, call, .. } in torn {
             let Some(way) = way(&call.coll) else { continue };
             let at = self.slots.get(slot as usize).copied();
             let at = at.unwrap_or((self.calls.len(), self.between.len()));

@@ -259,7 +259,7 @@ impl Visit for Calls<'_> {
 
     fn torn(&mut self, calls: &[Torn<'_>]) {
         let mut torn = Vec::new();
-        for Torn { slot, call } in calls {
+        for Torn { slot, call, .. } in calls {
             let at = self.slots.get(*slot as usize).copied();
             let at = at.unwrap_or(self.list.len());
             torn.extend(self.small(call, true).map(|small| (at, small)));

@@ -503,7 +503,7 @@ proptest! {
                     partial.slot();
                     for &(member, collective) in made {
                         let call = numbered(member, collective, at);
-                        torn.push(Torn { slot, call });
+                        torn.push(Torn { slot, call, is_own: false });
                         twin.call(&call);
                     }
                 }

@@ -150,7 +150,7 @@ impl Partial {
     /// Counts calls whose lines were torn, where they were made.
     pub(crate) fn torn(&mut self, torn: &[Torn<'_>]) {
         let mut calls: Vec<(u32, u64)> = Vec::new();
-        for Torn { slot, call } in torn {
+        for Torn { slot, call, .. } in torn {
             let from = self.slots.get(*slot as usize).copied();
             calls.push((call.process, from.unwrap_or(u64::MAX)));
             self.call(call.process);

@@ -124,7 +124,7 @@ impl Visit for Partial {
 
     fn torn(&mut self, calls: &[Torn<'_>]) {
         let mut late = Vec::with_capacity(calls.len());
-        for Torn { slot, call } in calls {
+        for Torn { slot, call, .. } in calls {
             let at = self.slots.get(*slot as usize).copied();
             let made = self.call_of(call);
             let made = made.map(|made| Late::Call((call.process, call.tid), made));

@@ -75,7 +75,7 @@ impl Visit for Partial {
 
     // Ranks are not compared by their calls in a gap where lines are torn.
     fn torn(&mut self, calls: &[Torn<'_>]) {
-        for Torn { slot, call } in calls {
+        for Torn { slot, call, .. } in calls {
             let gap = self.slots.get(*slot as usize).copied();
             let mut one = Sum::default();
             one.add(call.coll.datatype, call.coll.count);
