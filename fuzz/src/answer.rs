@@ -51,7 +51,7 @@ impl Visit for Keep {
     }
 
     fn torn(&mut self, calls: &[Torn<'_>]) {
-        for Torn { slot, call } in calls.iter().rev() {
+        for Torn { slot, call, .. } in calls.iter().rev() {
             let (at, gap) = self.slots[*slot as usize];
             let told = told(&call.coll, call.tid, call.time);
             self.told.insert(at, (gap, told));

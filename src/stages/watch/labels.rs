@@ -21,7 +21,7 @@ const MOST: u64 = 256 << 20;
 /// Of each log so much at least.
 const LEAST: u64 = 64 << 10;
 
-/// Nothing is said of a job's communicators before so many steps, or so many calls without a step line.
+/// A job has no labels before so many steps, or so many calls without a step line.
 const STEPS: u64 = 2;
 const CALLS: u64 = 10_000;
 
