@@ -11,7 +11,10 @@ use nccl_pipe_fuzz::{Nobody, Work, accesses, alike, report, written};
 
 fuzz_target!(|data: &[u8]| {
     let files = accesses(data);
-    let log = files.first().map(|(_, bytes)| &bytes[..]).unwrap_or_default();
+    let log = files
+        .first()
+        .map(|(_, bytes)| &bytes[..])
+        .unwrap_or_default();
     alike(log, |origins, options, report| {
         let mut table = Vec::new();
         let all = comms::Options::default();
@@ -19,7 +22,10 @@ fuzz_target!(|data: &[u8]| {
         Ok(table)
     });
     let work = Work::default();
-    let origins: Vec<_> = files.iter().map(|(name, bytes)| work.file(name, bytes)).collect();
+    let origins: Vec<_> = files
+        .iter()
+        .map(|(name, bytes)| work.file(name, bytes))
+        .collect();
     let source = source::Options { mmap: false };
     if let Ok(runs) = Runs::read(&origins, (source, false, 3), &mut report(), &Nobody) {
         for by in [By::Op, By::Object, By::Line, By::Context] {

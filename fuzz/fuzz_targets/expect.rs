@@ -4,8 +4,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use nccl_pipe::stages::check::answer::expect::{Expectations, Facts, Verdict, answers};
-use nccl_pipe::stages::check::{self, Now};
 use nccl_pipe::stages::check::answer::table;
+use nccl_pipe::stages::check::{self, Now};
 use nccl_pipe_fuzz::{Nobody, Work, log, options, report, written};
 use std::sync::LazyLock;
 

@@ -18,7 +18,9 @@ use std::sync::LazyLock;
 static KEPT: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let packed = &include_bytes!("../../testdata/nsys/ring.sqlite.gz")[..];
     let mut bytes = Vec::new();
-    flate2::read::GzDecoder::new(packed).read_to_end(&mut bytes).expect("a whole file");
+    flate2::read::GzDecoder::new(packed)
+        .read_to_end(&mut bytes)
+        .expect("a whole file");
     bytes
 });
 
@@ -51,5 +53,11 @@ fuzz_target!(|data: &[u8]| {
         }
     }
     let counted = ops::Options::default().tally();
-    let _ = calls::count(&[origin], &options(1, true), &counted, &mut report(), &Nobody);
+    let _ = calls::count(
+        &[origin],
+        &options(1, true),
+        &counted,
+        &mut report(),
+        &Nobody,
+    );
 });

@@ -6,10 +6,10 @@
 use libfuzzer_sys::fuzz_target;
 use nccl_pipe::grammar::header::Level;
 use nccl_pipe::grammar::message::graph::Graph;
-use nccl_pipe::grammar::message::network::net::Net;
 use nccl_pipe::grammar::message::graph::nvls::Nvls;
-use nccl_pipe::grammar::message::{self, Message, c10d};
+use nccl_pipe::grammar::message::network::net::Net;
 use nccl_pipe::grammar::message::setup::version;
+use nccl_pipe::grammar::message::{self, Message, c10d};
 
 /// The items of a value, and whether it is a list that is flagged.
 fn items(message: &Message<'_>) -> (usize, bool) {

@@ -49,7 +49,13 @@ fn read(bytes: &[u8]) -> Result<()> {
         rows += part.0;
         Ok(())
     };
-    let account = known.records(options, &mut Twice::default(), Counted::default, |_| {}, sink)?;
+    let account = known.records(
+        options,
+        &mut Twice::default(),
+        Counted::default,
+        |_| {},
+        sink,
+    )?;
     adds_up(&account);
     // A line is one call, or two.
     assert!(rows <= 2 * account.lines);

@@ -7,11 +7,11 @@ use libfuzzer_sys::arbitrary::{Result, Unstructured};
 use libfuzzer_sys::fuzz_target;
 use nccl_pipe::stages::steps;
 use nccl_pipe::synth::fault::{Fault, FaultKind};
+use nccl_pipe::synth::options::size;
 use nccl_pipe::synth::options::{
     Damage, End, HostStyle, Layout, Nccl, Net, Options, Prefix, Strategy, Timestamps, Trainer,
 };
 use nccl_pipe::synth::{StreamSink, generate};
-use nccl_pipe::synth::options::size;
 use nccl_pipe_fuzz::{Nobody, Work, adds_up, options as read, report};
 
 /// Mostly small numbers, sometimes any.

@@ -5,11 +5,11 @@
 
 use libfuzzer_sys::fuzz_target;
 use nccl_pipe::error::Result;
-use nccl_pipe::report::account::Account;
 use nccl_pipe::formats::lines::{Options, Rows};
 use nccl_pipe::formats::{Tells, door};
 use nccl_pipe::members::twice::Twice;
 use nccl_pipe::output::table::{Row, csv_header};
+use nccl_pipe::report::account::Account;
 use nccl_pipe::source::{self, Origin};
 use nccl_pipe_fuzz::adds_up;
 use std::io::Write;

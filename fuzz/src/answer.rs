@@ -1,12 +1,12 @@
 //! What a whole log gives, walked in pieces and merged.
 
 use crate::RECOGNISER;
-use nccl_pipe::report::account::Account;
 use nccl_pipe::formats::log::Log;
+use nccl_pipe::formats::log::walk::{self, Call, Said, Scanned, Torn, Visit};
 use nccl_pipe::grammar::coll::Coll;
 use nccl_pipe::grammar::trainer::{Mark, Recogniser};
 use nccl_pipe::members::{Merged, Renumbered};
-use nccl_pipe::formats::log::walk::{self, Call, Said, Scanned, Torn, Visit};
+use nccl_pipe::report::account::Account;
 use nccl_pipe::source::Place;
 
 /// Keeps what is told of the calls and of the other lines, each with its gap, and where calls of

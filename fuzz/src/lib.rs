@@ -4,17 +4,17 @@
 pub mod answer;
 
 use libfuzzer_sys::arbitrary::Unstructured;
-use nccl_pipe::report::account::Account;
 use nccl_pipe::count::calls::{Options, Progress};
 use nccl_pipe::formats::log;
+use nccl_pipe::formats::log::timeline;
 use nccl_pipe::grammar::trainer::Recogniser;
 use nccl_pipe::output::render::look::Look;
 use nccl_pipe::output::render::{Grid, Sheet};
 use nccl_pipe::report::Report;
+use nccl_pipe::report::account::Account;
 use nccl_pipe::source::{self, Origin};
 use nccl_pipe::synth::options::{Layout, Nccl, Net, Prefix, Timestamps, Trainer};
 use nccl_pipe::synth::{self, StreamSink};
-use nccl_pipe::formats::log::timeline;
 use std::fmt::Debug;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -127,7 +127,9 @@ pub fn written(grid: Grid) -> Vec<u8> {
         rows: Some(20),
         colour: true,
     };
-    sheet.table(&terminal, &mut std::io::sink()).expect("memory");
+    sheet
+        .table(&terminal, &mut std::io::sink())
+        .expect("memory");
     out
 }
 
@@ -236,7 +238,12 @@ static RUN: LazyLock<Vec<(&str, Vec<u8>)>> = LazyLock::new(|| {
         "exec_site_log_1.txt",
         "exec_context_log_1.txt",
     ];
-    let file = |name| (name, std::fs::read([HERE, name].concat()).expect("a sample"));
+    let file = |name| {
+        (
+            name,
+            std::fs::read([HERE, name].concat()).expect("a sample"),
+        )
+    };
     names.into_iter().map(file).collect()
 });
 
@@ -256,10 +263,7 @@ pub fn record(data: &[u8]) -> Vec<u8> {
 }
 
 /// One of `all` with up to a dozen changes.
-fn changed(
-    all: &[Vec<u8>],
-    u: &mut Unstructured<'_>,
-) -> libfuzzer_sys::arbitrary::Result<Vec<u8>> {
+fn changed(all: &[Vec<u8>], u: &mut Unstructured<'_>) -> libfuzzer_sys::arbitrary::Result<Vec<u8>> {
     let which = u.int_in_range(0..=all.len() - 1)?;
     let mut log = all[which].clone();
     for _ in 0..u.int_in_range(0..=12)? {
