@@ -79,7 +79,11 @@ fn on_terminal(command: &str, columns: u16, environment: &[(&str, &str)]) -> Vec
     let mut child = Command::new(bins().join(words.next().unwrap()))
         .args(words)
         .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/testdata"))
+        // A terminal's colours also depend on these, and a build service sets CI.
         .env_remove("NO_COLOR")
+        .env_remove("CLICOLOR")
+        .env_remove("CLICOLOR_FORCE")
+        .env_remove("CI")
         .env("TERM", "xterm-256color")
         .envs(environment.iter().copied())
         .stdin(Stdio::null())
