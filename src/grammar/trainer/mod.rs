@@ -123,6 +123,8 @@ pub struct StepLine {
     pub pace: Option<Pace>,
     /// How long the run, the epoch or the bar had lasted.
     pub clock: Option<Clock>,
+    /// The pipeline stage that printed the line, where the line says it.
+    pub stage: Option<u32>,
 }
 
 impl StepLine {
@@ -139,6 +141,7 @@ impl StepLine {
             wall_ms: None,
             pace: None,
             clock: None,
+            stage: None,
         }
     }
 }

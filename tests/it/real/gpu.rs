@@ -47,7 +47,7 @@ type Call = [String; 7];
 /// Each process's calls, in its order.
 type Calls = BTreeMap<u64, Vec<Call>>;
 
-fn unpacked(path: &Path) -> String {
+pub(super) fn unpacked(path: &Path) -> String {
     let mut text = String::new();
     let file = std::fs::File::open(path).unwrap();
     GzDecoder::new(file).read_to_string(&mut text).unwrap();

@@ -4,6 +4,7 @@ pub(crate) mod captured;
 mod captured_tables;
 mod facts;
 mod gpu;
+mod gpu_steps;
 mod kineto;
 
 use crate::support::{

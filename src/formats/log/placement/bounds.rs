@@ -16,6 +16,7 @@ pub(super) struct Bounds {
     /// lines end, the first line's first.
     several: Vec<(u32, Vec<u32>)>,
     pub(super) trainer: Option<Trainer>,
+    pub(super) stage: Option<u32>,
 }
 
 impl Bounds {
@@ -24,6 +25,7 @@ impl Bounds {
         let gaps = &timeline.gaps;
         let mut bounds = Bounds {
             trainer: timeline.trainer,
+            stage: timeline.stage,
             ..Bounds::default()
         };
         for (at, gap) in gaps.iter().enumerate() {

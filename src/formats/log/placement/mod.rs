@@ -44,7 +44,7 @@ mod what;
 pub use crate::report::methods::{Apart, Methods};
 pub use across::{Across, Placed, Taken};
 pub use placer::Placer;
-pub(crate) use printer::prints_on_last;
+pub(crate) use printer::{Prints, prints};
 pub use record::Recorder;
 pub use settled::SoFar;
 pub use streams::Streams;

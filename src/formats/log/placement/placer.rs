@@ -2,6 +2,7 @@
 
 use super::Placement;
 use super::bounds::Bounds;
+use super::printer::Printers;
 use super::record::Recorder;
 use super::resolve::{Who, place};
 use super::settled::SoFar;
@@ -9,7 +10,6 @@ use super::streams::Streams;
 use crate::formats::log::Part;
 use crate::formats::log::timeline::{self, ByPosition, Timeline};
 use crate::members::Merged;
-use rustc_hash::FxHashSet;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ pub struct Placer {
     gone: Vec<u32>,
     placed: Placement,
     /// Who printed the lines so far.
-    printers: FxHashSet<u32>,
+    printers: Printers,
     /// Once some were let go: the processes met until then. A later one's calls have no
     /// beginning in common with theirs.
     met: Option<usize>,
@@ -56,7 +56,7 @@ impl Placer {
             by_gap: BTreeMap::new(),
             gone: Vec::new(),
             placed: Placement::default(),
-            printers: FxHashSet::default(),
+            printers: Printers::default(),
             met: None,
             by_position: None,
             printer: None,

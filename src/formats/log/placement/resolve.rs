@@ -4,13 +4,13 @@ use super::anchors::{Anchored, Run, Scratch, Thresholds};
 use super::bounds::{Bounds, Cuts, UNKNOWN, push};
 use super::cut::{Cutting, Habits, Leanings};
 use super::keys::{Keys, NO_KEY};
-use super::printer::{self, several};
+use super::printer::{self, Printers, several};
 use super::streams::{Stream, Streams};
 use super::{Methods, Placement};
 use crate::formats::log::timeline::ByPosition;
 use crate::members::Merged;
 use crate::pool;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 
 /// Placed ranks that another one's cuts are compared with, at most.
@@ -47,7 +47,7 @@ pub(super) struct Who<'a> {
     /// Those of processes with a lower number.
     pub(super) among: usize,
     /// The ranks that printed lines so far; who is found is added.
-    pub(super) printers: &'a mut FxHashSet<u32>,
+    pub(super) printers: &'a mut Printers,
 }
 
 /// Places all calls of `streams`.
@@ -223,15 +223,15 @@ impl<'a> Placing<'a> {
         &mut self,
         job: &[u32],
         merged: &Merged,
-        (asked, printers): (Option<u32>, &mut FxHashSet<u32>),
+        (asked, printers): (Option<u32>, &mut Printers),
     ) {
-        let known = job
-            .iter()
-            .copied()
-            .find(|process| printers.contains(process));
+        let known = printers.among(job);
         let find = || match asked {
             Some(rank) => printer::of_rank(rank, job, self.streams, &self.keys, merged),
-            None => printer::find(job, self.bounds, self.streams, &self.keys, merged),
+            None => {
+                let names = (&self.keys, merged);
+                printer::find(job, self.bounds, self.streams, names, printers)
+            }
         };
         let each = asked.is_none() && self.bounds.several().next().is_some();
         let found = if each {
@@ -246,7 +246,9 @@ impl<'a> Placing<'a> {
             self.methods.why = each.then_some(ByPosition::Printers);
             return;
         };
-        printers.insert(printer);
+        printers.met(printer, || {
+            printer::rank_of(printer, self.streams, &self.keys, merged)
+        });
         let stream = &self.streams.streams[printer as usize];
         self.methods.sequence += u64::from(stream.len());
         let uses = self.uses(printer, &mut vec![0; self.keys.len()]);

@@ -94,6 +94,8 @@ pub struct Step {
 pub struct Timeline {
     /// Whose lines these are.
     pub trainer: Option<Trainer>,
+    /// The pipeline stage that prints them, where they say it.
+    pub stage: Option<u32>,
     /// The steps, in the order of their lines.
     pub steps: Vec<Step>,
     /// What each gap is; one more than there are marks.
@@ -121,6 +123,7 @@ impl Timeline {
     pub(crate) fn follow(&mut self, other: &Timeline) {
         let before = self.steps.len() as u32;
         self.trainer = self.trainer.or(other.trainer);
+        self.stage = self.stage.or(other.stage);
         self.steps.extend(other.steps.iter().cloned());
         self.gaps.extend(other.gaps.iter().map(|&gap| match gap {
             Gap::Step(step) => Gap::Step(before + step),
@@ -342,6 +345,7 @@ impl Building {
     fn step(&mut self, at: usize, line: &StepLine) {
         let t = &mut self.timeline;
         let before = self.now.segment;
+        t.stage = t.stage.or(line.stage);
         let (step, counted) = self.counting.step(line, self.batch);
         t.counted = t.counted.max(counted);
         let rises = self.now.last.is_some_and(|last| step > last);

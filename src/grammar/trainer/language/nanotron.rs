@@ -28,6 +28,12 @@ fn head(input: &[u8]) -> IResult<&[u8], (u64, u64)> {
     Ok((rest, (step, total)))
 }
 
+/// The stage in `[INFO|DP=0|PP=1|TP=0|node]: `.
+fn stage(prefix: &[u8]) -> Option<u32> {
+    let (_, stage) = count(bytes_after(prefix, b"|PP=")?).ok()?;
+    stage.try_into().ok()
+}
+
 /// `iteration: 991 / 1000 | consumed_tokens: 634K | elapsed_time_per_iteration_ms: 4.71K`.
 pub(crate) fn iteration(piece: &Piece<'_>, hit: usize) -> Option<Found> {
     let at = piece.find_back(b"iteration: ", hit)?;
@@ -36,11 +42,13 @@ pub(crate) fn iteration(piece: &Piece<'_>, hit: usize) -> Option<Found> {
     let field = |name, by| bytes_after(record, name).and_then(|value| human(value, by));
     let (start, wall_ms) = logger(piece.text, piece.floor, at);
     let time_s = field(ANCHOR, -3);
+    let prefix = piece.text.get(start..at).unwrap_or_default();
     let line = StepLine {
         total: Some(total),
         time_s,
         tflops: field(b"| model_tflops_per_gpu: ", 0),
         wall_ms: wall_ms.filter(|_| time_s.is_none()),
+        stage: stage(prefix),
         ..StepLine::bare(Trainer::Nanotron, step)
     };
     let end = piece.position(rest) + record.len();
@@ -62,6 +70,7 @@ mod tests {
             (Trainer::Nanotron, 1, Some(15))
         );
         assert_eq!((line.time_s, line.tflops), (Some(4.71), Some(1.87e-5)));
+        assert_eq!(line.stage, Some(0));
         assert_eq!((text.as_str(), line.wall_ms), (record, None));
     }
 

@@ -10,7 +10,7 @@
 //! is in the step in which the printing rank makes the same one: the place of its line is not considered.
 
 use super::skew::Made;
-use crate::formats::log::placement::prints_on_last;
+use crate::formats::log::placement::{Prints, prints};
 use crate::formats::log::timeline::{Gap, Step, Timeline};
 use crate::members::comm_id::CommId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,18 +53,15 @@ fn printer(
 ) -> Option<u32> {
     let most = comms.values().map(Vec::len).max()?;
     let largest = comms.values().filter(|ranks| ranks.len() == most);
-    let is_last = prints_on_last(timeline.trainer);
-    let mut own = largest.filter_map(|ranks| match asked {
-        Some(rank) => ranks.get(rank as usize),
-        None if is_last => ranks.last(),
-        None => ranks.first(),
-    });
+    let prints = prints(timeline.trainer, timeline.stage);
+    let rank = asked.unwrap_or_else(|| prints.rank(most as u32));
+    let mut own = largest.filter_map(|ranks| ranks.get(rank as usize));
     let first = own.next()?.process;
     let all = own.map(|made| made.process);
     // Of several such communicators that of the job's first rank, or of its last.
-    Some(match is_last {
-        true => all.fold(first, u32::max),
-        false => all.fold(first, u32::min),
+    Some(match prints {
+        Prints::Last => all.fold(first, u32::max),
+        Prints::First | Prints::Stage(_) => all.fold(first, u32::min),
     })
 }
 

@@ -13,7 +13,8 @@ use super::keys::{Keys, look};
 use super::streams::{Stream, Streams};
 use crate::grammar::trainer::Trainer;
 use crate::members::Merged;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
+use serde::{Deserialize, Serialize};
 
 /// Bounds that are looked at, at most.
 const LOOKED_AT: usize = 256;
@@ -21,21 +22,49 @@ const LOOKED_AT: usize = 256;
 /// Calls looked at on each side of a bound.
 const NEAR: usize = 3;
 
+/// A process of which no rank is known has its own number and this.
+const UNKNOWN: u64 = 1 << 32;
+
 /// How many of the same number are compared.
 const TRIED: usize = 64;
 
 /// How much better another rank must fit than the one that the trainer prints on, in thousandths.
 const MARGIN: i64 = 200;
 
+/// ... and than the one that printed before the job was started again: an attempt may have few lines.
+const AGAIN: i64 = 2 * MARGIN;
+
+/// Who printed the lines so far.
+#[derive(Debug, Default, Clone, Serialize, Deserialize)]
+pub(super) struct Printers {
+    processes: FxHashSet<u32>,
+    /// The rank of the first of them: a job that is started again prints on the same rank.
+    rank: Option<u64>,
+}
+
+impl Printers {
+    /// The process among those of `job` that printed before.
+    pub(super) fn among(&self, job: &[u32]) -> Option<u32> {
+        job.iter().copied().find(|p| self.processes.contains(p))
+    }
+
+    /// Remembers who printed; `rank` is asked for where no rank is known yet.
+    pub(super) fn met(&mut self, process: u32, rank: impl FnOnce() -> Option<u64>) {
+        if self.processes.insert(process) && self.rank.is_none() {
+            self.rank = rank();
+        }
+    }
+}
+
 /// The process among `processes`, members of one job, that prints the lines; `None` where none fits.
 pub(super) fn find(
     processes: &[u32],
     bounds: &Bounds,
     streams: &Streams,
-    keys: &Keys,
-    merged: &Merged,
+    (keys, merged): (&Keys, &Merged),
+    before: &Printers,
 ) -> Option<u32> {
-    let ranks = ranks(processes, streams, keys, merged);
+    let (ranks, world) = ranks(processes, streams, keys, merged);
     let fit = |process: u32| fit(&streams.streams[process as usize], bounds, streams);
     // Where no communicator has all ranks, several have this rank in one.
     let best_of = |rank: Option<u64>| {
@@ -46,17 +75,27 @@ pub(super) fn find(
     };
     let first = best_of(ranks.iter().map(|r| r.0).min())?;
     let last = best_of(ranks.iter().map(|r| r.0).max())?;
-    let usual = if prints_on_last(bounds.trainer) {
-        [last, first]
-    } else {
-        [first, last]
+    let again = best_of(before.rank).map(|process| (fit(process), process));
+    let usual = match prints(bounds.trainer, bounds.stage) {
+        Prints::First => [first, last],
+        Prints::Last => [last, first],
+        prints @ Prints::Stage(_) => {
+            let rank = Some(u64::from(prints.rank(world)));
+            let of_stage = best_of(rank).unwrap_or(last);
+            [of_stage, if of_stage == first { last } else { first }]
+        }
     };
     let of_usual = fit(usual[0]);
-    if of_usual >= 1000 - MARGIN {
+    if of_usual >= 1000 - MARGIN && again.is_none() {
         return Some(usual[0]);
     }
     let all: Vec<(i64, u32)> = processes.iter().map(|&p| (fit(p), p)).collect();
     let best = all.iter().map(|f| f.0).max()?;
+    if let Some((of_it, process)) = again
+        && of_it >= best - AGAIN
+    {
+        return Some(process);
+    }
     if of_usual >= best - MARGIN {
         return Some(usual[0]);
     }
@@ -75,22 +114,69 @@ pub(super) fn of_rank(
     keys: &Keys,
     merged: &Merged,
 ) -> Option<u32> {
-    let ranks = ranks(processes, streams, keys, merged);
+    let (ranks, _) = ranks(processes, streams, keys, merged);
     let found = ranks.iter().find(|(of, _)| *of == u64::from(rank));
     found.map(|(_, process)| *process)
 }
 
-/// Megatron-LM and what descends from it print on the last rank (`print_rank_last`,
-/// `megatron/training/utils.py`), nanotron on the last pipeline stage.
-pub(crate) fn prints_on_last(trainer: Option<Trainer>) -> bool {
-    matches!(
-        trainer,
-        Some(Trainer::Megatron | Trainer::MegatronDeepSpeed | Trainer::Nanotron)
-    )
+/// The rank of `process` in the job's largest communicator, if it is known.
+pub(super) fn rank_of(
+    process: u32,
+    streams: &Streams,
+    keys: &Keys,
+    merged: &Merged,
+) -> Option<u64> {
+    let (ranks, _) = ranks(&[process], streams, keys, merged);
+    let known = ranks.first().map(|(rank, _)| *rank);
+    known.filter(|&rank| rank < UNKNOWN)
 }
 
-/// Each process's rank in the largest communicator it has calls on: (rank, process).
-fn ranks(processes: &[u32], streams: &Streams, keys: &Keys, merged: &Merged) -> Vec<(u64, u32)> {
+/// The rank that a trainer prints on, as its source has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Prints {
+    /// Rank 0.
+    First,
+    /// The last rank.
+    Last,
+    /// The first rank of this pipeline stage, which is the last one.
+    Stage(u32),
+}
+
+impl Prints {
+    /// The rank among so many.
+    pub(crate) fn rank(self, ranks: u32) -> u32 {
+        match self {
+            Prints::First => 0,
+            Prints::Last => ranks.saturating_sub(1),
+            Prints::Stage(stage) => {
+                let before = u64::from(ranks) * u64::from(stage) / (u64::from(stage) + 1);
+                before as u32
+            }
+        }
+    }
+}
+
+/// Megatron-LM and what descends from it print on the last rank (`print_rank_last`,
+/// `megatron/training/utils.py`); nanotron on the first rank of the last pipeline stage, which its lines
+/// name (`logger_ranks` in `trainer.py` @2411b02, whose stages are the outermost of the ranks' order).
+pub(crate) fn prints(trainer: Option<Trainer>, stage: Option<u32>) -> Prints {
+    match (trainer, stage) {
+        (_, Some(stage)) => Prints::Stage(stage),
+        (Some(Trainer::Megatron | Trainer::MegatronDeepSpeed | Trainer::Nanotron), None) => {
+            Prints::Last
+        }
+        _ => Prints::First,
+    }
+}
+
+/// Each process's rank in the largest communicator it has calls on, (rank, process), and how many ranks
+/// that one has.
+fn ranks(
+    processes: &[u32],
+    streams: &Streams,
+    keys: &Keys,
+    merged: &Merged,
+) -> (Vec<(u64, u32)>, u32) {
     let mut size_of: FxHashMap<u32, u32> = FxHashMap::default();
     let mut largest: FxHashMap<u32, (u32, u32)> = FxHashMap::default();
     for (at, what) in streams.whats().iter().enumerate() {
@@ -110,16 +196,12 @@ fn ranks(processes: &[u32], streams: &Streams, keys: &Keys, merged: &Merged) -> 
         }
     }
     let most = size_of.values().max().copied().unwrap_or(0);
-    processes
-        .iter()
-        .map(|&p| {
-            let known = largest.get(&p).filter(|(size, _)| *size == most);
-            (
-                known.map_or(u64::from(p) + (1 << 32), |(_, rank)| u64::from(*rank)),
-                p,
-            )
-        })
-        .collect()
+    let rank = |&p: &u32| {
+        let known = largest.get(&p).filter(|(size, _)| *size == most);
+        let rank = known.map_or(u64::from(p) + UNKNOWN, |(_, rank)| u64::from(*rank));
+        (rank, p)
+    };
+    (processes.iter().map(rank).collect(), most)
 }
 
 /// How well a process's calls fit the lines, in thousandths.
@@ -188,4 +270,21 @@ fn fit(stream: &Stream, bounds: &Bounds, streams: &Streams) -> i64 {
         }
     }
     fit
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rank_is_the_one_that_the_trainer_prints_on() {
+        let rank = |trainer, stage| prints(Some(trainer), stage).rank(16);
+        assert_eq!(rank(Trainer::Torchtitan, None), 0);
+        assert_eq!(rank(Trainer::Megatron, None), 15);
+        // One stage, two and four.
+        let nanotron = [0, 1, 3].map(|stage| rank(Trainer::Nanotron, Some(stage)));
+        assert_eq!(nanotron, [0, 8, 12]);
+        // A damaged number.
+        assert_eq!(rank(Trainer::Nanotron, Some(u32::MAX)), 15);
+    }
 }
