@@ -13,6 +13,10 @@ use left_out::left_out;
 use std::collections::BTreeMap;
 use unpaired::unpaired;
 
+/// What to do about messages that do not fit.
+const ADVICE: &str = "a Send completes only with a Recv of the same number of elements on the other \
+                      rank: compare the schedules of both ranks in this step";
+
 /// Messages that do not fit.
 pub(super) struct Messages<'a> {
     pub(super) unpaired: &'a [Unpaired],

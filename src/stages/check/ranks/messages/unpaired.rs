@@ -1,5 +1,6 @@
 //! Messages without another side: a Send that nobody receives, a Recv that nobody sends.
 
+use super::ADVICE;
 use crate::stages::check::finding::{About, Finding, Severity, Sure};
 use crate::stages::check::ranks::mismatch::{Calls, Details, spot};
 use crate::stages::check::ranks::names::{self, Names};
@@ -27,7 +28,6 @@ pub(crate) fn unpaired(
     let receives = of(&pair.to, Way::Recv(pair.from.peer()));
     let first = pair.block * BLOCK;
     let last = pair.sent.max(pair.received).min(first + BLOCK);
-    let size = |call: &Detail| (call.count, call.datatype);
     let seq = (first..last).find(|&seq| match (sends.at(seq), receives.at(seq)) {
         (Some(a), Some(b)) => size(a) != size(b),
         _ => true,
@@ -36,41 +36,31 @@ pub(crate) fn unpaired(
     let (sent, received) = (sends.at(seq), receives.at(seq));
     let communicator = names.communicator(pair.communicator);
     let (from, to) = (names.rank(&pair.from), names.rank(&pair.to));
-    let mut sure = Sure::High;
-    let mut why = match seq {
+    let before = match seq {
         0 => "it is the first message of the two".to_owned(),
         1 => "the message before it fits".to_owned(),
         _ => format!("the {seq} messages before it fit"),
     };
-    let (id, says, who) = if pair.sent == pair.received {
+    let is_same = pair.sent == pair.received;
+    let Said { id, says, who, why } = if is_same {
         let (sent, received) = sent.zip(received)?;
-        let id = if sent.count == received.count {
-            "datatype_mismatch"
-        } else {
-            "count_mismatch"
-        };
-        let says = format!(
-            "message {seq} on communicator {communicator}: {from} calls {}, {to} calls {}",
-            names::call(sent),
-            names::call(received)
-        );
-        // Before it both had the same sizes: the side is wrong whose size is new.
-        let is_new = |calls: &Calls<'_>, own: &Detail| {
-            let mut before = calls.list.iter().filter(|call| call.seq < seq);
-            !before.any(|call| size(call) == size(own))
-        };
-        let who = match (is_new(&sends, sent), is_new(&receives, received)) {
-            (true, false) => Some(&pair.from),
-            (false, true) => Some(&pair.to),
-            _ => None,
-        };
-        if who.is_some() {
-            why += "; the other rank's size came before, and this rank's did not";
-        } else {
-            sure = Sure::Medium;
-            why += "; no size shows which side is wrong";
+        let who = new_size(pair, (&sends, sent), (&receives, received));
+        Said {
+            id: match sent.count == received.count {
+                true => "datatype_mismatch",
+                false => "count_mismatch",
+            },
+            says: format!(
+                "message {seq} on communicator {communicator}: {from} calls {}, {to} calls {}",
+                names::call(sent),
+                names::call(received)
+            ),
+            who,
+            why: match who {
+                Some(_) => "; the other rank's size came before, and this rank's did not",
+                None => "; no size shows which side is wrong",
+            },
         }
-        (id, says, who)
     } else {
         // Who makes fewer calls is the one whose call is missing.
         let (lacks, what) = if pair.sent < pair.received {
@@ -78,14 +68,18 @@ pub(crate) fn unpaired(
         } else {
             (&pair.to, "Recv")
         };
-        let says = format!(
-            "communicator {communicator}: {from} sends {} to {to}, which receives {}: a {what} of {} is \
-             missing, message {seq} or one like it before",
-            times(pair.sent),
-            times(pair.received),
-            names.rank(lacks)
-        );
-        ("p2p_missing_counterpart", says, Some(lacks))
+        Said {
+            id: "p2p_missing_counterpart",
+            says: format!(
+                "communicator {communicator}: {from} sends {} to {to}, which receives {}: a {what} of \
+                 {} is missing, message {seq} or one like it before",
+                times(pair.sent),
+                times(pair.received),
+                names.rank(lacks)
+            ),
+            who: Some(lacks),
+            why: "",
+        }
     };
     Some(Finding {
         id,
@@ -99,11 +93,41 @@ pub(crate) fn unpaired(
                 ..About::default()
             },
         },
-        sure,
-        why,
-        advice: "a Send completes only with a Recv of the same number of elements on the other \
-                 rank: compare the schedules of both ranks in this step"
-            .to_owned(),
+        sure: match who {
+            Some(_) => Sure::High,
+            None => Sure::Medium,
+        },
+        why: before + why,
+        advice: ADVICE.to_owned(),
         evidence: sent.into_iter().chain(received).map(spot).collect(),
     })
+}
+
+/// What a finding says, and of whom.
+struct Said<'p> {
+    id: &'static str,
+    says: String,
+    who: Option<&'p Ranked>,
+    why: &'static str,
+}
+
+fn size(call: &Detail) -> (u64, u32) {
+    (call.count, call.datatype)
+}
+
+/// The side whose size is new, where both had the same sizes before: it is wrong.
+fn new_size<'p>(
+    pair: &'p Unpaired,
+    (sends, sent): (&Calls<'_>, &Detail),
+    (receives, received): (&Calls<'_>, &Detail),
+) -> Option<&'p Ranked> {
+    let is_new = |calls: &Calls<'_>, own: &Detail| {
+        let mut before = calls.list.iter().filter(|call| call.seq < own.seq);
+        !before.any(|call| size(call) == size(own))
+    };
+    match (is_new(sends, sent), is_new(receives, received)) {
+        (true, false) => Some(&pair.from),
+        (false, true) => Some(&pair.to),
+        _ => None,
+    }
 }

@@ -4,6 +4,7 @@
 //! collective have both made what comes before it: messages that do not fit by then never will.
 //! Of one that goes to a wrong peer two pairs do not fit, or more; the rank in all of them is to blame.
 
+use super::ADVICE;
 use crate::stages::check::finding::{Evidence, Finding, Severity, Sure};
 use crate::stages::check::ranks::case::Case;
 use crate::stages::check::ranks::mismatch::spot;
@@ -12,6 +13,9 @@ use crate::stages::check::streams::Way;
 use crate::stages::check::streams::compare::{Ranked, Unpaired};
 use crate::stages::check::wording::times;
 use std::collections::BTreeMap;
+
+/// How many pairs are in a finding's words and lines.
+const SHOWN: usize = 4;
 
 /// Who got so many messages of a rank is one that it calls usually.
 const USUAL: u64 = 3;
@@ -131,7 +135,6 @@ fn finding(odds: &[&Odd<'_>], is_settled: bool, case: &Case<'_>) -> Option<Findi
         None => stranger(odds),
     };
     let communicator = first.pair.communicator;
-    let which = names.communicator(communicator);
     // Of a rank's own pairs; the others follow from them.
     let own: Vec<&Odd<'_>> = match (wrong, is_in_all) {
         (Some(who), false) => {
@@ -140,74 +143,87 @@ fn finding(odds: &[&Odd<'_>], is_settled: bool, case: &Case<'_>) -> Option<Findi
         }
         _ => odds.to_vec(),
     };
-    let each: Vec<String> = own.iter().take(4).map(|odd| odd.says(names)).collect();
-    let each = each.join("; ");
     let seq = own.first().map_or(0, |odd| odd.counts.0.min(odd.counts.1));
     let (id, who, says) = match wrong {
-        Some(who) => {
-            let says = format!(
-                "communicator {which}: {} calls a wrong peer, or in the wrong direction: {each}",
-                names.rank(&who)
-            );
-            ("p2p_wrong_peer", who, says)
-        }
-        _ if !is_settled => return None,
-        _ if odds.len() == 1 && first.is_extra(case) => {
-            let who = *first.ahead();
-            let what = match first.counts.0 < first.counts.1 {
-                true => "Recv",
-                false => "Send",
-            };
-            let says = format!(
-                "communicator {which}: {each}: {} made one {what} too many, message {seq} or one \
-                 before",
-                names.rank(&who)
-            );
-            ("p2p_missing_counterpart", who, says)
-        }
-        _ => {
-            let what = match first.counts.0 < first.counts.1 {
-                true => "Send",
-                false => "Recv",
-            };
-            let lacking = first.lacking();
-            let says = format!(
-                "communicator {which}: {each}: a {what} of {} is missing, message {seq} or one \
-                 before",
-                names.rank(lacking)
-            );
-            let who = common.map_or(*lacking, |part| part.member);
-            ("p2p_missing_counterpart", who, says)
-        }
-    };
-    let why = match is_settled {
-        true => "both ranks of each pair made a later collective, so neither is merely behind",
-        false if is_in_all => {
-            "it is in all pairs of ranks whose messages do not match, and is ahead in some of them"
-        }
-        false => {
-            "it alone called ranks that it never called before, and lacks calls that it usually made"
+        Some(who) => ("p2p_wrong_peer", who, calls_a_wrong_peer(&who, &own, names)),
+        None if !is_settled => return None,
+        None => {
+            let (who, says) = lacks_or_has_one_more(odds, seq, case)?;
+            let who = who.or(common.map(|part| part.member));
+            (
+                "p2p_missing_counterpart",
+                who.unwrap_or(*first.lacking()),
+                says,
+            )
         }
     };
     Some(Finding {
         id,
         severity: Severity::Error,
-        says,
+        says: format!("communicator {}: {says}", names.communicator(communicator)),
         about: names.about(&who, communicator, seq),
         sure: match is_settled && is_in_all {
             true => Sure::High,
             false => Sure::Medium,
         },
-        why: why.to_owned(),
-        advice: "a Send completes only with a Recv of the same number of elements on the other \
-                 rank: compare the schedules of both ranks in this step"
-            .to_owned(),
+        why: why(is_settled, is_in_all).to_owned(),
+        advice: ADVICE.to_owned(),
         evidence: own
             .iter()
-            .take(4)
+            .take(SHOWN)
             .filter_map(|odd| unmet(odd, case))
             .collect(),
     })
+}
+
+/// The pairs in words, the first ones.
+fn each(odds: &[&Odd<'_>], names: Names<'_>) -> String {
+    let each: Vec<String> = odds.iter().take(SHOWN).map(|odd| odd.says(names)).collect();
+    each.join("; ")
+}
+
+fn calls_a_wrong_peer(who: &Ranked, own: &[&Odd<'_>], names: Names<'_>) -> String {
+    let each = each(own, names);
+    format!(
+        "{} calls a wrong peer, or in the wrong direction: {each}",
+        names.rank(who)
+    )
+}
+
+/// What is said where no rank is known to call a wrong peer, and the rank that made a call too many, if
+/// that is what happened.
+fn lacks_or_has_one_more(
+    odds: &[&Odd<'_>],
+    seq: u64,
+    case: &Case<'_>,
+) -> Option<(Option<Ranked>, String)> {
+    let (first, names) = (odds.first()?, case.names);
+    let each = each(odds, names);
+    let (more, less) = match first.counts.0 < first.counts.1 {
+        true => ("Recv", "Send"),
+        false => ("Send", "Recv"),
+    };
+    if odds.len() == 1 && first.is_extra(case) {
+        let who = *first.ahead();
+        let rank = names.rank(&who);
+        let says = format!("{each}: {rank} made one {more} too many, message {seq} or one before");
+        return Some((Some(who), says));
+    }
+    let rank = names.rank(first.lacking());
+    let says = format!("{each}: a {less} of {rank} is missing, message {seq} or one before");
+    Some((None, says))
+}
+
+fn why(is_settled: bool, is_in_all: bool) -> &'static str {
+    match (is_settled, is_in_all) {
+        (true, _) => "both ranks of each pair made a later collective, so neither is merely behind",
+        (false, true) => {
+            "it is in all pairs of ranks whose messages do not match, and is ahead in some of them"
+        }
+        (false, false) => {
+            "it alone called ranks that it never called before, and lacks calls that it usually made"
+        }
+    }
 }
 
 /// True where a member made as many calls with each other peer in this direction as with this one.
