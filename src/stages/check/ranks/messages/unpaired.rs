@@ -34,52 +34,16 @@ pub(crate) fn unpaired(
     })?;
     let seq = left_out.unwrap_or(seq);
     let (sent, received) = (sends.at(seq), receives.at(seq));
-    let communicator = names.communicator(pair.communicator);
-    let (from, to) = (names.rank(&pair.from), names.rank(&pair.to));
     let before = match seq {
         0 => "it is the first message of the two".to_owned(),
         1 => "the message before it fits".to_owned(),
         _ => format!("the {seq} messages before it fit"),
     };
-    let is_same = pair.sent == pair.received;
-    let Said { id, says, who, why } = if is_same {
-        let (sent, received) = sent.zip(received)?;
-        let who = new_size(pair, (&sends, sent), (&receives, received));
-        Said {
-            id: match sent.count == received.count {
-                true => "datatype_mismatch",
-                false => "count_mismatch",
-            },
-            says: format!(
-                "message {seq} on communicator {communicator}: {from} calls {}, {to} calls {}",
-                names::call(sent),
-                names::call(received)
-            ),
-            who,
-            why: match who {
-                Some(_) => "; the other rank's size came before, and this rank's did not",
-                None => "; no size shows which side is wrong",
-            },
-        }
+    let Said { id, says, who, why } = if pair.sent == pair.received {
+        let (sent, received) = ((&sends, sent?), (&receives, received?));
+        other_sizes(pair, sent, received, names)
     } else {
-        // Who makes fewer calls is the one whose call is missing.
-        let (lacks, what) = if pair.sent < pair.received {
-            (&pair.from, "Send")
-        } else {
-            (&pair.to, "Recv")
-        };
-        Said {
-            id: "p2p_missing_counterpart",
-            says: format!(
-                "communicator {communicator}: {from} sends {} to {to}, which receives {}: a {what} of \
-                 {} is missing, message {seq} or one like it before",
-                times(pair.sent),
-                times(pair.received),
-                names.rank(lacks)
-            ),
-            who: Some(lacks),
-            why: "",
-        }
+        missing(pair, seq, names)
     };
     Some(Finding {
         id,
@@ -109,6 +73,61 @@ struct Said<'p> {
     says: String,
     who: Option<&'p Ranked>,
     why: &'static str,
+}
+
+/// The two calls have other sizes.
+fn other_sizes<'p>(
+    pair: &'p Unpaired,
+    sends: (&Calls<'_>, &Detail),
+    receives: (&Calls<'_>, &Detail),
+    names: Names<'_>,
+) -> Said<'p> {
+    let (sent, received) = (sends.1, receives.1);
+    let who = new_size(pair, sends, receives);
+    Said {
+        id: match sent.count == received.count {
+            true => "datatype_mismatch",
+            false => "count_mismatch",
+        },
+        says: format!(
+            "message {} on communicator {}: {} calls {}, {} calls {}",
+            sent.seq,
+            names.communicator(pair.communicator),
+            names.rank(&pair.from),
+            names::call(sent),
+            names.rank(&pair.to),
+            names::call(received)
+        ),
+        who,
+        why: match who {
+            Some(_) => "; the other rank's size came before, and this rank's did not",
+            None => "; no size shows which side is wrong",
+        },
+    }
+}
+
+/// Who makes fewer calls is the one whose call is missing.
+fn missing<'p>(pair: &'p Unpaired, seq: u64, names: Names<'_>) -> Said<'p> {
+    let (lacks, what) = if pair.sent < pair.received {
+        (&pair.from, "Send")
+    } else {
+        (&pair.to, "Recv")
+    };
+    Said {
+        id: "p2p_missing_counterpart",
+        says: format!(
+            "communicator {}: {} sends {} to {}, which receives {}: a {what} of {} is missing, message \
+             {seq} or one like it before",
+            names.communicator(pair.communicator),
+            names.rank(&pair.from),
+            times(pair.sent),
+            names.rank(&pair.to),
+            times(pair.received),
+            names.rank(lacks)
+        ),
+        who: Some(lacks),
+        why: "",
+    }
 }
 
 fn size(call: &Detail) -> (u64, u32) {
