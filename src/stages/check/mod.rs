@@ -293,7 +293,13 @@ fn excuse_closed(findings: &mut [Finding]) {
 /// who failed first, that PyTorch timed out, and that connections of processes that were then taken
 /// down broke; where a process failed, that it is behind others, or others behind it.
 fn fold(findings: &mut Vec<Finding>, rank_in_job: impl Fn(&Finding) -> Option<u32>) {
-    // The rank that the others wait for is the one that fell silent: that is one finding.
+    fold_dead(findings);
+    name_unnamed(findings, rank_in_job);
+    fold_followers(findings);
+}
+
+/// The rank that the others wait for is the one that fell silent: that is one finding.
+fn fold_dead(findings: &mut Vec<Finding>) {
     let dead = |f: &Finding| f.id == "dead_process" && f.severity == Severity::Error;
     let whose = |f: &Finding| (f.about.host.clone(), f.about.pid);
     if let Some(at) = findings.iter().position(dead) {
@@ -326,7 +332,10 @@ fn fold(findings: &mut Vec<Finding>, rank_in_job: impl Fn(&Finding) -> Option<u3
             findings.remove(at);
         }
     }
-    name_unnamed(findings, rank_in_job);
+}
+
+/// What follows from something else becomes a note.
+fn fold_followers(findings: &mut [Finding]) {
     let calls = |f: &Finding| {
         let is_call = f.id.ends_with("_mismatch") && f.about.seq.is_some();
         is_call || matches!(f.id, "deadlock" | "p2p_wrong_peer")
