@@ -57,6 +57,7 @@ impl Options {
             log: &self.log,
             needs,
             again: false,
+            recorded: false,
         }
     }
 
