@@ -150,17 +150,13 @@ pub(crate) fn recorded(origin: &Origin, source: source::Options) -> Option<(Know
     let head = input.head().ok()?;
     let (format, reader) = recognise(&Head::of(&head), Tells::CALLS);
     drop(head);
-    let recorder = match format.name {
-        "flight" => Recorder::Flight,
-        "inspector" | "profiler" => Recorder::Nccl,
-        _ => return None,
-    };
     let known = Known {
         input,
         format,
         reader,
         begun: None,
     };
+    let recorder = known.recorder()?;
     Some((known, recorder))
 }
 
@@ -193,6 +189,15 @@ impl<V> Known<V> {
     /// True for a log.
     pub fn is_log(&self) -> bool {
         matches!(self.reader, Reader::Log)
+    }
+
+    /// What recorded it, where it is a record of calls.
+    pub(crate) fn recorder(&self) -> Option<Recorder> {
+        match self.format.name {
+            "flight" => Some(Recorder::Flight),
+            "inspector" | "profiler" => Some(Recorder::Nccl),
+            _ => None,
+        }
     }
 
     /// True for what `nsys stats` prints.
@@ -399,9 +404,20 @@ pub struct Opening<'o> {
     pub needs: Tells,
     /// Inputs will be read again: see [`Known::rewindable`].
     pub again: bool,
+    /// A pipe may be a record of calls: it cannot be looked into before it is its turn.
+    pub recorded: bool,
 }
 
 impl Opening<'_> {
+    /// Opens an input when it is its turn.
+    fn open<V>(self, origin: &Origin) -> Result<Known<V>> {
+        let needs = match self.recorded && origin.is_piped() {
+            true => Tells::CALLS,
+            false => self.needs,
+        };
+        open(origin, self.source, needs)
+    }
+
     /// Opens an input before it is its turn, and walks a log as far as that is done then. `None` for
     /// what is opened in turn: one file's chunks are shared out, and to open a pipe waits for its
     /// writer.
@@ -440,7 +456,7 @@ pub fn each<V: Visit + Send>(
         origins.iter(),
         |origin| (origin, opening.ahead(origin, several, &new)),
         |(origin, known)| {
-            let known = known.unwrap_or_else(|| open(origin, opening.source, opening.needs));
+            let known = known.unwrap_or_else(|| opening.open(origin));
             let result = known.and_then(|known| {
                 known.note(report);
                 take(known, report)

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::io::Read;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// What a cut at a line end separates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +42,12 @@ const LOOK_BACK: usize = 48 << 10;
 const TRIES: usize = 8;
 /// Of what is read, so much comes between two pauses at most.
 const LONG: usize = 48 << 20;
+/// A pipe that never rests has a pause so often, but for its beginning: a log that is only copied into
+/// a pipe is read to its end in that time, or it is long.
+const PATIENT: Duration = Duration::from_millis(40);
+const BEGINNING: Duration = Duration::from_secs(3);
+/// Nothing that is still being written comes faster, in bytes a millisecond: what does is read as fast as can be.
+const FAST: u128 = 200 << 10;
 /// The longest line that is kept whole; the rest of a longer one is dropped and said, since a
 /// stream without line ends must not fill the memory, and a file is to give the same.
 pub(super) const LONGEST_LINE: usize = 16 << 20;
@@ -66,6 +73,8 @@ pub enum Pause {
     Idle,
     /// Much has come since the last pause: it must not all be held.
     Long,
+    /// The input never rests, and is read for a while already.
+    Busy,
 }
 
 enum ChunkData {
@@ -143,8 +152,7 @@ enum ChunksData {
         ended: bool,
         /// It is handed over as it comes.
         is_live: bool,
-        /// Bytes since the last pause.
-        since: usize,
+        since: Since,
     },
 }
 
@@ -250,7 +258,7 @@ impl Chunks {
             offset: 0,
             ended: false,
             is_live,
-            since: 0,
+            since: Since::default(),
         };
         Chunks {
             data,
@@ -338,7 +346,7 @@ impl Iterator for Chunks {
                 offset,
                 ended,
                 since,
-                ..
+                is_live,
             } => match next_read(&mut **reader, (rest, begins), ended, place) {
                 Ok(None) => None,
                 Ok(Some(block)) => {
@@ -348,14 +356,7 @@ impl Iterator for Chunks {
                         is_quiet,
                         is_idle,
                     } = block;
-                    *since += bytes.len();
-                    let pause = match is_idle {
-                        true => Some(Pause::Idle),
-                        false => (*since >= LONG).then_some(Pause::Long),
-                    };
-                    if pause.is_some() {
-                        *since = 0;
-                    }
+                    let pause = since.pause(bytes.len(), is_idle, *is_live);
                     let start = *offset;
                     self.begins_quiet = is_quiet;
                     // The end of a line of which something was dropped is in neither.
@@ -379,6 +380,56 @@ impl Iterator for Chunks {
                 }
             },
         }
+    }
+}
+
+/// What was read since the last pause.
+struct Since {
+    bytes: usize,
+    begin: Instant,
+    /// When it was last looked at, and how many bytes came since then.
+    look: Instant,
+    new: usize,
+}
+
+impl Default for Since {
+    fn default() -> Since {
+        let now = Instant::now();
+        Since {
+            bytes: 0,
+            begin: now,
+            look: now,
+            new: 0,
+        }
+    }
+}
+
+impl Since {
+    /// Whether there is a pause after so many bytes more.
+    fn pause(&mut self, bytes: usize, is_idle: bool, is_live: bool) -> Option<Pause> {
+        self.bytes += bytes;
+        self.new += bytes;
+        let is_busy = self.is_busy() && is_live;
+        let pause = match is_idle {
+            true => Some(Pause::Idle),
+            false if is_busy => Some(Pause::Busy),
+            false => (self.bytes >= LONG).then_some(Pause::Long),
+        };
+        if pause.is_some() {
+            self.bytes = 0;
+        }
+        pause
+    }
+
+    /// True once a while where bytes come without a rest, but not as fast as they can be read.
+    fn is_busy(&mut self) -> bool {
+        let since = self.look.elapsed();
+        if since < PATIENT {
+            return false;
+        }
+        self.look = Instant::now();
+        let new = std::mem::take(&mut self.new) as u128;
+        self.begin.elapsed() >= BEGINNING && new <= since.as_millis() * FAST
     }
 }
 
@@ -508,6 +559,29 @@ mod tests {
         );
         let (all, ..) = read_all(&text[..text.len() - 1]);
         assert!(all == text[..text.len() - 1], "the last line needs no end");
+    }
+
+    #[test]
+    fn a_pipe_that_never_rests_has_pauses_after_a_while() {
+        let now = Instant::now();
+        let then = now.checked_sub(BEGINNING).unwrap();
+        let since = |begin| Since {
+            bytes: 0,
+            begin,
+            look: begin,
+            new: 0,
+        };
+        let mut old = since(then);
+        assert_eq!(old.pause(1, false, true), Some(Pause::Busy));
+        assert_eq!(old.pause(1, false, true), None);
+        assert_eq!(old.pause(1, true, true), Some(Pause::Idle));
+        // Nobody waits for what a packed file holds.
+        assert_eq!(since(then).pause(1, false, false), None);
+        // Nor is a file that is only copied written now.
+        assert_eq!(since(then).pause(1 << 31, false, true), Some(Pause::Long));
+        let mut new = since(now);
+        assert_eq!(new.pause(LONG - 1, false, true), None);
+        assert_eq!(new.pause(1, false, true), Some(Pause::Long));
     }
 
     /// The chunks' bytes, offsets and dropped bytes of a text that is mapped.

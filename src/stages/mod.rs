@@ -55,6 +55,8 @@ pub(crate) trait Stage {
     const AGAIN: bool = false;
     /// Then a pipe's copy is packed: it is only read from its beginning on.
     const PACKED: bool = false;
+    /// Takes records of calls from a pipe, too.
+    const RECORDED: bool = false;
     /// Something is asked of steps.
     const STEPS: bool = true;
     /// What is kept of a chunk.
@@ -152,6 +154,7 @@ pub(crate) fn read<S: Stage>(
     };
     let mut opening = options.opening(S::NEEDS);
     opening.again = S::AGAIN;
+    opening.recorded = S::RECORDED;
     door::each(origins, opening, report, &new, |mut input, report| {
         if !input.tells(Tells::LINES) {
             return stage.other(input, &mut merged, report, progress);

@@ -17,7 +17,7 @@ use crate::formats::door::{self, Known, Opening, Outcome, no_calls};
 use crate::formats::lines::Rows as _;
 use crate::formats::log::placement::Methods;
 use crate::formats::log::propose;
-use crate::formats::log::timeline::{self, Present, Timeline, Window};
+use crate::formats::log::timeline::{self, Growing, Present, Timeline, Window};
 use crate::formats::{Tells, log};
 use crate::members::Ops;
 use crate::members::{Interner, Merged};
@@ -57,6 +57,7 @@ impl Options {
             log: &self.log,
             needs,
             again: false,
+            recorded: false,
         }
     }
 
@@ -294,6 +295,8 @@ struct Collector<'o, 'e> {
     early: Option<Early<'e>>,
     /// The last gap that it got, and its step's number.
     given: Option<(u32, u64)>,
+    /// The steps so far, for it.
+    growing: Growing,
 }
 
 impl<'o, 'e> Collector<'o, 'e> {
@@ -309,6 +312,7 @@ impl<'o, 'e> Collector<'o, 'e> {
             methods: Methods::default(),
             early: None,
             given: None,
+            growing: Growing::default(),
         }
     }
 
@@ -413,6 +417,7 @@ impl<'o, 'e> Collector<'o, 'e> {
         let (read, options) = (self.options, self.tally_options);
         let (steps, window) = (&read.timeline, read.window);
         let (early, given) = (&mut self.early, &mut self.given);
+        let growing = &mut self.growing;
         let of_log = log::Options {
             keep_marks: options.steps,
             ..read.log.clone()
@@ -429,10 +434,12 @@ impl<'o, 'e> Collector<'o, 'e> {
                     false => rows.merge(own.rows, &mut tally.ops),
                 }
                 match (early.as_mut(), part.so_far) {
-                    // A job that is started again adds to its steps: of a pipe that is only fast all is read first.
-                    (Some(early), Some((log, Pause::Idle))) => {
+                    // A job that is started again adds to its steps: of a pipe that is only fast all is
+                    // read first.
+                    (Some(early), Some((log, Pause::Idle | Pause::Busy))) => {
                         let known = (log, part.merged);
-                        let calls = settled(tally, (read, options), known, given);
+                        let now = (&mut *growing, &mut *given);
+                        let calls = settled(tally, (read, options), known, now);
                         calls.map_or(Ok(()), early)
                     }
                     _ => Ok(()),
@@ -541,15 +548,18 @@ fn settled(
     tally: &mut Tally,
     (read, options): (&Options, &tally::Options),
     (log, merged): (&log::Log, &Merged),
-    given: &mut Option<(u32, u64)>,
+    (growing, given): (&mut Growing, &mut Option<(u32, u64)>),
 ) -> Option<Calls> {
-    let timeline = log.timeline(&read.timeline);
+    if given.is_some_and(|(gap, _)| gap == u32::MAX) {
+        return None;
+    }
+    let timeline = log.growing(growing, &read.timeline);
     let mut logged = Gathering::default();
     let (after, last) = given.unzip();
     let (mut least, mut most) = (u64::MAX, last);
-    let gap = tally.so_far((&timeline, merged), after, |gap, key, value| {
+    let gap = tally.so_far((timeline, merged), after, |gap, key, value| {
         if let Some(step) = timeline.step_of(gap).map(|s| s.step)
-            && read.wants(&timeline, gap)
+            && read.wants(timeline, gap)
         {
             least = least.min(step);
             most = most.max(Some(step));

@@ -299,7 +299,8 @@ impl Tally {
             jobs,
             ..
         } = self;
-        let found = placer.so_far(timeline, merged);
+        let needed = after.map_or(0, |after| after.saturating_add(1));
+        let found = placer.so_far(timeline, merged, needed);
         let settled = found
             .settled
             .filter(|&last| after.is_none_or(|after| last > after))?;
@@ -316,13 +317,19 @@ impl Tally {
                 sink(gap, key, value);
             }
         };
-        for pieces in before.iter().chain(&pieces) {
-            if pieces.stretches().any(|(gap, _)| is_new(gap)) {
-                pieces.each(&mut take);
-            }
-        }
+        pieces.iter().for_each(|pieces| pieces.each(&mut take));
         wide.drain(&mut take);
-        calls.clone().drain(&mut take);
+        // What was counted before calls were asked for; what was counted later is among these, too.
+        let since = found.since.filter(|since| after.is_none_or(|a| *since > a));
+        if let Some(since) = since {
+            let mut take = |gap: usize, key: Key, value: Value| {
+                if gap <= since as usize {
+                    take(gap, key, value);
+                }
+            };
+            before.iter().for_each(|pieces| pieces.each(&mut take));
+            calls.clone().drain(&mut take);
+        }
         Some(settled)
     }
 

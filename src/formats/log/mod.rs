@@ -10,7 +10,7 @@ pub mod walk;
 
 use crate::error::{Error, Result};
 use crate::formats::log::attempts::{Attempts, Begin};
-use crate::formats::log::timeline::{ByPosition, Timeline};
+use crate::formats::log::timeline::{ByPosition, Growing, Timeline};
 use crate::formats::log::torn::{Joined, Joiner};
 use crate::formats::log::walk::{Call, Had, MarkAt, Piece, Scanned, Torn, Visit};
 use crate::formats::{Format, Is, Tells};
@@ -22,6 +22,7 @@ use crate::report::account::Account;
 use crate::source::{Broken, Chunk, Chunks, Input, Pause, Texts};
 use rustc_hash::FxHashMap;
 use std::iter;
+use std::time::Instant;
 
 /// The format: any text that is no other. A log may be damaged, or wrapped in whatever collected it.
 pub(super) const FORMAT: Format = Format {
@@ -123,16 +124,31 @@ impl Log {
     /// The log's steps.
     pub fn timeline(&self, options: &timeline::Options) -> Timeline {
         let mut timeline = timeline::resolve(&self.marks, &self.begins, options);
-        let of_account = match &self.account {
+        timeline.by_position = timeline.by_position.or(self.by_account());
+        timeline
+    }
+
+    /// The same of a log that is still being written; `growing` is what was known of it before.
+    pub fn growing<'g>(
+        &self,
+        growing: &'g mut Growing,
+        options: &timeline::Options,
+    ) -> &'g Timeline {
+        let timeline = growing.resolve(&self.marks, &self.begins, options);
+        timeline.by_position = timeline.by_position.or(self.by_account());
+        timeline
+    }
+
+    /// Why calls are placed by position, by what became of its lines.
+    fn by_account(&self) -> Option<ByPosition> {
+        match &self.account {
             account if account.block_writers > 0 => Some(ByPosition::Buffered),
             // A few lost calls are seen by what comes after them.
             account if account.overwritten > 1 || account.damaged > FEW + account.calls / LOST => {
                 Some(ByPosition::Lost)
             }
             _ => None,
-        };
-        timeline.by_position = timeline.by_position.or(of_account);
-        timeline
+        }
     }
 
     /// Adds what a chunk holds; it follows what was added before.
@@ -305,6 +321,9 @@ const AHEAD: usize = 4;
 
 /// Where more than one line in so many calls is damaged, calls are placed by position.
 const LOST: u64 = 100;
+
+/// What is written of a pipe that never rests takes one of so many parts of the time.
+const RESTS: u32 = 20;
 
 /// So many damaged lines are few in any log.
 const FEW: u64 = 4;
@@ -491,10 +510,19 @@ fn gather<V: Visit>(
         ..Log::default()
     };
     let mut to = Renumbered::default();
+    let mut next = None;
     chunks(&mut |walked| {
-        let (scanned, bytes) = walked?;
+        let (mut scanned, bytes) = walked?;
         progress(bytes);
+        let begin = Instant::now();
+        scanned.pause = scanned
+            .pause
+            .filter(|pause| *pause != Pause::Busy || next.is_none_or(|next| begin >= next));
+        let is_busy = scanned.pause == Some(Pause::Busy);
         sink(log.add(scanned, merged, &mut to))?;
+        if is_busy {
+            next = begin.checked_add(begin.elapsed().saturating_mul(RESTS));
+        }
         if !keep_marks {
             log.forget_marks();
         }

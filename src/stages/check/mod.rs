@@ -113,12 +113,11 @@ pub(crate) fn examine(
     let (mut logs, mut beside) = (Vec::new(), Beside::default());
     for origin in origins {
         match door::recorded(origin, options.source) {
-            Some((known, Recorder::Flight)) => beside.dumps.add(known.input(), report)?,
-            Some((known, Recorder::Nccl)) => beside.records.add(&known, options, report)?,
+            Some((known, recorder)) => beside.add((&known, recorder), options, report)?,
             None => logs.push(origin.clone()),
         }
     }
-    let mut seen = walk::walk(&logs, (options, all), report, progress)?;
+    let mut seen = walk::walk(&logs, (options, all), &mut beside, report, progress)?;
     let checked = judge(&mut seen, beside, (options, now), report)?;
     Ok((checked, seen))
 }
@@ -128,6 +127,21 @@ pub(crate) fn examine(
 struct Beside {
     dumps: Dumps,
     records: Records,
+}
+
+impl Beside {
+    /// Reads what a tool recorded.
+    fn add<V>(
+        &mut self,
+        (known, recorder): (&door::Known<V>, Recorder),
+        options: &Options,
+        report: &mut Report,
+    ) -> Result<()> {
+        match recorder {
+            Recorder::Flight => self.dumps.add(known.input(), report),
+            Recorder::Nccl => self.records.add(known, options, report),
+        }
+    }
 }
 
 /// What follows from everything that was gathered.

@@ -117,9 +117,9 @@ impl Records {
     ///
     /// # Errors
     /// They cannot be read; damage under `--strict`.
-    pub(super) fn add(
+    pub(super) fn add<V>(
         &mut self,
-        known: &Known,
+        known: &Known<V>,
         options: &Options,
         report: &mut Report,
     ) -> Result<()> {

@@ -4,6 +4,7 @@
 //! what they keep of them. One coordinator adds the parts in their order and judges the whole, since a
 //! stream's hash runs over its calls in all inputs in their order.
 
+use super::Beside;
 use super::finding::Evidence;
 use super::log::missing_steps::Cuts;
 use super::log::overwritten::Remains;
@@ -33,6 +34,7 @@ use crate::stages::tuning::{self, all::All as Tuning};
 use crate::stages::{self, Stage};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
+use std::mem;
 
 /// One chunk's part of everything.
 #[derive(Serialize, Deserialize)]
@@ -218,7 +220,7 @@ impl Walked {
         merged: &Merged,
         printer: Option<u32>,
     ) -> Walked {
-        let marks = std::mem::take(&mut log.marks);
+        let marks = mem::take(&mut log.marks);
         let apart = sums.apart(merged, &timeline);
         Walked {
             name,
@@ -302,27 +304,32 @@ impl Seen {
     }
 }
 
-/// Walks all `origins`, which must be logs.
+/// Walks all `origins`, which must be logs; of a pipe that is a record of calls `beside` gets what
+/// it tells.
 ///
 /// # Errors
 /// No input could be read, or is a log; damage under `--strict`.
-pub(crate) fn walk(
+pub(super) fn walk(
     origins: &[Origin],
     (options, all): (&Options, Option<&tally::Options>),
+    beside: &mut Beside,
     report: &mut Report,
     progress: &dyn Progress,
 ) -> Result<Seen> {
     let tally = communicators::tally_options(all.is_some_and(|tally| tally.steps));
     let mut stage = Reading::new(options, all);
+    stage.beside = mem::take(beside);
     let new = || Partial::new(&tally, all.is_some());
     let merged = stages::read(&mut stage, origins, options, report, progress, new)?;
     progress.finish();
+    *beside = mem::take(&mut stage.beside);
     Ok(stage.seen(&merged))
 }
 
 /// What was gathered so far.
 struct Reading<'o> {
     options: &'o Options,
+    beside: Beside,
     gathered: Gathered,
     net: net::all::All,
     streams: Streams,
@@ -352,6 +359,7 @@ impl Stage for Reading<'_> {
     const NEEDS: Tells = Tells::LINES;
     const AGAIN: bool = true;
     const PACKED: bool = true;
+    const RECORDED: bool = true;
     type Visit = Partial;
 
     fn begin(&mut self, name: String) {
@@ -388,6 +396,19 @@ impl Stage for Reading<'_> {
     fn end(&mut self, input: Known<Partial>, log: Log, merged: &Merged, _: &mut Report) {
         self.log(input.into_input(), log, merged);
     }
+
+    fn other(
+        &mut self,
+        input: Known<Partial>,
+        _: &mut Merged,
+        report: &mut Report,
+        _: &dyn Progress,
+    ) -> Result<()> {
+        match input.recorder() {
+            Some(recorder) => self.beside.add((&input, recorder), self.options, report),
+            None => Err(input.refused("log lines")),
+        }
+    }
 }
 
 impl<'o> Reading<'o> {
@@ -396,6 +417,7 @@ impl<'o> Reading<'o> {
         let gathered = Gathered::new(&tally, 1, options.log.jobs);
         Reading {
             options,
+            beside: Beside::default(),
             gathered: match all {
                 Some(_) => gathered.counting(),
                 None => gathered,
@@ -421,7 +443,7 @@ impl<'o> Reading<'o> {
             sums,
             speakers,
             remains,
-        } = std::mem::take(&mut self.now);
+        } = mem::take(&mut self.now);
         let timeline = log.timeline(&self.options.timeline);
         let as_printed = timeline::Options {
             as_printed: true,
@@ -503,7 +525,7 @@ mod tests {
         let mut report = Report::new("a", false, true);
         let checked = judge(
             &mut stage.seen(&merged),
-            check::Beside::default(),
+            Beside::default(),
             (&read, check::Now::Unknown),
             &mut report,
         );

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::formats::Tells;
 use crate::formats::door::Known;
 use crate::formats::log::propose;
-use crate::formats::log::timeline::{self, Present, Step, Timeline, Window};
+use crate::formats::log::timeline::{self, Growing, Present, Step, Window};
 use crate::formats::log::{Log, Part};
 use crate::members::Merged;
 use crate::output::render::{Cell, Grid};
@@ -42,6 +42,7 @@ pub fn steps(
         window: options.window,
         early: early.filter(|_| origins.len() == 1),
         given: 0,
+        growing: Growing::default(),
         outcome: Ok(()),
     };
     stages::read(&mut stage, origins, options, report, progress, || ())?;
@@ -66,8 +67,9 @@ struct Reading<'e> {
     steps: Vec<Step>,
     window: Option<Window>,
     early: Option<Early<'e>>,
-    /// How many steps that got.
+    /// How many steps that got, with those outside the window.
     given: usize,
+    growing: Growing,
     outcome: Result<()>,
 }
 
@@ -79,13 +81,14 @@ impl Stage for Reading<'_> {
         let (Some(early), Some((log, _))) = (&mut self.early, part.so_far) else {
             return;
         };
-        let mut steps = told(log.timeline(&self.options));
-        if let Some(window) = &self.window {
-            steps.retain(|step| window.contains(step.step));
-        }
-        if let Some(new @ [_, ..]) = steps.get(self.given..) {
-            self.given = steps.len();
-            self.outcome = early(new);
+        let timeline = log.growing(&mut self.growing, &self.options);
+        let told = timeline.told();
+        let new = timeline.steps.get(self.given..told).unwrap_or_default();
+        self.given = told.max(self.given);
+        let is_wanted = |step: &&Step| self.window.is_none_or(|w| w.contains(step.step));
+        let new: Vec<Step> = new.iter().filter(is_wanted).cloned().collect();
+        if !new.is_empty() {
+            self.outcome = early(&new);
         }
     }
 
@@ -106,14 +109,6 @@ impl Stage for Reading<'_> {
         self.present.add(&timeline);
         self.steps.extend(timeline.steps);
     }
-}
-
-/// The steps whose values are known.
-fn told(timeline: Timeline) -> Vec<Step> {
-    let told = timeline.told();
-    let mut steps = timeline.steps;
-    steps.truncate(told);
-    steps
 }
 
 /// One row a step.

@@ -1,6 +1,6 @@
 //! NCCL Inspector's records of a captured job: alone, with its log, and where a rank passed another size.
 
-use crate::support::{Csv, captured, run};
+use crate::support::{Csv, captured, feed, run};
 use flate2::read::MultiGzDecoder;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -65,5 +65,29 @@ fn equal_records_are_no_finding_and_another_size_is_one() {
         says.contains("AllReduce number 7 has 4 bytes on ranks")
             && says.contains("16 bytes on rank"),
         "{says}"
+    );
+}
+
+#[test]
+fn records_of_a_pipe_are_read_as_those_of_a_file() {
+    for path in records(&captured("fsdp-inspector")) {
+        let mut text = Vec::new();
+        let packed = std::fs::File::open(&path).unwrap();
+        MultiGzDecoder::new(packed).read_to_end(&mut text).unwrap();
+        let file = run("nccl-check", &[path.display().to_string()]);
+        let pipe = feed("nccl-check", &[], text);
+        assert_eq!((pipe.code, &pipe.stdout), (file.code, &file.stdout));
+        let said = |err: &str, name: &str| err.replace(name, "it");
+        assert_eq!(
+            said(&pipe.stderr, "stdin"),
+            said(&file.stderr, &path.display().to_string())
+        );
+    }
+    let table = "step,op,count,datatype\n1,Send,1,int8\n";
+    let refused = feed("nccl-check", &[], table).ends(2);
+    assert!(
+        refused.stderr.contains("it has no log lines"),
+        "{}",
+        refused.stderr
     );
 }

@@ -156,6 +156,47 @@ fn lines_of_steps_are_passed_on_when_their_step_ends() {
     assert!(!said.contains("were written before"), "{said}");
 }
 
+/// Steps enough that the last ones are looked at alone, and calls.
+#[test]
+fn rows_of_a_long_job_come_as_those_of_a_short_one() {
+    let steps = 3000;
+    let args = "--ranks 4 --strategy ddp --layers 1 --trainer megatron --eval-every 400 --lead 2";
+    let number = steps.to_string();
+    let args: Vec<&str> = args.split(' ').chain(["--steps", &number]).collect();
+    let log = run("nccl-synth", &args).stdout;
+    let text = std::str::from_utf8(&log).unwrap();
+    let lines = text.match_indices("] iteration ").map(|(at, _)| at);
+    let ends: Vec<usize> = lines
+        .map(|at| at + text[at..].find('\n').unwrap() + 1)
+        .collect();
+    assert_eq!(ends.len(), steps);
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("nccl.log");
+    std::fs::write(&file, &log).unwrap();
+    let lines: (&str, &[&str], usize) = ("nccl-steps", &["--keep-init"], 0);
+    for (program, args, column) in BY_STEP.into_iter().chain([lines]) {
+        let whole = run(program, &[args, &[file.to_str().unwrap()]].concat());
+        let mut live = Live::start(program, args);
+        let mut from = 0;
+        for step in (20..=steps).step_by(149) {
+            live.write(&log[from..ends[step - 1]]);
+            from = ends[step - 1];
+            // Ranks are ahead of the line, or behind it.
+            let (step, line) = ((step - 9).to_string(), format!("iteration {:8}/", step - 9));
+            let is_its = |row: &str| match args {
+                ["--keep-init"] => row.contains(&line),
+                _ => row.split(',').nth(column) == Some(&step),
+            };
+            live.waits_for(&format!("{program}: step {step}"), is_its);
+        }
+        live.write(&log[from..]);
+        let (text, said, code) = live.end();
+        assert!(text.as_bytes() == whole.stdout, "{program}: {said}");
+        assert!(!said.contains("were written before"), "{program}: {said}");
+        assert_eq!(code, Some(0), "{program}");
+    }
+}
+
 /// A progress bar has no line's end: a call of the next step may be on the same line.
 #[test]
 fn a_line_in_which_a_step_ends_is_passed_on_once() {

@@ -22,13 +22,19 @@ pub(super) struct Bounds {
 impl Bounds {
     /// The stretches of a timeline.
     pub(super) fn of(timeline: &Timeline) -> Bounds {
+        Bounds::after(timeline, None)
+    }
+
+    /// Those after the one that ends with gap `base`.
+    pub(super) fn after(timeline: &Timeline, base: Option<u32>) -> Bounds {
         let gaps = &timeline.gaps;
+        let from = base.map_or(0, |base| base as usize + 1);
         let mut bounds = Bounds {
             trainer: timeline.trainer,
             stage: timeline.stage,
             ..Bounds::default()
         };
-        for (at, gap) in gaps.iter().enumerate() {
+        for (at, gap) in gaps.iter().enumerate().skip(from) {
             if gaps.get(at + 1) != Some(gap) {
                 bounds.ends.push(at as u32);
                 bounds.is_step.push(matches!(gap, Gap::Step(_)));
@@ -36,14 +42,15 @@ impl Bounds {
         }
         // One rank may print two lines a step, as DeepSpeed's does.
         if timeline.again.len() > timeline.steps.len() / 2 {
-            bounds.several = bounds.further(timeline);
+            bounds.several = bounds.further(timeline, from);
         }
         bounds
     }
 
-    /// The gaps that the lines of each step end.
-    fn further(&self, timeline: &Timeline) -> Vec<(u32, Vec<u32>)> {
-        let mut again = timeline.again.clone();
+    /// The gaps that the lines of each step end, of steps with lines from mark `from` on.
+    fn further(&self, timeline: &Timeline, from: usize) -> Vec<(u32, Vec<u32>)> {
+        let first = timeline.again.partition_point(|a| (a.1 as usize) < from);
+        let mut again = timeline.again[first..].to_vec();
         again.sort_unstable();
         let lines = self.ends.iter().enumerate().filter_map(|(stretch, &gap)| {
             let Some(Gap::Step(step)) = timeline.gaps.get(gap as usize) else {

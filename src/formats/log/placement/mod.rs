@@ -33,6 +33,7 @@ mod anchors;
 mod bounds;
 mod cut;
 mod keys;
+mod lately;
 mod placer;
 mod printer;
 mod record;

@@ -2,6 +2,7 @@
 
 use super::Placement;
 use super::bounds::Bounds;
+use super::lately::{How, LATELY, Lately};
 use super::printer::Printers;
 use super::record::Recorder;
 use super::resolve::{Who, place};
@@ -39,6 +40,11 @@ pub struct Placer {
     by_position: Option<ByPosition>,
     /// The rank that prints, if the user said it.
     printer: Option<u32>,
+    /// The last calls, once it was asked where they are placed so far.
+    #[serde(skip)]
+    lately: Option<Lately>,
+    /// How many of these are placed at least.
+    few: u64,
 }
 
 impl Default for Placer {
@@ -60,6 +66,8 @@ impl Placer {
             met: None,
             by_position: None,
             printer: None,
+            lately: None,
+            few: LATELY,
         }
     }
 
@@ -68,17 +76,26 @@ impl Placer {
         Placer::new(HELD, jobs)
     }
 
+    /// The same, that places so few calls again at a pause.
+    #[cfg(test)]
+    pub(super) fn lately(self, few: u64) -> Placer {
+        Placer { few, ..self }
+    }
+
     /// Adds a chunk. Calls that are let go are given to `sink` with their cuts: by process, pairs of
     /// a gap and the number of calls up to its end.
     pub fn add(
         &mut self,
-        calls: Recorder,
+        mut calls: Recorder,
         part: &Part<'_, ()>,
         steps: &timeline::Options,
         mut sink: impl FnMut(&Streams, &[Vec<(u32, u32)>]),
     ) {
         self.printer = steps.printer;
-        let made = self.streams.add(calls, part.gap, part.to);
+        let made = self.streams.add(&mut calls, part.gap, part.to);
+        if let Some(lately) = &mut self.lately {
+            lately.streams().add(&mut calls, part.gap, part.to);
+        }
         for (gap, n) in made {
             *self.by_gap.entry(gap).or_default() += n;
         }
@@ -162,7 +179,7 @@ impl Placer {
             *self.by_gap.entry(gap).or_default() += n;
         }
         self.streams.append(later);
-        self.streams.forget();
+        self.streams.forget(&mut []);
     }
 
     fn place(&mut self, merged: &Merged, bounds: &Bounds) -> Placement {
@@ -178,23 +195,34 @@ impl Placer {
         place(&self.streams, merged, bounds, who, self.jobs)
     }
 
-    /// The calls that are held, placed by what has come so far.
-    pub fn so_far(&self, timeline: &Timeline, merged: &Merged) -> SoFar<'_> {
-        let by_position = self.by_position.or(timeline.by_position).is_some();
-        let who = Who {
-            by_position,
+    /// The last calls, placed by what has come so far: those of gap `needed` and later are among them.
+    pub fn so_far(&mut self, timeline: &Timeline, merged: &Merged, needed: u32) -> SoFar<'_> {
+        if self.lately.as_mut().is_some_and(|l| l.lacks(merged)) {
+            self.lately = None;
+        }
+        let Placer {
+            streams,
+            gone,
+            placed,
+            lately,
+            ..
+        } = self;
+        let all = || {
+            let last = placed.cuts.iter().filter_map(|cuts| cuts.last());
+            let base = last.map(|cut| cut.0).max();
+            let before = (gone.clone(), placed.cuts.clone());
+            Lately::of(streams.clone(), before, base, self.few)
+        };
+        let how = How {
+            by_position: self.by_position.or(timeline.by_position).is_some(),
             printer: self.printer,
             among: self.met.unwrap_or(usize::MAX),
-            printers: &mut self.printers.clone(),
+            printers: &self.printers,
+            jobs: self.jobs,
         };
-        let bounds = Bounds::of(timeline);
-        let placement = place(&self.streams, merged, &bounds, who, self.jobs);
-        SoFar::of(
-            &self.streams,
-            (&self.gone, &self.placed.cuts),
-            (placement, by_position),
-            (timeline, merged),
-        )
+        lately
+            .get_or_insert_with(all)
+            .so_far((timeline, merged), how, needed)
     }
 
     /// Gives the calls up to the end of gap `until` to `sink` and remembers where they are cut.

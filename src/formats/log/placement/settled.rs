@@ -4,11 +4,10 @@
 //! may come a little later. A step is settled when the members of each communicator have made as many
 //! calls in it, each by its own count.
 
-use super::Placement;
 use super::keys::{Keys, NO_KEY};
 use super::streams::Streams;
 use crate::formats::log::timeline::{Gap, Timeline};
-use crate::members::Merged;
+use std::collections::BTreeMap;
 
 /// A step whose line came so many steps ago is not waited for any more.
 const LATE: usize = 8;
@@ -18,60 +17,25 @@ const LATE: usize = 8;
 const KNOWN: usize = 3;
 
 /// The cuts of each process: pairs of a gap and the number of its calls up to the gap's end.
-type AllCuts = Vec<Vec<(u32, u32)>>;
+pub(super) type AllCuts = Vec<Vec<(u32, u32)>>;
 
-/// The calls that are held, placed by what has come so far.
+/// The last calls, placed by what has come so far.
 pub struct SoFar<'a> {
     /// What they are.
     pub streams: &'a Streams,
-    /// How many calls of each process were let go before.
-    gone: &'a [u32],
+    /// How many calls of each process came before them.
+    pub(super) gone: &'a [u32],
     /// Where these were cut, by process.
-    before: &'a AllCuts,
+    pub(super) before: &'a AllCuts,
     /// Where they are cut, by process.
     pub cuts: AllCuts,
     /// The last gap that is settled: so are those before it.
     pub settled: Option<u32>,
+    /// Calls up to this gap were let go for good, before the last calls were first asked for.
+    pub since: Option<u32>,
 }
 
-impl<'a> SoFar<'a> {
-    pub(super) fn of(
-        streams: &'a Streams,
-        (gone, before): (&'a [u32], &'a AllCuts),
-        (placement, by_position): (Placement, bool),
-        (timeline, merged): (&Timeline, &Merged),
-    ) -> SoFar<'a> {
-        let Placement { cuts, known, .. } = placement;
-        let keys = match by_position {
-            true => Keys::default(),
-            false => Keys::new(streams, merged),
-        };
-        // Who prints is not known yet.
-        let is_open = known.is_empty() && keys.len() > 0;
-        let steps = Steps {
-            streams,
-            keys: &keys,
-            cuts: &cuts,
-            known: &known,
-        };
-        let ends = ends(timeline);
-        let newest = ends.iter().rev().enumerate();
-        let settled = newest
-            .filter(|_| timeline.steps.len() >= KNOWN)
-            .find(|&(age, &end)| {
-                let at = ends.len() - 1 - age;
-                let before = at.checked_sub(1).map(|before| ends[before]);
-                age >= LATE || !is_open && steps.is_whole(before, end)
-            });
-        SoFar {
-            settled: settled.map(|(_, &end)| end),
-            streams,
-            gone,
-            before,
-            cuts,
-        }
-    }
-
+impl SoFar<'_> {
     /// The gap of a process's call, by its number among all of the process; `None` where it is not
     /// settled.
     pub fn gap(&self, process: u32, number: u32) -> Option<u32> {
@@ -104,61 +68,122 @@ pub(super) fn gap_of(cuts: &[(u32, u32)], number: u32) -> Option<u32> {
     cuts.get(at).map(|&(gap, _)| gap)
 }
 
-/// The last gaps of the steps whose lines have come, of the last ones.
-fn ends(timeline: &Timeline) -> Vec<u32> {
+/// The last gaps of so many steps whose lines have come, up to gap `until`, in order.
+pub(super) fn ends(timeline: &Timeline, until: u32, n: usize) -> Vec<u32> {
     let gaps = &timeline.gaps;
     let closed = gaps.len().saturating_sub(1);
     let is_end = |gap: &usize| matches!(gaps[*gap], Gap::Step(_)) && gaps[gap + 1] != gaps[*gap];
-    let newest = (0..closed).rev().filter(is_end).take(LATE + 2);
+    let until = (until as usize).saturating_add(1).min(closed);
+    let newest = (0..until).rev().filter(is_end).take(n);
     let mut ends: Vec<u32> = newest.map(|gap| gap as u32).collect();
     ends.reverse();
     ends
 }
 
 /// What tells whether a step's calls are all there.
-struct Steps<'a> {
+pub(super) struct Steps<'a> {
     streams: &'a Streams,
     keys: &'a Keys,
     cuts: &'a [Vec<(u32, u32)>],
-    known: &'a [u32],
+    /// The processes whose calls are known by more than the position of their lines, and the keys of
+    /// all calls that each ever made.
+    known: Vec<(usize, Vec<u32>)>,
 }
 
-impl Steps<'_> {
-    /// Whether the members that call, or ever called, have made as many calls of each key in the gaps
-    /// after `before` up to `end`.
-    fn is_whole(&self, before: Option<u32>, end: u32) -> bool {
-        let is_in = |gap: u32| gap <= end && before.is_none_or(|before| gap > before);
-        // By key: the first process's calls, and those of the process in hand.
-        let mut first: Vec<Option<u32>> = vec![None; self.keys.len()];
-        let mut made = vec![(u32::MAX, 0_u32); self.keys.len()];
-        for &process in self.known {
-            let (Some(stream), Some(cuts)) = (
-                self.streams.streams.get(process as usize),
-                self.cuts.get(process as usize),
-            ) else {
-                continue;
-            };
-            let (mut used, mut from) = (Vec::new(), 0);
-            for &(gap, to) in cuts {
-                let range = std::mem::replace(&mut from, to as usize)..to as usize;
-                let calls = u32::from(is_in(gap));
-                for &what in stream.calls.get(range).unwrap_or_default() {
-                    let key = self.keys.of.get(what as usize).copied().unwrap_or(NO_KEY);
-                    let Some(made) = made.get_mut(key as usize) else {
-                        continue;
-                    };
-                    if made.0 != process {
-                        *made = (process, 0);
-                        used.push(key as usize);
-                    }
-                    made.1 += calls;
+impl<'a> Steps<'a> {
+    /// Of `streams` as they are cut; `ever` has by process calls that it made before.
+    pub(super) fn new(
+        streams: &'a Streams,
+        (keys, known): (&'a Keys, &[u32]),
+        cuts: &'a [Vec<(u32, u32)>],
+        ever: &[Vec<u32>],
+    ) -> Steps<'a> {
+        let mut seen = vec![usize::MAX; keys.len()];
+        let known = known.iter().map(|&process| {
+            let process = process as usize;
+            let now = streams.streams.get(process).map(|stream| &stream.calls);
+            let (now, ever) = (now.into_iter(), ever.get(process).into_iter());
+            let mut used = Vec::new();
+            for &what in now.chain(ever).flatten() {
+                let key = keys.of.get(what as usize).copied().unwrap_or(NO_KEY);
+                if let Some(seen) = seen.get_mut(key as usize)
+                    && *seen != process
+                {
+                    *seen = process;
+                    used.push(key);
                 }
             }
-            let is_same = |&key: &usize| *first[key].get_or_insert(made[key].1) == made[key].1;
-            if !used.iter().all(is_same) {
-                return false;
-            }
+            (process, used)
+        });
+        Steps {
+            streams,
+            keys,
+            cuts,
+            known: known.collect(),
         }
-        true
+    }
+
+    /// The last gap that is settled.
+    pub(super) fn settled(&self, timeline: &Timeline) -> Option<u32> {
+        // Who prints is not known yet.
+        let is_open = self.known.is_empty() && self.keys.len() > 0;
+        let ends = ends(timeline, u32::MAX, LATE + 2);
+        let newest = ends.iter().rev().enumerate();
+        let settled = newest
+            .filter(|_| timeline.steps.len() >= KNOWN)
+            .find(|&(age, &end)| {
+                let at = ends.len() - 1 - age;
+                let before = at.checked_sub(1).map(|before| ends[before]);
+                age >= LATE || !is_open && self.is_whole(before, end)
+            });
+        settled.map(|(_, &end)| end)
+    }
+
+    /// How many calls there are in each gap that has some.
+    pub(super) fn by_gap(&self) -> BTreeMap<u32, u64> {
+        let mut all = BTreeMap::new();
+        for (gap, calls) in self.streams.each(self.cuts) {
+            *all.entry(gap).or_default() += calls.len() as u64;
+        }
+        all
+    }
+
+    /// Whether the members that call, or ever called, have made as many calls of each key in the gaps
+    /// after `before` up to `end`.
+    pub(super) fn is_whole(&self, before: Option<u32>, end: u32) -> bool {
+        // By key: the first process's calls, and those of the process in hand.
+        let mut first: Vec<Option<u32>> = vec![None; self.keys.len()];
+        let mut made = vec![0_u32; self.keys.len()];
+        self.known.iter().all(|(process, used)| {
+            for &what in self.calls(*process, before, end) {
+                let key = self.keys.of.get(what as usize).copied().unwrap_or(NO_KEY);
+                if let Some(made) = made.get_mut(key as usize) {
+                    *made += 1;
+                }
+            }
+            // Those of one process leave nothing to the next one.
+            used.iter().fold(true, |is_same, &key| {
+                let made = std::mem::take(&mut made[key as usize]);
+                is_same & (*first[key as usize].get_or_insert(made) == made)
+            })
+        })
+    }
+
+    /// The calls of a process in the gaps after `before` up to `end`.
+    fn calls(&self, process: usize, before: Option<u32>, end: u32) -> &[u32] {
+        let Some((stream, cuts)) = self
+            .streams
+            .streams
+            .get(process)
+            .zip(self.cuts.get(process))
+        else {
+            return &[];
+        };
+        let until = |gap: u32| {
+            let last = cuts.partition_point(|cut| cut.0 <= gap).checked_sub(1);
+            last.map_or(0, |last| cuts[last].1 as usize)
+        };
+        let from = before.map_or(0, until);
+        stream.calls.get(from..until(end)).unwrap_or_default()
     }
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// One process's calls.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Stream {
     /// What each call is, by number.
     pub(super) calls: Vec<u32>,
@@ -48,7 +48,7 @@ impl Stream {
 }
 
 /// The calls of one input by process.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Streams {
     /// Operations by number.
     pub ops: Ops,
@@ -75,7 +75,7 @@ impl Streams {
     /// Adds a chunk whose first gap is `gap` of the input. Gives the number of calls by gap.
     pub(super) fn add(
         &mut self,
-        mut part: Recorder,
+        part: &mut Recorder,
         gap: usize,
         to: &Renumbered,
     ) -> Vec<(u32, u64)> {
@@ -94,7 +94,7 @@ impl Streams {
         for (&process, list) in to.processes.iter().zip(&part.lists) {
             self.stream(process).append(list, &whats, gap);
         }
-        made(&part, gap, last)
+        made(part, gap, last)
     }
 
     /// How many processes there are.
@@ -272,13 +272,14 @@ impl Streams {
         }
     }
 
-    /// Forgets what no call is any more, where there is more of it than calls.
-    pub(super) fn forget(&mut self) {
+    /// Forgets what no call is any more, nor one of `others`, where there is more of it than calls.
+    pub(super) fn forget(&mut self, others: &mut [Vec<u32>]) {
         if self.whats().len() as u64 <= self.calls() {
             return;
         }
         let old = std::mem::take(&mut self.whats);
-        for what in self.streams.iter_mut().flat_map(|s| &mut s.calls) {
+        let all = self.streams.iter_mut().map(|s| &mut s.calls);
+        for what in all.chain(others).flatten() {
             if let Some(is) = old.all().get(*what as usize) {
                 *what = self.whats.number(*is);
             }

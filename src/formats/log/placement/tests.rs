@@ -200,6 +200,45 @@ impl Job {
         )
     }
 
+    /// After each chunk what is settled, and the gap of each call by process, where so few calls are
+    /// placed again; and whether some were not.
+    fn so_far(&self, few: u64, chunk: usize) -> (Vec<SettledThen>, bool) {
+        let (text, recogniser) = (self.log(), Recogniser::all());
+        let options = timeline::Options::default();
+        let mut merged = Merged::default();
+        merged.next_input();
+        let (mut log, mut to) = (Log::default(), Renumbered::default());
+        let mut placer = Placer::new(WHOLE, 1).lately(few);
+        let (mut all, mut from, mut needed, mut is_bounded) = (Vec::new(), 0, 0, false);
+        while from < text.len() {
+            let rest = text.as_bytes().get(from + chunk..).unwrap_or_default();
+            let end = memchr::memchr(b'\n', rest).map_or(text.len(), |at| from + chunk + at + 1);
+            let bytes = &text.as_bytes()[from..end];
+            let at = (from as u64, true);
+            let scanned = walk::scan(bytes, at, &recogniser, false, Recorder::default());
+            let part = log.add(scanned, &mut merged, &mut to);
+            let (calls, part) = part.taken();
+            placer.add(calls, &part, &options, |_, _| {});
+            let held = placer.calls();
+            let timeline = log.timeline(&options);
+            let found = placer.so_far(&timeline, &merged, needed);
+            is_bounded |= found.streams.calls() < held;
+            let mut by_gap: BTreeMap<u32, usize> = BTreeMap::new();
+            for (gap, calls) in found.streams.each(&found.cuts) {
+                if gap >= needed && Some(gap) <= found.settled {
+                    *by_gap.entry(gap).or_default() += calls.len();
+                }
+            }
+            let numbers = 0..(self.steps * self.of_a_step()) as u32;
+            let gaps = |process| numbers.clone().map(|n| found.gap(process, n)).collect();
+            let gaps = (0..self.ranks as u32).map(gaps).collect();
+            needed = found.settled.map_or(0, |last| last + 1).max(needed);
+            all.push((found.settled, gaps, by_gap));
+            from = end;
+        }
+        (all, is_bounded)
+    }
+
     fn steps_of(
         &self,
         placement: &Placement,
@@ -236,6 +275,18 @@ impl Job {
 }
 
 const WHOLE: u64 = 1 << 20;
+
+/// What is settled, the gap of each call by process, and the calls of gaps that are new.
+type SettledThen = (Option<u32>, Vec<Vec<Option<u32>>>, BTreeMap<u32, usize>);
+
+#[test]
+fn of_a_long_log_the_last_calls_are_placed_at_each_pause() {
+    let job = Job::even(4, 120, 3);
+    let (last, is_bounded) = job.so_far(100, 3000);
+    assert!(is_bounded);
+    assert!(last == job.so_far(u64::MAX, 3000).0);
+    assert_eq!(last.last().and_then(|last| last.0), Some(119));
+}
 
 fn whole(job: &Job) -> (f64, Methods) {
     let (steps, methods) = job.placed(WHOLE, 1, 1 << 30, &timeline::Options::default());
@@ -364,5 +415,39 @@ proptest! {
         prop_assert_eq!(job.right(&steps), 100.0);
         prop_assert_eq!(methods.position, 0);
         prop_assert_eq!(job.placed(WHOLE, 2, chunk, &options), (steps, methods));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(16))]
+
+    /// The last calls alone tell as much as all of them, also where a rank left a call out: its
+    /// later calls are counted from another place.
+    #[test]
+    fn the_last_calls_are_placed_as_well_as_all_are(
+        ahead in proptest::collection::vec(proptest::collection::vec(-6..12_i64, 4), 60..120),
+        pairs in 1..5_usize,
+        few in 1..400_u64,
+        chunk in 3000..20_000_usize,
+        left_out in proptest::option::of((1..4_usize, 0..300_usize)),
+    ) {
+        let job = Job { steps: ahead.len(), pairs, ahead, left_out, ..Job::even(4, 1, 0) };
+        // The calls that are in another step than theirs: each gap is a step's.
+        let wrong = |few| {
+            let (all, _) = job.so_far(few, chunk);
+            let (_, gaps, _) = all.last()?.clone();
+            let gaps = (0..).zip(gaps).flat_map(|(of, gaps)| {
+                let calls = (0..).zip(gaps).filter_map(move |(n, gap)| Some((of, n, gap?)));
+                calls.collect::<Vec<(usize, usize, u32)>>()
+            });
+            let is_wrong = |&(of, n, gap): &(usize, usize, u32)| {
+                let is_later = left_out.is_some_and(|(rank, number)| of == rank && n >= number);
+                let n = n + usize::from(is_later);
+                (n / job.of_a_step()) as u32 != gap
+            };
+            Some(gaps.filter(is_wrong).count())
+        };
+        let (last, all) = (wrong(few), wrong(u64::MAX));
+        prop_assert!(last.unwrap_or(0) <= all.unwrap_or(0) + job.calls() / 100, "{last:?} {all:?}");
     }
 }

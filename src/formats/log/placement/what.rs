@@ -59,7 +59,7 @@ const NONE: u32 = u32::MAX;
 
 /// What was met, by number. Where very much is met something may get a second number: a table that
 /// finds everything again would cost more than it saves.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Whats {
     all: Vec<What>,
     places: Vec<u32>,

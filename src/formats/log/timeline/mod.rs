@@ -14,12 +14,14 @@ pub(crate) mod choice;
 pub(crate) mod counting;
 pub(crate) mod evaluation;
 pub(crate) mod gaps;
+mod growing;
 pub(crate) mod times;
 mod voices;
 pub(crate) mod window;
 
 pub use crate::report::methods::ByPosition;
 pub use counting::Counted;
+pub use growing::Growing;
 pub use times::Times;
 pub use window::{Present, Window};
 

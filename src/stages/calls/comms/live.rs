@@ -17,7 +17,7 @@ use crate::formats::Tells;
 use crate::formats::door::Known;
 use crate::formats::log::placement::{Across, Recorder};
 use crate::formats::log::propose;
-use crate::formats::log::timeline::{Present, Timeline};
+use crate::formats::log::timeline::{Growing, Present, Timeline};
 use crate::formats::log::walk::{Call, Torn, Visit};
 use crate::formats::log::{Log, Part};
 use crate::members::Merged;
@@ -43,6 +43,7 @@ pub(super) fn rows(
     let mut live = Live {
         read,
         now: Surveying::default(),
+        growing: Growing::default(),
         ended: None,
         table: None,
         writer: Writer {
@@ -84,6 +85,7 @@ pub(super) fn rows(
 struct Live<'r> {
     read: &'r Read,
     now: Surveying,
+    growing: Growing,
     ended: Option<Survey>,
     /// It is no log.
     table: Option<Known<(Recorder, Pending)>>,
@@ -104,19 +106,19 @@ impl Stage for Live<'_> {
         self.outcome = self.writer.add(pending, &part);
         self.now.add(calls, &part, self.read);
         if let (Some((log, _)), true) = (part.so_far, self.outcome.is_ok()) {
-            let timeline = log.timeline(&self.read.timeline);
             if self.read.timeline.none {
-                let gap = |_, _| Gap::OfLine;
-                self.outcome = self.writer.write(&timeline, part.merged, gap);
+                let (nothing, gap) = (Timeline::default(), |_, _| Gap::OfLine);
+                self.outcome = self.writer.write(&nothing, part.merged, gap);
                 return;
             }
-            let found = self.now.so_far(&timeline, part.merged);
+            let timeline = log.growing(&mut self.growing, &self.read.timeline);
+            let found = self.now.so_far(timeline, part.merged, u32::MAX);
             let gap = |process, number| match found.gap(process, number) {
                 Some(gap) => Gap::Of(gap),
                 None => Gap::Later,
             };
             if found.settled.is_some() {
-                self.outcome = self.writer.write(&timeline, part.merged, gap);
+                self.outcome = self.writer.write(timeline, part.merged, gap);
             }
         }
     }

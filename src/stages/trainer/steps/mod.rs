@@ -7,7 +7,7 @@ use crate::formats::Tells;
 use crate::formats::door::Known;
 use crate::formats::log::placement::{Across, Methods, Recorder};
 use crate::formats::log::propose;
-use crate::formats::log::timeline::{Gap, Marker, Present, Timeline, Window};
+use crate::formats::log::timeline::{Gap, Growing, Marker, Present, Timeline, Window};
 use crate::formats::log::{Log, Part};
 use crate::members::Merged;
 use crate::output::render::{Cell, Grid};
@@ -47,8 +47,10 @@ enum To<'e> {
 struct Reading<'o, 'e> {
     options: &'o Options,
     to: To<'e>,
-    /// How many rows it got.
+    /// The first gap that it got no row of.
     given: usize,
+    /// The steps so far.
+    growing: Growing,
     /// Which lines.
     passed: Passed,
     copied: Option<Copied>,
@@ -89,11 +91,10 @@ impl Stage for Reading<'_, '_> {
         if matches!(self.to, To::Lines(_)) {
             self.outcome = self.pass(log, part.merged);
         } else if let To::Rows(Some(early)) = &mut self.to {
-            let rows = settled(&self.now, (log, part.merged), self.options);
-            if let Some(new @ [_, ..]) = rows.get(self.given..) {
-                let new = new.to_vec();
-                self.given = rows.len();
-                self.outcome = early(grid(new));
+            let now = (&mut self.now, &mut self.growing);
+            let rows = settled(now, (log, part.merged), &mut self.given, self.options);
+            if !rows.is_empty() {
+                self.outcome = early(grid(rows));
             }
         }
     }
@@ -132,6 +133,7 @@ fn all(
         options,
         to,
         given: 0,
+        growing: Growing::default(),
         passed: Passed::default(),
         copied: None,
         is_only: origins.len() == 1,
@@ -213,20 +215,24 @@ impl Reading<'_, '_> {
         let Some(copied) = &self.copied else {
             return Ok(());
         };
-        let timeline = log.timeline(&self.options.timeline);
-        let Some((last, moved, open)) = self.now.lines_settled(&timeline, merged) else {
+        let timeline = log.growing(&mut self.growing, &self.options.timeline);
+        let from = self.passed.until;
+        let first = log.marks.partition_point(|mark| mark.cut <= from);
+        let needed = u32::try_from(first).unwrap_or(u32::MAX);
+        let Some((last, moved, open)) = self.now.lines_settled(timeline, merged, needed) else {
             return Ok(());
         };
         let input = copied.so_far()?;
         let end = wanted::range(&log.marks, last, self.options.timeline.marker).1;
-        let from = self.passed.until;
         // A step may end within a line (a progress bar has no line's end): the whole line is passed on
         // with what comes next, since calls on it may be.
         let until = passed::line_start(&input, open.min(end))?;
         if until <= from {
             return Ok(());
         }
-        let all = Wanted::of(log, (&timeline, &moved), 0..=last, self.options);
+        // The stretch before may end within the line.
+        let gaps = first.saturating_sub(1)..=last;
+        let all = Wanted::of(log, (timeline, &moved), gaps, self.options);
         let To::Lines(out) = &mut self.to else {
             return Ok(());
         };
@@ -281,7 +287,7 @@ pub fn list(
             true => without_lines(log, options),
             false => {
                 let sum = |gap| log.survey.sum(gap);
-                stretches(&log.survey.log, timeline, sum, options)
+                stretches(&log.survey.log, timeline, 0, sum, options)
             }
         };
         for stretch in stretches {
@@ -305,23 +311,27 @@ struct Stretch {
     last: usize,
 }
 
-/// The rows of a log so far that are settled.
+/// The rows of a log so far that are settled, of gap `given` and later, which is then the first gap
+/// without.
 fn settled(
-    now: &Surveying,
+    (now, growing): (&mut Surveying, &mut Growing),
     (log, merged): (&Log, &Merged),
+    given: &mut usize,
     options: &Options,
 ) -> Vec<Vec<Cell<'static>>> {
-    let timeline = log.timeline(&options.timeline);
-    let Some((last, sums)) = now.settled(&timeline, merged) else {
+    let timeline = log.growing(growing, &options.timeline);
+    let told = timeline.steps[..timeline.told()].last();
+    let Some((told, (last, sums))) = told.zip(now.settled(timeline, merged, *given)) else {
         return Vec::new();
     };
-    let told = timeline.steps[..timeline.told()].last();
-    let told = told.map_or(0, |step| step.mark);
+    let last = last.min(told.mark);
     let sum = |gap| sums.get(&gap).copied().unwrap_or_default();
-    stretches(log, &timeline, sum, options)
+    // It ends a stretch.
+    let from = mem::replace(given, (last + 1).max(*given));
+    stretches(log, timeline, from, sum, options)
         .iter()
-        .take_while(|stretch| stretch.last <= last.min(told))
-        .map(|stretch| stretch.row(&timeline))
+        .take_while(|stretch| stretch.last <= last)
+        .map(|stretch| stretch.row(timeline))
         .collect()
 }
 
@@ -331,17 +341,18 @@ fn grid(rows: Vec<Vec<Cell<'static>>>) -> Grid {
     Grid { columns, rows }
 }
 
-/// The stretches of a log, with the calls of each gap.
+/// The stretches of a log from gap `from` on, with the calls of each gap.
 fn stretches(
     log: &Log,
     timeline: &Timeline,
+    from: usize,
     sum: impl Fn(usize) -> Sum,
     options: &Options,
 ) -> Vec<Stretch> {
     let marks = &log.marks;
     let lines = log.account.lines;
     let mut out: Vec<Stretch> = Vec::new();
-    for (gap, &kind) in timeline.gaps.iter().enumerate() {
+    for (gap, &kind) in timeline.gaps.iter().enumerate().skip(from) {
         let starts = options.timeline.marker == Marker::Start;
         let first = match gap {
             0 => 0,

@@ -227,38 +227,58 @@ impl Surveying {
             moved,
         } = self;
         placer.add(calls, part, &options.timeline, |calls, cuts| {
-            take(sums, moved, calls, cuts);
+            take(sums, moved, calls, cuts, |_| true);
         });
     }
 
-    /// The calls that are held, placed by what has come so far.
-    pub(in crate::stages) fn so_far(&self, timeline: &Timeline, merged: &Merged) -> SoFar<'_> {
-        self.placer.so_far(timeline, merged)
-    }
-
-    /// The last gap that is settled, and the calls of each gap up to it.
-    pub(in crate::stages) fn settled(
-        &self,
+    /// The last calls, placed by what has come so far: those of gap `needed` and later are among them.
+    pub(in crate::stages) fn so_far(
+        &mut self,
         timeline: &Timeline,
         merged: &Merged,
+        needed: u32,
+    ) -> SoFar<'_> {
+        self.placer.so_far(timeline, merged, needed)
+    }
+
+    /// The last gap that is settled, and the calls of each gap up to it, from gap `needed` on.
+    pub(in crate::stages) fn settled(
+        &mut self,
+        timeline: &Timeline,
+        merged: &Merged,
+        needed: usize,
     ) -> Option<(usize, BTreeMap<usize, Sum>)> {
-        let found = self.so_far(timeline, merged);
+        let needed = u32::try_from(needed).unwrap_or(u32::MAX);
+        let Surveying { placer, sums, .. } = self;
+        let found = placer.so_far(timeline, merged, needed);
         let last = found.settled? as usize;
-        let mut sums = self.sums.clone();
-        take(&mut sums, &mut Vec::new(), found.streams, &found.cuts);
+        let since = found.since.map(|since| since as usize);
+        let before = sums.range(needed as usize..);
+        let before = before.take_while(|(gap, _)| Some(**gap) <= since);
+        let mut sums = before.map(|(gap, sum)| (*gap, *sum)).collect();
+        let new = |gap: u32| gap >= needed;
+        take(&mut sums, &mut Vec::new(), found.streams, &found.cuts, new);
         Some((last, sums))
     }
 
     /// The last gap that is settled, which calls up to it are not in the gap of their line (as
-    /// [`Survey::moved`]), and where the first call is that is not settled.
+    /// [`Survey::moved`]), of those of gap `needed` and later all, and where the first call is that is
+    /// not settled.
     pub(in crate::stages) fn lines_settled(
-        &self,
+        &mut self,
         timeline: &Timeline,
         merged: &Merged,
+        needed: u32,
     ) -> Option<(usize, Vec<Moved>, u64)> {
-        let found = self.so_far(timeline, merged);
+        let Surveying { placer, moved, .. } = self;
+        let found = placer.so_far(timeline, merged, needed);
         let last = found.settled?;
-        let mut moved = self.moved.clone();
+        let since = found.since.filter(|since| *since >= needed);
+        let before = moved.iter().filter(|(.., gap)| Some(*gap) <= since);
+        let mut moved: Vec<Moved> = match since {
+            Some(_) => before.copied().collect(),
+            None => Vec::new(),
+        };
         found
             .streams
             .moved(&found.cuts, |at, line, gap| moved.push((at, line, gap)));
@@ -282,7 +302,7 @@ impl Surveying {
         } = self;
         let timeline = log.timeline(&options.timeline);
         let (mut placement, calls) = placer.end(&timeline, merged, |calls, cuts| {
-            take(&mut sums, &mut moved, calls, cuts);
+            take(&mut sums, &mut moved, calls, cuts, |_| true);
         });
         let Taken { held, methods, .. } = across.take(calls, &placement, &timeline);
         placement.methods = methods;
@@ -298,19 +318,20 @@ impl Surveying {
     }
 }
 
-/// Takes in calls that are placed: what each gap has, and which are not in the gap of their line.
+/// Takes in calls that are placed: what each gap that is `wanted` has, and which are not in the gap of their line.
 fn take(
     sums: &mut BTreeMap<usize, Sum>,
     moved: &mut Vec<Moved>,
     calls: &Streams,
     cuts: &[Vec<(u32, u32)>],
+    wanted: impl Fn(u32) -> bool,
 ) {
     let bytes = |what: &What| {
         let size = Datatype(what.datatype).size().unwrap_or(0);
         u128::from(what.count) * u128::from(size)
     };
     let bytes: Vec<u128> = calls.whats().iter().map(bytes).collect();
-    for (gap, calls) in calls.each(cuts) {
+    for (gap, calls) in calls.each(cuts).filter(|(gap, _)| wanted(*gap)) {
         let of = |&what: &u32| bytes[what as usize];
         sums.entry(gap as usize).or_default().merge(Sum {
             calls: calls.len() as u64,

@@ -48,6 +48,14 @@ impl Printers {
         job.iter().copied().find(|p| self.processes.contains(p))
     }
 
+    /// These, and who printed later.
+    pub(super) fn and(&self, later: &Printers) -> Printers {
+        Printers {
+            processes: &self.processes | &later.processes,
+            rank: self.rank.or(later.rank),
+        }
+    }
+
     /// Remembers who printed; `rank` is asked for where no rank is known yet.
     pub(super) fn met(&mut self, process: u32, rank: impl FnOnce() -> Option<u64>) {
         if self.processes.insert(process) && self.rank.is_none() {
