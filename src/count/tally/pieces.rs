@@ -1,7 +1,8 @@
 //! A chunk's counts by stretch, in the chunk's own short numbers.
 
-use super::packed::Packed;
+use super::packed::{Packed, Sums};
 use super::{Key, Value};
+use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
@@ -48,6 +49,57 @@ impl<S: Copy> Pieces<S> {
             cells: self.cells,
             stretches: self.stretches.into_iter().filter_map(renamed).collect(),
         }
+    }
+
+    /// What each key counts over all stretches; a key may come more than once.
+    pub(crate) fn over_all(&self) -> impl Iterator<Item = (Key, Value)> {
+        let mut all = vec![Value::default(); self.keys.len()];
+        for (_, cells) in &self.stretches {
+            for (key, sums) in self.cells.counts(cells.clone()) {
+                all[key as usize].merge(&sums.into());
+            }
+        }
+        let all = self.keys.iter().copied().zip(all);
+        all.filter(|(_, value)| value.calls > 0)
+    }
+
+    /// The same with other keys; those that become equal add up in each stretch. `wide` gets what
+    /// then needs more than 64 bits.
+    pub(crate) fn changed(
+        &self,
+        change: impl Fn(&Key) -> Key,
+        mut wide: impl FnMut(S, Key, Value),
+    ) -> Pieces<S> {
+        let (mut keys, mut numbers) = (Vec::new(), FxHashMap::default());
+        let number = |key: &Key| {
+            let key = change(key);
+            *numbers.entry(key).or_insert_with(|| {
+                keys.push(key);
+                keys.len() - 1
+            })
+        };
+        let to: Vec<usize> = self.keys.iter().map(number).collect();
+        let mut sums = vec![Sums::default(); keys.len()];
+        let (mut touched, mut cells, mut ends) = (Vec::new(), Packed::default(), Vec::new());
+        for (stretch, of) in &self.stretches {
+            for (key, more) in self.cells.counts(of.clone()) {
+                let at = to[key as usize];
+                if sums[at].calls == 0 {
+                    touched.push(at);
+                }
+                if !sums[at].merge(&more) {
+                    wide(*stretch, keys[at], more.into());
+                }
+            }
+            for at in touched.drain(..) {
+                let all = std::mem::take(&mut sums[at]);
+                if !cells.push(at as u32, &all) {
+                    wide(*stretch, keys[at], all.into());
+                }
+            }
+            ends.push((*stretch, cells.end()));
+        }
+        Pieces::new(keys, cells, &ends)
     }
 
     /// Gives every cell to `sink`.
