@@ -111,3 +111,80 @@ impl<S: Copy> Pieces<S> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::count::tally::{NO_ROOT, NONE};
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    fn key(number: u64) -> Key {
+        Key {
+            member: 0,
+            op: 0,
+            datatype: 0,
+            size: number,
+            nranks: 0,
+            redop: NONE,
+            root: NO_ROOT,
+        }
+    }
+
+    /// Even sizes and odd ones are one each.
+    fn coarse(key: &Key) -> Key {
+        Key {
+            size: key.size % 2,
+            ..*key
+        }
+    }
+
+    proptest! {
+        /// Stretches of counts by key: how many calls, and the bytes of each, some of which need more than
+        /// 64 bits together.
+        #[test]
+        fn counts_under_other_keys_are_those_of_a_map(
+            stretches in proptest::collection::vec(proptest::collection::vec(
+                (0..6_u32, 1..4_u64, prop_oneof![0..9_u64, Just(u64::MAX / 4)]), 0..12,
+            ), 0..6),
+        ) {
+            let (mut cells, mut ends) = (Packed::default(), Vec::new());
+            let (mut by_key, mut by_stretch) = (BTreeMap::new(), BTreeMap::new());
+            for (at, list) in stretches.iter().enumerate() {
+                for &(number, calls, each) in list {
+                    let sums = Sums { calls, bytes: each * calls, min: each, max: each };
+                    prop_assert!(cells.push(number, &sums));
+                    let one: &mut Value = by_key.entry(key(number.into())).or_default();
+                    one.merge(&sums.into());
+                    let place = (at, coarse(&key(number.into())));
+                    let one: &mut Value = by_stretch.entry(place).or_default();
+                    one.merge(&sums.into());
+                }
+                ends.push((at, cells.end()));
+            }
+            let pieces = Pieces::new((0..6).map(key).collect(), cells, &ends);
+            let all: BTreeMap<Key, Value> = pieces.over_all().collect();
+            prop_assert_eq!(all, by_key);
+            let mut got: BTreeMap<(usize, Key), Value> = BTreeMap::new();
+            let mut add = |at, key, value: Value| {
+                prop_assert!(value.calls > 0);
+                got.entry((at, key)).or_default().merge(&value);
+                Ok(())
+            };
+            let mut wide = Vec::new();
+            let changed = pieces.changed(coarse, |at, key, value| wide.push((at, key, value)));
+            for (at, key, value) in wide {
+                add(at, key, value)?;
+            }
+            let mut here = Vec::new();
+            changed.each(|at, key, value| here.push((at, key, value)));
+            let mut places: Vec<_> = here.iter().map(|(at, key, _)| (*at, *key)).collect();
+            places.sort_unstable();
+            prop_assert!(places.is_sorted_by(|a, b| a < b), "each once");
+            for (at, key, value) in here {
+                add(at, key, value)?;
+            }
+            prop_assert_eq!(got, by_stretch);
+        }
+    }
+}
