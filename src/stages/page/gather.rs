@@ -290,7 +290,7 @@ fn counted(
     match by_step {
         None => {}
         Some(calls) if calls.has_steps => {
-            parts.put(Of::StepCalls, Ok(Table::Steps(calls)), no_calls);
+            parts.put(Of::StepCalls, Ok(Table::Steps(Box::new(calls))), no_calls);
         }
         Some(_) => parts.none(
             Of::StepCalls,

@@ -90,7 +90,7 @@ pub enum Table {
     /// Rows that are kept.
     Kept(Grid),
     /// Calls by step, of which rows are made as they are written.
-    Steps(Calls),
+    Steps(Box<Calls>),
     /// The same of a matrix.
     Pairs(Matrix),
 }
