@@ -106,17 +106,18 @@ impl Shape {
         }
     }
 
-    fn written(self, page: &Page) -> String {
-        match self {
+    fn written(self, page: &Page, jobs: usize) -> Vec<u8> {
+        let text = match self {
             Shape::Text => {
                 let seen = cli::width().unwrap_or(text::WIDTH);
                 text::page(page, seen.clamp(LEAST, text::WIDTH))
             }
+            Shape::Json => return json::page(page, jobs),
             Shape::Html => html::page(page),
             Shape::Md => markdown::page(page),
-            Shape::Json => json::page(page),
             Shape::Csv | Shape::Tsv | Shape::Jsonl => String::new(),
-        }
+        };
+        text.into_bytes()
     }
 }
 
@@ -166,11 +167,9 @@ pub(crate) fn main() -> ExitCode {
             )?;
             return Ok(run.finish());
         }
-        let page = shape.written(&page);
-        let write = |out: &mut (dyn Write + Send)| {
-            out.write_all(page.as_bytes())
-                .context("cannot write the output")
-        };
+        let page = shape.written(&page, run.options.log.jobs);
+        let write =
+            |out: &mut (dyn Write + Send)| out.write_all(&page).context("cannot write the output");
         match shape {
             Shape::Text => cli::with_text(cli.around.look(), write)?,
             _ => cli::with_stdout(write)?,

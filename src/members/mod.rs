@@ -4,6 +4,7 @@
 pub(crate) mod comm_id;
 mod interner;
 mod merge;
+pub(crate) mod often;
 mod ops;
 mod origins;
 pub mod twice;

@@ -135,6 +135,16 @@ impl Calls {
         (timed, all)
     }
 
+    /// All calls of each step, in the order of the steps; those of none last.
+    pub(crate) fn by_step(&self) -> impl Iterator<Item = (Option<u64>, Value)> {
+        let steps = self.cells.steps().enumerate();
+        steps.map(|(at, (step, _))| {
+            let mut all = Value::default();
+            self.cells.each(at, |_, value| all.merge(&value));
+            (step, all)
+        })
+    }
+
     /// The calls over all steps, with other keys; those that become equal add up. Durations are left out.
     pub(crate) fn over_steps(&self, change: impl Fn(&mut Key)) -> Calls {
         let mut cells = Gathering::default();

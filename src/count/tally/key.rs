@@ -170,6 +170,27 @@ impl Options {
     }
 }
 
+impl Options {
+    /// What calls count as here that `finer` tells apart: exactly, and by the bytes of the API.
+    pub(crate) fn coarser(&self, finer: &Options, key: &Key) -> Key {
+        let call = Counted {
+            op: key.op,
+            member: key.member,
+            datatype: key.datatype,
+            count: key.size,
+            nranks: (key.nranks > 0).then_some(key.nranks),
+            redop: key.redop,
+            root: key.root,
+            bytes: key.size().1,
+        };
+        let mut coarse = self.key_of(&call);
+        if self.sizing == finer.sizing {
+            coarse.size = key.size;
+        }
+        coarse
+    }
+}
+
 /// `bytes` without what a histogram of three significant digits does not keep: 11 bits stay.
 pub(crate) fn three_digits(bytes: u128) -> u64 {
     let bytes = u64::try_from(bytes).unwrap_or(UNKNOWN - 1);

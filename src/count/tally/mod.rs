@@ -207,6 +207,16 @@ impl Tally {
         }
     }
 
+    /// What it tells apart.
+    pub(crate) fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// How many threads it counts on.
+    pub(crate) fn jobs(&self) -> usize {
+        self.jobs
+    }
+
     /// Begins the next input.
     pub fn clear(&mut self) {
         self.calls.clear();

@@ -13,6 +13,27 @@ pub(super) struct Sums {
     pub(super) max: u64,
 }
 
+impl Sums {
+    /// Adds others; `false`, and nothing is added, where they do not fit.
+    pub(super) fn merge(&mut self, other: &Sums) -> bool {
+        let calls = self.calls.checked_add(other.calls);
+        let bytes = self.bytes.checked_add(other.bytes);
+        let (Some(calls), Some(bytes)) = (calls, bytes) else {
+            return false;
+        };
+        *self = Sums {
+            calls,
+            bytes,
+            min: match self.calls {
+                0 => other.min,
+                _ => self.min.min(other.min),
+            },
+            max: self.max.max(other.max),
+        };
+        true
+    }
+}
+
 impl From<Sums> for Value {
     fn from(sums: Sums) -> Value {
         Value {

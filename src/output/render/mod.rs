@@ -98,7 +98,8 @@ impl Cell<'_> {
 }
 
 impl Cell<'_> {
-    fn into_owned(self) -> Cell<'static> {
+    /// The same, kept.
+    pub(crate) fn into_owned(self) -> Cell<'static> {
         match self {
             Cell::Int(n) => Cell::Int(n),
             Cell::Float(x) => Cell::Float(x),
@@ -123,16 +124,33 @@ impl From<Grid> for Sheet<'_> {
         let Grid { columns, rows } = grid;
         Sheet {
             columns,
-            parts: std::iter::once(0..rows.len()).collect(),
-            rows: Box::new(move |part, sink| {
-                sink.group(&[], &[], &mut |out| {
-                    for row in &rows[part.clone()] {
-                        out(row);
-                    }
-                });
-            }),
+            parts: parts(rows.len()),
+            rows: Box::new(move |part, sink| given(&rows[part], sink)),
         }
     }
+}
+
+impl<'a> From<&'a Grid> for Sheet<'a> {
+    fn from(grid: &'a Grid) -> Self {
+        Sheet {
+            columns: grid.columns.clone(),
+            parts: parts(grid.rows.len()),
+            rows: Box::new(move |part, sink| given(&grid.rows[part], sink)),
+        }
+    }
+}
+
+/// Rows that are made into text at a time.
+const PART: usize = 4096;
+
+fn parts(rows: usize) -> Vec<Range<usize>> {
+    let from = (0..rows).step_by(PART);
+    from.map(|from| from..rows.min(from + PART)).collect()
+}
+
+/// Gives rows that are there as they are.
+fn given(rows: &[Vec<Cell<'static>>], sink: &mut dyn Sink) {
+    sink.group(&[], &[], &mut |out| rows.iter().for_each(|row| out(row)));
 }
 
 /// Who takes the rows of a part, a group at a time.
@@ -185,16 +203,20 @@ impl Sheet<'_> {
     /// All rows.
     pub fn grid(&self) -> Grid {
         let mut rows = Vec::new();
-        for part in &self.parts {
-            let mut each = Each(|columns: &[Cell<'_>], own: &[Cell<'_>]| {
-                let row = columns.iter().chain(own).cloned();
-                rows.push(row.map(Cell::into_owned).collect());
-            });
-            (self.rows)(part.clone(), &mut each);
-        }
+        self.each(|columns, own| {
+            let row = columns.iter().chain(own).cloned();
+            rows.push(row.map(Cell::into_owned).collect());
+        });
         Grid {
             columns: self.columns.clone(),
             rows,
+        }
+    }
+
+    /// Gives each row to `take`, its first columns and the others.
+    pub(crate) fn each(&self, mut take: impl FnMut(&[Cell<'_>], &[Cell<'_>])) {
+        for part in &self.parts {
+            (self.rows)(part.clone(), &mut Each(&mut take));
         }
     }
 
@@ -213,7 +235,17 @@ impl Sheet<'_> {
     /// # Errors
     /// The output cannot be written.
     pub fn jsonl(&self, jobs: usize, out: &mut (dyn Write + Send)) -> Result<()> {
-        self.write(jobs, out, &Json(&self.columns))
+        self.write(jobs, out, &Json(&self.columns, b"\n"))
+    }
+
+    /// The rows as one list of JSON.
+    pub(crate) fn json(&self, jobs: usize) -> Vec<u8> {
+        let mut list = b"[".to_vec();
+        // There is no error in writing to memory.
+        let _ = self.write(jobs, &mut list, &Json(&self.columns, b","));
+        list.pop_if(|last| *last == b',');
+        list.push(b']');
+        list
     }
 
     /// Makes parts into text on `jobs` threads and writes them in order.
@@ -253,12 +285,7 @@ impl Sheet<'_> {
     /// The output cannot be written.
     pub fn table(&self, look: &Look, out: &mut dyn Write) -> Result<()> {
         let mut drawn = Drawn::new(&self.columns, *look);
-        for part in &self.parts {
-            let mut each = Each(|columns: &[Cell<'_>], own: &[Cell<'_>]| {
-                drawn.row(columns.iter().chain(own));
-            });
-            (self.rows)(part.clone(), &mut each);
-        }
+        self.each(|columns, own| drawn.row(columns.iter().chain(own)));
         let text = drawn.text();
         out.write_all(text.as_bytes()).map_err(Error::Output)
     }

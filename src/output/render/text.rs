@@ -34,8 +34,8 @@ impl Form for Csv {
     }
 }
 
-/// An object with a value under each column's name; null is not known.
-pub(super) struct Json<'a>(pub(super) &'a [String]);
+/// An object with a value under each column's name, and what follows it; null is not known.
+pub(super) struct Json<'a>(pub(super) &'a [String], pub(super) &'static [u8]);
 
 impl Form for Json<'_> {
     fn begin(&self, out: &mut Vec<u8>) {
@@ -62,7 +62,8 @@ impl Form for Json<'_> {
 
     fn end(&self, out: &mut Vec<u8>) {
         out.pop_if(|last| *last == b',');
-        out.extend_from_slice(b"}\n");
+        out.push(b'}');
+        out.extend_from_slice(self.1);
     }
 }
 

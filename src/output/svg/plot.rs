@@ -10,7 +10,7 @@ pub(super) const WIDTH: f64 = 960.0;
 /// What is left of it, for labels.
 const LEFT: f64 = 180.0;
 /// How wide a character is at most, but for the widest.
-const CHARACTER: f64 = 7.0;
+const CHARACTER: f64 = 7.7;
 /// How many columns a plot has; of several values behind one the largest is drawn.
 const COLUMNS: usize = 240;
 
@@ -116,6 +116,8 @@ pub(crate) fn columns(
     }
     let each = marks.len().div_ceil(COLUMNS).max(1);
     let groups = marks.chunks(each);
+    let largest = |group: &[Mark]| group.iter().map(|m| m.value).fold(0.0, f64::max);
+    let top = top(groups.clone().map(largest).collect());
     let wide = ((WIDTH - LEFT) / groups.len() as f64).min(48.0);
     let end = LEFT + wide * groups.len() as f64;
     // With links in it a plot is no single picture.
@@ -130,15 +132,18 @@ pub(crate) fn columns(
         let mut line = element("line", &line);
         line.assign("class", "grid");
         plot.append(line);
-        plot.append(text(LEFT - 8.0, y + 4.0, "end", &scale(most * part)));
+        plot.append(text(LEFT - 8.0, y + 4.0, "end", &scale(top * part)));
     }
+    // Where the last words beside a column end.
+    let mut written = 0.0;
     let groups_are_many = end - LEFT > 160.0;
     for (at, group) in groups.enumerate() {
         let largest = group.iter().max_by(|a, b| a.value.total_cmp(&b.value));
         let Some(largest) = largest else { continue };
-        let high = HEIGHT * (largest.value / most).clamp(0.0, 1.0);
+        let high = HEIGHT * (largest.value / top).clamp(0.0, 1.0);
+        let x = LEFT + at as f64 * wide;
         let place = [
-            ("x", LEFT + at as f64 * wide),
+            ("x", x),
             ("y", 10.0 + HEIGHT - high),
             (
                 "width",
@@ -147,6 +152,9 @@ pub(crate) fn columns(
             ("height", high.max(0.5)),
         ];
         plot.append(mark(largest, &place));
+        if largest.value > top {
+            cut_off(&mut plot, (x, wide), &scale(largest.value), &mut written);
+        }
     }
     let under = HEIGHT + 26.0;
     plot.append(text(LEFT, under, "start", &ends.0));
@@ -154,6 +162,39 @@ pub(crate) fn columns(
         plot.append(text(end, under, "end", &ends.1));
     }
     Some(plot)
+}
+
+/// One column in so many may be higher than the plot ...
+const FEW: usize = 10;
+/// ... where it is so many times as high as the others.
+const ABOVE: f64 = 4.0;
+
+/// What the upper edge is: the largest value, or twice the largest but of a few columns that are far
+/// above the others, as a job's first step may be. These would leave nothing to see of the rest.
+fn top(mut columns: Vec<f64>) -> f64 {
+    columns.sort_by(f64::total_cmp);
+    let most = columns.last().copied().unwrap_or(0.0);
+    let few = columns.len() / FEW;
+    let usual = columns.iter().rev().nth(few).copied().unwrap_or(most);
+    match usual > 0.0 && most > ABOVE * usual {
+        true => 2.0 * usual,
+        false => most,
+    }
+}
+
+/// Marks a column that is higher than the plot: a gap, and its value beside it, where there is room for
+/// the words; `written` is where others end.
+fn cut_off(plot: &mut Plot, (x, wide): (f64, f64), words: &str, written: &mut f64) {
+    let gap = [("x", x), ("y", 22.0), ("width", wide), ("height", 4.0)];
+    let mut gap = element("rect", &gap);
+    gap.assign("class", "paper");
+    plot.append(gap);
+    let from = x + wide + 4.0;
+    let long = CHARACTER * words.chars().count() as f64;
+    if from >= *written && from + long <= WIDTH {
+        plot.append(text(from, 22.0, "start", words));
+        *written = from + long;
+    }
 }
 
 /// Strips under each other, each from the left, in one scale.
@@ -240,7 +281,11 @@ pub(crate) fn map(name: &str, rows: &[Strip], columns: &[String]) -> Option<Plot
     let each = (40.0 / wide).ceil().max(1.0) as usize;
     for (at, column) in columns.iter().enumerate().step_by(each) {
         let x = LEFT + (at as f64 + 0.5) * wide;
-        plot.append(text(x, 16.0, "middle", column));
+        let half = CHARACTER * column.chars().count() as f64 / 2.0;
+        plot.append(match x + half > WIDTH {
+            true => text(WIDTH, 16.0, "end", column),
+            false => text(x, 16.0, "middle", column),
+        });
     }
     for (at, row) in rows.iter().enumerate() {
         let y = top + at as f64 * high;
@@ -275,5 +320,38 @@ pub(crate) fn map(name: &str, rows: &[Strip], columns: &[String]) -> Option<Plot
 
 /// A label that fits to the left of a plot.
 fn short(name: &str) -> String {
-    cut(name, 24).into_owned()
+    cut(name, ((LEFT - 8.0) / CHARACTER) as usize).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_few_columns_far_above_the_others_are_cut() {
+        let steps = |first: f64| {
+            let mut all = vec![1.0; 20];
+            all[0] = first;
+            all
+        };
+        assert_eq!(top(steps(20.0)), 2.0);
+        assert_eq!(top(steps(4.0)), 4.0);
+        // Of few columns, and where many are high, none is cut.
+        assert_eq!(top(vec![1.0, 1.0, 20.0]), 20.0);
+        assert_eq!(top([[1.0; 4], [20.0; 4]].concat()), 20.0);
+        assert_eq!(top(vec![0.0; 12]), 0.0);
+        let mark = |value| Mark {
+            value,
+            ..Mark::default()
+        };
+        let marks: Vec<Mark> = steps(20.0).into_iter().map(mark).collect();
+        let words = |n: f64| format!("{n} s");
+        let drawn = columns("a", &marks, words, Default::default()).unwrap();
+        let svg = drawn.inline();
+        assert!(
+            svg.contains(">\n20 s\n<") || svg.contains(">20 s<"),
+            "{svg}"
+        );
+        assert_eq!(svg.matches("paper").count(), 1, "{svg}");
+    }
 }

@@ -30,7 +30,6 @@ pub(crate) mod watchdog;
 mod wording;
 
 use crate::count::calls::{Options, Progress};
-use crate::count::tally;
 use crate::error::Result;
 use crate::formats::door::{self, Recorder};
 use crate::report::Report;
@@ -50,7 +49,7 @@ use ranks::{Inputs, stopped::Failures};
 use ranks::{fewer_calls::End, unnamed_communicators};
 use records::Records;
 use std::borrow::Cow;
-use walk::Seen;
+use walk::{Asked, Seen};
 use warn::triage::{self, Ended};
 use warn::{known, settings};
 
@@ -98,15 +97,14 @@ pub fn check(
     Ok(all.0)
 }
 
-/// The same, with everything that was gathered; with calls by step as `all`
-/// distinguishes them, and what TUNING lines tell, if that is given.
+/// The same, with everything that was gathered, and with what is `asked` for beside.
 ///
 /// # Errors
 /// As [`check`].
 pub(crate) fn examine(
     origins: &[Origin],
     (options, now): (&Options, Now),
-    all: Option<&tally::Options>,
+    asked: Option<&Asked>,
     report: &mut Report,
     progress: &dyn Progress,
 ) -> Result<(Checked, Seen)> {
@@ -117,7 +115,7 @@ pub(crate) fn examine(
             None => logs.push(origin.clone()),
         }
     }
-    let mut seen = walk::walk(&logs, (options, all), &mut beside, report, progress)?;
+    let mut seen = walk::walk(&logs, (options, asked), &mut beside, report, progress)?;
     let checked = judge(&mut seen, beside, (options, now), report)?;
     Ok((checked, seen))
 }

@@ -25,7 +25,8 @@ use crate::members::Merged;
 use crate::report::Report;
 use crate::report::account::Account;
 use crate::source::{Input, Origin};
-use crate::stages::communicators::{self, Found, Gathered};
+use crate::stages::communicators::{self, Found, Gathered, Side};
+use crate::stages::matrix;
 use crate::stages::net::all::First;
 use crate::stages::net::{self, Net};
 use crate::stages::survey::rhythm::Odd;
@@ -35,6 +36,40 @@ use crate::stages::{self, Stage};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::mem;
+
+/// What is asked for besides findings: what TUNING lines tell, and calls.
+pub(crate) struct Asked {
+    /// How calls over all steps are told apart.
+    pub(crate) calls: tally::Options,
+    /// All that a page with plots has, too.
+    pub(crate) whole: Option<Whole>,
+}
+
+/// What only a page with plots has.
+pub(crate) struct Whole {
+    /// How calls by step are told apart.
+    pub(crate) by_step: tally::Options,
+}
+
+impl Asked {
+    /// How the walk tells calls apart.
+    fn tally(asked: Option<&Asked>) -> tally::Options {
+        match asked.and_then(|asked| asked.whole.as_ref()) {
+            Some(_) => matrix::tally(true),
+            None => communicators::tally_options(false),
+        }
+    }
+}
+
+/// Calls that were asked for.
+pub(crate) struct Counted {
+    /// Over all steps.
+    pub(crate) calls: Calls,
+    /// By step.
+    pub(crate) by_step: Option<Calls>,
+    /// As nccl-matrix tells them apart, with the sides of communicators that lines tell of.
+    pub(crate) pairs: Option<(Calls, Vec<Side>)>,
+}
 
 /// One chunk's part of everything.
 #[derive(Serialize, Deserialize)]
@@ -289,8 +324,8 @@ pub(crate) struct Seen {
     pub(crate) lines: Lines,
     /// Which algorithm served which sizes, where it was asked for.
     pub(crate) tuning: Option<Tuning>,
-    /// The calls by step, where they were asked for.
-    pub(crate) calls: Option<Calls>,
+    /// The calls, where they were asked for.
+    pub(crate) counted: Option<Counted>,
 }
 
 impl Seen {
@@ -311,15 +346,15 @@ impl Seen {
 /// No input could be read, or is a log; damage under `--strict`.
 pub(super) fn walk(
     origins: &[Origin],
-    (options, all): (&Options, Option<&tally::Options>),
+    (options, asked): (&Options, Option<&Asked>),
     beside: &mut Beside,
     report: &mut Report,
     progress: &dyn Progress,
 ) -> Result<Seen> {
-    let tally = communicators::tally_options(all.is_some_and(|tally| tally.steps));
-    let mut stage = Reading::new(options, all);
+    let tally = Asked::tally(asked);
+    let mut stage = Reading::new(options, asked);
     stage.beside = mem::take(beside);
-    let new = || Partial::new(&tally, all.is_some());
+    let new = || Partial::new(&tally, asked.is_some());
     let merged = stages::read(&mut stage, origins, options, report, progress, new)?;
     progress.finish();
     *beside = mem::take(&mut stage.beside);
@@ -342,8 +377,7 @@ struct Reading<'o> {
     processes: Vec<BTreeSet<u32>>,
     kept: Vec<Input>,
     tuning: Option<Tuning>,
-    /// How calls are counted by step, where that is asked for.
-    tally: Option<&'o tally::Options>,
+    asked: Option<&'o Asked>,
 }
 
 /// What is known of the input in hand.
@@ -412,14 +446,13 @@ impl Stage for Reading<'_> {
 }
 
 impl<'o> Reading<'o> {
-    fn new(options: &'o Options, all: Option<&'o tally::Options>) -> Reading<'o> {
-        let tally = communicators::tally_options(all.is_some_and(|tally| tally.steps));
-        let gathered = Gathered::new(&tally, 1, options.log.jobs);
+    fn new(options: &'o Options, asked: Option<&'o Asked>) -> Reading<'o> {
+        let gathered = Gathered::new(&Asked::tally(asked), 1, options.log.jobs);
         Reading {
             options,
             beside: Beside::default(),
-            gathered: match all {
-                Some(_) => gathered.counting(),
+            gathered: match asked.and_then(|asked| asked.whole.as_ref()) {
+                Some(whole) => gathered.by_step(&whole.by_step),
                 None => gathered,
             },
             net: net::all::All::default(),
@@ -431,8 +464,8 @@ impl<'o> Reading<'o> {
             accounts: Vec::new(),
             processes: Vec::new(),
             kept: Vec::new(),
-            tuning: all.map(|_| Tuning::default()),
-            tally: all,
+            tuning: asked.map(|_| Tuning::default()),
+            asked,
         }
     }
 
@@ -476,7 +509,14 @@ impl<'o> Reading<'o> {
         self.warnings.settle(&merged.aliases());
         self.gathered.rest(merged, None);
         let gathered = &mut self.gathered;
-        let calls = self.tally.and_then(|tally| gathered.counted(tally, merged));
+        let counted = self.asked.map(|asked| Counted {
+            calls: gathered.counted(&asked.calls, merged),
+            by_step: gathered.steps(merged),
+            pairs: asked.whole.is_some().then(|| {
+                let calls = gathered.counted(&matrix::tally(false), merged);
+                (calls, gathered.told(merged))
+            }),
+        });
         if let Some(tuning) = &mut self.tuning {
             tuning.end(merged);
         }
@@ -491,7 +531,7 @@ impl<'o> Reading<'o> {
             warnings: self.warnings,
             lines: self.lines,
             tuning: self.tuning,
-            calls,
+            counted,
         }
     }
 }

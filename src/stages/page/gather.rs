@@ -2,7 +2,7 @@
 
 use super::inputs::Inputs;
 use super::series::Steps;
-use super::{Finding, Of, Page, Part, job};
+use super::{Finding, Of, Page, Part, Table, job};
 use crate::count::calls::{self, Calls, Options, Progress};
 use crate::count::groups::By;
 use crate::count::tally;
@@ -13,9 +13,10 @@ use crate::report::Report;
 use crate::source::Origin;
 use crate::stages::check::answer::coverage::{self, Stamps};
 use crate::stages::check::answer::table as answers;
-use crate::stages::check::walk::Seen;
+use crate::stages::check::walk::{Asked, Seen, Whole};
 use crate::stages::check::{self, Checked, Now};
-use crate::stages::matrix::cells::Unit;
+use crate::stages::communicators::Side;
+use crate::stages::matrix::cells::{Matrix, Unit};
 use crate::stages::tuning::table as choices;
 use crate::stages::{communicators, diff, hist, matrix, net, ops, overlap, skew, timing};
 
@@ -27,7 +28,7 @@ impl Progress for Unseen {
 }
 
 /// Makes the page of all `origins`; `against` is another run, if one is given. Calls by step, and
-/// who sends to whom, are on a `whole` page: the map needs one more walk.
+/// who sends to whom, are on a `whole` page.
 ///
 /// # Errors
 /// An input that was named tells nothing of what is on the page, or cannot be read; damage under
@@ -49,22 +50,27 @@ pub fn gather(
         ..Page::default()
     };
     let mut parts = Parts::default();
-    let tally = tally(&by_step(whole));
+    let asked = Asked {
+        calls: tally(),
+        whole: whole.then(|| Whole {
+            by_step: by_step().tally(),
+        }),
+    };
     let both = (&mut page, &mut parts);
-    let (is_stamped, calls) = checked(&inputs, (options, &tally), both, report, progress)?;
+    let known = checked(&inputs, (options, &asked), both, report, progress)?;
     counted(
         &inputs,
-        (options, &tally),
-        calls,
+        (options, whole),
+        known.calls,
         &mut parts,
         (report, progress),
     );
     progress.finish();
     timelines(&inputs, options, &mut parts, report);
     if whole {
-        page.map = map(&inputs, options, &mut parts);
+        page.map = map(&inputs, options, known.matrix, &mut parts);
     }
-    late(&inputs, (options, is_stamped), &mut parts);
+    late(&inputs, (options, known.is_stamped), &mut parts);
     changes((origins, against), options, &mut parts);
     if page.inputs.is_empty() {
         page.inputs = inputs.counted().iter().map(Origin::name).collect();
@@ -80,8 +86,12 @@ struct Parts(Vec<Part>);
 impl Parts {
     /// A table, or why there is none; one without rows has none because of `empty`.
     fn add(&mut self, of: Of, table: Result<Grid, String>, empty: &str) {
+        self.put(of, table.map(Table::Kept), empty);
+    }
+
+    fn put(&mut self, of: Of, table: Result<Table, String>, empty: &str) {
         let table = match table {
-            Ok(grid) if grid.rows.is_empty() => Err(empty.to_owned()),
+            Ok(table) if table.is_empty() => Err(empty.to_owned()),
             table => table,
         };
         self.0.push(Part { of, table });
@@ -92,20 +102,31 @@ impl Parts {
     }
 }
 
-/// The calls as nccl-ops counts them: by step on a whole page.
-fn by_step(whole: bool) -> ops::Options {
+/// The calls as nccl-ops counts them by step.
+pub(super) fn by_step() -> ops::Options {
     ops::Options {
-        by: whole.then_some(By::Step).into_iter().collect(),
+        by: vec![By::Step],
         ..ops::Options::default()
     }
 }
 
-/// What distinguishes calls: what nccl-ops and nccl-hist need.
-fn tally(by_step: &ops::Options) -> tally::Options {
+/// What distinguishes calls over all steps: what nccl-ops and nccl-hist need.
+fn tally() -> tally::Options {
     tally::Options {
         members: true,
-        ..by_step.tally()
+        ..ops::Options::default().tally()
     }
+}
+
+/// What nccl-check's walk knows for other parts.
+#[derive(Default)]
+struct Known {
+    /// All calls have time stamps.
+    is_stamped: bool,
+    /// The calls of logs, over all steps and by step.
+    calls: Option<(Calls, Option<Calls>)>,
+    /// Who sends to whom, by logs.
+    matrix: Option<Matrix>,
 }
 
 /// Why there is nothing of what only lines tell ...
@@ -120,22 +141,22 @@ const OF_LINES: [Of; 6] = [
     Of::Tuning,
 ];
 
-/// What nccl-check's walk finds. Gives whether all calls have time stamps, and the calls of logs.
+/// What nccl-check's walk finds.
 fn checked(
     inputs: &Inputs,
-    (options, tally): (&Options, &tally::Options),
+    (options, asked): (&Options, &Asked),
     (page, parts): (&mut Page, &mut Parts),
     report: &mut Report,
     progress: &dyn Progress,
-) -> Result<(bool, Option<Calls>)> {
+) -> Result<Known> {
     if inputs.checked.is_empty() {
         let all = OF_LINES.into_iter().chain([Of::Findings, Of::Questions]);
         all.for_each(|of| parts.none(of, NO_LOG));
-        return Ok((false, None));
+        return Ok(Known::default());
     }
     let now = (options, Now::Unknown);
-    let all = Some(tally);
-    let (checked, mut seen) = check::examine(&inputs.checked, now, all, report, progress)?;
+    let asked = Some(asked);
+    let (checked, mut seen) = check::examine(&inputs.checked, now, asked, report, progress)?;
     // What counting united is a finding's reason; no line tells it.
     seen.found.part();
     page.inputs.clone_from(&checked.inputs);
@@ -158,7 +179,30 @@ fn checked(
     let no_findings = "nothing was found to be wrong";
     parts.add(Of::Findings, Ok(answers::grid(&checked)), no_findings);
     parts.add(Of::Questions, Ok(answers::coverage(&checked)), "");
-    Ok((is_stamped, seen.calls.take()))
+    let counted = seen.counted.take();
+    let (calls, pairs) = match counted {
+        Some(counted) => (Some((counted.calls, counted.by_step)), counted.pairs),
+        None => (None, None),
+    };
+    let pairs = pairs.filter(|_| inputs.are_logs());
+    Ok(Known {
+        is_stamped,
+        matrix: pairs.and_then(|pairs| matrix_of(&seen, pairs)),
+        calls,
+    })
+}
+
+/// Who sends to whom, by what the walk has counted.
+fn matrix_of(seen: &Seen, (calls, sides): (Calls, Vec<Side>)) -> Option<Matrix> {
+    let told = matrix::Told {
+        calls: &calls,
+        sides,
+        processes: seen.found.processes.clone(),
+        net: &seen.net,
+        tuning: seen.tuning.as_ref()?,
+    };
+    let silent = Report::new("", false, true).silent();
+    Some(matrix::of(told, &matrix::Options::default(), &silent))
 }
 
 /// A finding with its lines.
@@ -221,16 +265,19 @@ fn of_lines(seen: &Seen, steps: &Steps, parts: &mut Parts) {
 /// The calls as nccl-ops and nccl-hist count them: those of logs are counted.
 fn counted(
     inputs: &Inputs,
-    (options, tally): (&Options, &tally::Options),
-    known: Option<Calls>,
+    (options, whole): (&Options, bool),
+    known: Option<(Calls, Option<Calls>)>,
     parts: &mut Parts,
     (report, progress): (&mut Report, &dyn Progress),
 ) {
     let all = [Of::StepCalls, Of::Operations, Of::Sizes];
     let known = known.filter(|_| !inputs.logs.is_empty());
-    let count = || calls::count(inputs.counted(), options, tally, report, progress);
-    let calls = match known.map_or_else(count, Ok) {
-        Ok(calls) => calls,
+    let count = || {
+        let of = (inputs.counted(), options);
+        recorded(of, whole, (report, progress))
+    };
+    let (calls, by_step) = match known.map_or_else(count, Ok) {
+        Ok(counted) => counted,
         Err(error) => {
             all.into_iter()
                 .for_each(|of| parts.none(of, &error.to_string()));
@@ -240,28 +287,16 @@ fn counted(
         }
     };
     let no_calls = "the input has no calls: NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL";
-    match calls.has_steps {
-        _ if !tally.steps => {}
-        true => {
-            let grid = ops::sheet(&calls, &by_step(true)).grid();
-            parts.add(Of::StepCalls, Ok(grid), no_calls);
+    match by_step {
+        None => {}
+        Some(calls) if calls.has_steps => {
+            parts.put(Of::StepCalls, Ok(Table::Steps(Box::new(calls))), no_calls);
         }
-        false => parts.none(
+        Some(_) => parts.none(
             Of::StepCalls,
             "no step lines tell which step a call belongs to",
         ),
     }
-    // An export of nsys may have calls of its own, which have no steps, beside the log in it.
-    let mut own = None;
-    if inputs.logs.is_empty() {
-        let mut silent = Report::new("", false, true).silent();
-        let tally = tally::Options {
-            steps: false,
-            ..tally.clone()
-        };
-        own = calls::count(inputs.counted(), options, &tally, &mut silent, &Unseen).ok();
-    }
-    let calls = own.unwrap_or(calls);
     let grid = ops::sheet(&calls, &ops::Options::default()).grid();
     parts.add(Of::Operations, Ok(grid), no_calls);
     let sizes = hist::Options::default();
@@ -269,6 +304,26 @@ fn counted(
     let grid = hist::sheet(&in_buckets, &sizes, false).grid();
     parts.add(Of::Sizes, Ok(grid), no_calls);
     durations(inputs, options, parts);
+}
+
+/// The calls of records, over all steps and, on a whole page, by step.
+///
+/// # Errors
+/// They cannot be read.
+fn recorded(
+    (origins, options): (&[Origin], &Options),
+    whole: bool,
+    (report, progress): (&mut Report, &dyn Progress),
+) -> Result<(Calls, Option<Calls>)> {
+    if !whole {
+        let calls = calls::count(origins, options, &tally(), report, progress)?;
+        return Ok((calls, None));
+    }
+    // An export of nsys may have calls of its own, which have no steps, beside the log in it.
+    let by_step = calls::count(origins, options, &by_step().tally(), report, progress)?;
+    let mut silent = Report::new("", false, true).silent();
+    let calls = calls::count(origins, options, &tally(), &mut silent, &Unseen)?;
+    Ok((calls, Some(by_step)))
 }
 
 /// How long calls took, where a record has it.
@@ -315,24 +370,39 @@ fn timelines(inputs: &Inputs, options: &Options, parts: &mut Parts, report: &mut
     parts.add(Of::Overlap, grid.map_err(|error| error.to_string()), none);
 }
 
-/// Who sends to whom: the calls that are counted, and the copies of GPUs.
-fn map(inputs: &Inputs, options: &Options, parts: &mut Parts) -> (Vec<String>, Option<Plot>) {
-    let mut origins = inputs.counted().to_vec();
-    let known = |origin: &&Origin| !inputs.counted().contains(origin);
-    origins.extend(inputs.timelines.iter().filter(known).cloned());
-    let of = matrix::Options::default();
-    let mut silent = Report::new("", false, true).silent();
-    match matrix::matrix(&origins, options, &of, &mut silent, &Unseen) {
+/// Who sends to whom: the calls that are counted, and the copies of GPUs. Of logs alone that is
+/// `known`.
+fn map(
+    inputs: &Inputs,
+    options: &Options,
+    known: Option<Matrix>,
+    parts: &mut Parts,
+) -> (Vec<String>, Option<Plot>) {
+    match known.map_or_else(|| of_all(inputs, options), Ok) {
         Ok(matrix) => {
-            let grid = matrix.sheet(of.by_step).grid();
-            parts.add(Of::Matrix, Ok(grid), "no input tells who sends to whom");
-            matrix::picture::plot(&matrix, Unit::Bytes)
+            let map = matrix::picture::plot(&matrix, Unit::Bytes);
+            let empty = "no input tells who sends to whom";
+            parts.put(Of::Matrix, Ok(Table::Pairs(matrix)), empty);
+            map
         }
         Err(error) => {
             parts.none(Of::Matrix, &error.to_string());
             (Vec::new(), None)
         }
     }
+}
+
+/// Who sends to whom, by all inputs.
+///
+/// # Errors
+/// They cannot be read.
+fn of_all(inputs: &Inputs, options: &Options) -> Result<Matrix> {
+    let mut origins = inputs.counted().to_vec();
+    let known = |origin: &&Origin| !inputs.counted().contains(origin);
+    origins.extend(inputs.timelines.iter().filter(known).cloned());
+    let of = matrix::Options::default();
+    let mut silent = Report::new("", false, true).silent();
+    matrix::matrix(&origins, options, &of, &mut silent, &Unseen)
 }
 
 /// Who comes late.

@@ -71,6 +71,11 @@ impl Inputs {
         self.is_log_inside || !self.logs.is_empty()
     }
 
+    /// True where all that is counted is in logs.
+    pub(super) fn are_logs(&self) -> bool {
+        !self.logs.is_empty() && self.timelines.is_empty()
+    }
+
     /// What calls are counted of: of records beside a log they would be counted twice.
     pub(super) fn counted(&self) -> &[Origin] {
         match self.logs.is_empty() {

@@ -1,70 +1,54 @@
-//! The page as one object of JSON. Its keys are in `docs/nccl-report.md`.
+//! The page as one object of JSON. Its keys are in `docs/nccl-report.md`; a table's rows are those that
+//! its program writes as JSON lines.
 
 use super::{Of, Page};
-use crate::output::render::cells::plain;
-use crate::output::render::text::nine;
-use crate::output::render::{Cell, Grid};
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 
 /// The number of the schema: one more where a key changes its meaning or goes.
 pub const SCHEMA: u64 = 1;
 
-/// The page, with a line end.
-pub fn page(page: &Page) -> String {
-    let mut all = Map::new();
+/// The page, with a line end; tables are written on `jobs` threads.
+pub fn page(page: &Page, jobs: usize) -> Vec<u8> {
+    let mut all: BTreeMap<&str, Vec<u8>> = BTreeMap::new();
     let job: Map<String, Value> = page
         .job
         .iter()
         .map(|(name, value)| ((*name).to_owned(), json!(value)))
         .collect();
-    all.insert("schema".into(), json!(SCHEMA));
-    all.insert("version".into(), json!(env!("CARGO_PKG_VERSION")));
-    all.insert("inputs".into(), json!(page.inputs));
-    all.insert("job".into(), Value::Object(job));
     let outliers = page.steps.outliers();
     let outliers: Vec<Value> = outliers
         .iter()
         .map(|o| json!({"step": o.step, "time_s": o.time_s}))
         .collect();
-    all.insert("long_steps".into(), json!(outliers));
-    all.insert("compared".into(), json!(page.compared));
-    all.insert("rerun".into(), json!(page.rerun));
     let mut missing = Map::new();
     for of in Of::ALL {
-        let value = match (page.grid(of), page.missing(of)) {
-            (Some(grid), _) => rows(grid),
-            (None, why) => {
-                missing.insert(of.key().into(), json!(why));
-                Value::Null
-            }
-        };
-        all.insert(of.key().into(), value);
+        let table = page.table(of);
+        if table.is_none() {
+            missing.insert(of.key().into(), json!(page.missing(of)));
+        }
+        let rows = table.map(|table| table.sheet().json(jobs));
+        all.insert(of.key(), rows.unwrap_or_else(|| b"null".to_vec()));
     }
-    all.insert("missing".into(), Value::Object(missing));
-    let mut text = Value::Object(all).to_string();
-    text.push('\n');
+    for (key, value) in [
+        ("schema", json!(SCHEMA)),
+        ("version", json!(env!("CARGO_PKG_VERSION"))),
+        ("inputs", json!(page.inputs)),
+        ("job", Value::Object(job)),
+        ("long_steps", json!(outliers)),
+        ("compared", json!(page.compared)),
+        ("rerun", json!(page.rerun)),
+        ("missing", Value::Object(missing)),
+    ] {
+        all.insert(key, value.to_string().into_bytes());
+    }
+    let size = all.values().map(|value| value.len() + 32).sum();
+    let mut text = Vec::with_capacity(size);
+    for (key, mut value) in all {
+        text.push(if text.is_empty() { b'{' } else { b',' });
+        text.extend_from_slice(format!("\"{key}\":").as_bytes());
+        text.append(&mut value);
+    }
+    text.extend_from_slice(b"}\n");
     text
-}
-
-/// A list of objects with all columns; what is not known is null.
-fn rows(grid: &Grid) -> Value {
-    let object = |row: &Vec<Cell<'static>>| {
-        let fields = grid.columns.iter().zip(row);
-        let fields = fields.map(|(name, cell)| (name.clone(), value(cell)));
-        Value::Object(fields.collect())
-    };
-    grid.rows.iter().map(object).collect()
-}
-
-fn value(cell: &Cell<'_>) -> Value {
-    match cell {
-        Cell::Empty => Value::Null,
-        // No reader has larger whole numbers than these.
-        Cell::Int(n) => u64::try_from(*n).map_or_else(|_| json!(*n as f64), |n| json!(n)),
-        // As in JSON lines one that is whole has no fraction.
-        Cell::Float(x) | Cell::Share(x) if x.fract() == 0.0 && x.abs() < 1e15 => json!(*x as i64),
-        Cell::Float(x) | Cell::Share(x) => json!(nine(*x).parse().unwrap_or(*x)),
-        Cell::Text(text) if text.is_empty() => Value::Null,
-        Cell::Text(_) => json!(plain(cell)),
-    }
 }

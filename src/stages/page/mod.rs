@@ -28,8 +28,11 @@ pub mod text;
 
 pub use gather::gather;
 
-use crate::output::render::Grid;
+use crate::count::calls::Calls;
+use crate::output::render::{Grid, Sheet};
 use crate::output::svg::plot::Plot;
+use crate::stages::matrix::cells::Matrix;
+use crate::stages::ops;
 use series::Steps;
 
 /// What a page shows.
@@ -78,7 +81,38 @@ pub struct Part {
     /// Which one.
     pub of: Of,
     /// Its rows, or a sentence.
-    pub table: Result<Grid, String>,
+    pub table: Result<Table, String>,
+}
+
+/// The rows of a table: there may be one for each pair of ranks, or several for each step.
+#[derive(Debug)]
+pub enum Table {
+    /// Rows that are kept.
+    Kept(Grid),
+    /// Calls by step, of which rows are made as they are written.
+    Steps(Box<Calls>),
+    /// The same of a matrix.
+    Pairs(Matrix),
+}
+
+impl Table {
+    /// The rows.
+    pub fn sheet(&self) -> Sheet<'_> {
+        match self {
+            Table::Kept(grid) => grid.into(),
+            Table::Steps(calls) => ops::sheet(calls, &gather::by_step()),
+            Table::Pairs(matrix) => matrix.sheet(false),
+        }
+    }
+
+    /// True where there is no row.
+    pub fn is_empty(&self) -> bool {
+        match self {
+            Table::Kept(grid) => grid.rows.is_empty(),
+            Table::Steps(calls) => calls.cells.steps().next().is_none(),
+            Table::Pairs(matrix) => matrix.is_empty(),
+        }
+    }
 }
 
 /// Which table.
@@ -207,9 +241,17 @@ impl Of {
 }
 
 impl Page {
-    /// A stage's rows; `None` where there are none.
-    pub fn grid(&self, of: Of) -> Option<&Grid> {
+    /// A stage's table; `None` where there is none.
+    pub fn table(&self, of: Of) -> Option<&Table> {
         self.part(of)?.table.as_ref().ok()
+    }
+
+    /// A stage's rows, of those that are kept.
+    pub fn grid(&self, of: Of) -> Option<&Grid> {
+        match self.table(of)? {
+            Table::Kept(grid) => Some(grid),
+            Table::Steps(_) | Table::Pairs(_) => None,
+        }
     }
 
     /// Why a stage has no rows.

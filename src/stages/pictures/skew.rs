@@ -12,12 +12,15 @@ pub(crate) fn skew(grid: &Grid) -> Option<Plot> {
         let Some(us) = row.number("p95_us") else {
             continue;
         };
-        let who = format!(
-            "rank {} of {} on {}",
-            row.text("rank"),
-            row.text("comm_id"),
-            row.text("host")
-        );
+        let named = |what: &str, column: &str| match row.text(column) {
+            none if none.is_empty() => None,
+            text => Some(format!("{what} {text}")),
+        };
+        let words = [("rank", "rank"), ("on", "host"), ("pid", "pid")];
+        let known = words
+            .iter()
+            .filter_map(|(what, column)| named(what, column));
+        let who = known.collect::<Vec<_>>().join(" ");
         list.push((
             us,
             Mark {

@@ -239,6 +239,43 @@ fn same(inputs: &[String], keys: &[&str]) -> Value {
     page
 }
 
+/// nccl-check's walk counts for the page what these programs count in walks of their own: steps and none,
+/// torn lines, a file for each process, several communicators.
+#[test]
+fn one_walk_counts_what_the_programs_count() {
+    let keys = [
+        "step_calls",
+        "operations",
+        "sizes",
+        "communicators",
+        "tuning",
+        "matrix",
+    ];
+    let mut folders = Vec::new();
+    for entry in std::fs::read_dir(testdata("captured")).unwrap() {
+        folders.push(entry.unwrap().path());
+    }
+    folders.sort();
+    let mut pages = 0;
+    for folder in folders {
+        let of_process = |name: &str| name.starts_with("nccl.") && name.contains(".log");
+        let mut logs: Vec<String> = std::fs::read_dir(&folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| of_process(&path.file_name().unwrap().to_string_lossy()))
+            .map(|path| path.display().to_string())
+            .collect();
+        logs.sort();
+        if logs.is_empty() {
+            continue;
+        }
+        let page = same(&logs, &keys);
+        assert!(page["operations"].is_array(), "{logs:?}");
+        pages += 1;
+    }
+    assert!(pages > 30, "{pages}");
+}
+
 /// Up to NCCL 2.17 no line tells which addresses are one communicator. nccl-check counts, and says so in
 /// its findings; the table has what lines tell.
 #[test]

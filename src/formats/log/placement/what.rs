@@ -1,6 +1,7 @@
-//! What calls are, by number: of the calls of a job most are like one before them.
+//! What calls are, by number.
 
 use crate::grammar::coll::Coll;
+use crate::members::often::{Mixed, Often};
 use serde::{Deserialize, Serialize};
 
 /// All that is held of a call but where it is.
@@ -36,10 +37,12 @@ impl What {
             count: coll.count,
         }
     }
+}
 
+impl Mixed for What {
     // A product's high bits depend on all lower ones: what tells calls apart is kept low.
     #[inline(always)]
-    fn hash(&self) -> u64 {
+    fn mixed(&self) -> u64 {
         let who = u64::from(self.member) << 32 ^ u64::from(self.op) << 26;
         let how = u64::from(self.datatype) << 21 ^ self.redop << 16 ^ self.root.cast_unsigned();
         let mixed = (who ^ how).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -47,84 +50,8 @@ impl What {
     }
 }
 
-/// How many places numbers are found again by: few at first, since to clear them takes time. Powers
-/// of two.
-const PLACES: std::ops::RangeInclusive<usize> = 512..=1 << 16;
-
-/// How many places next to each other something may be at.
-const NEAR: usize = 8;
-
-/// No number.
-const NONE: u32 = u32::MAX;
-
-/// What was met, by number. Where very much is met something may get a second number: a table that
-/// finds everything again would cost more than it saves.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Whats {
-    all: Vec<What>,
-    places: Vec<u32>,
-}
-
-impl Default for Whats {
-    fn default() -> Whats {
-        Whats {
-            all: Vec::new(),
-            places: vec![NONE; *PLACES.start()],
-        }
-    }
-}
-
-impl Whats {
-    /// The number of `what`.
-    #[inline(always)]
-    pub(super) fn number(&mut self, what: What) -> u32 {
-        let number = self.places[self.first_place(&what)];
-        if self.all.get(number as usize) == Some(&what) {
-            number
-        } else {
-            self.further(what)
-        }
-    }
-
-    #[inline(always)]
-    fn first_place(&self, what: &What) -> usize {
-        (what.hash() >> 40) as usize & (self.places.len() - 1)
-    }
-
-    /// The number of what is not at its first place, or nowhere.
-    fn further(&mut self, what: What) -> u32 {
-        let first = self.first_place(&what);
-        for next in 1..NEAR {
-            let number = self.places[(first + next) & (self.places.len() - 1)];
-            match self.all.get(number as usize) {
-                Some(known) if *known == what => return number,
-                Some(_) => {}
-                None => break,
-            }
-        }
-        let number = self.all.len() as u32;
-        self.all.push(what);
-        if self.all.len() > self.places.len() / 4 && self.places.len() < *PLACES.end() {
-            self.places = vec![NONE; 4 * self.places.len()];
-            (0..number).for_each(|known| self.put(known));
-        }
-        self.put(number);
-        number
-    }
-
-    /// Gives a number the nearest free place, or its first one.
-    fn put(&mut self, number: u32) {
-        let first = self.first_place(&self.all[number as usize]);
-        let mut near = (first..first + NEAR).map(|at| at & (self.places.len() - 1));
-        let free = near.find(|&at| self.places[at] == NONE);
-        self.places[free.unwrap_or(first)] = number;
-    }
-
-    /// By number.
-    pub(super) fn all(&self) -> &[What] {
-        &self.all
-    }
-}
+/// What was met, by number.
+pub(super) type Whats = Often<What>;
 
 #[cfg(test)]
 mod tests {

@@ -33,7 +33,7 @@ pub fn page(page: &Page) -> String {
     contents(page, &mut out);
     out.push_str("</header>\n<main>\n");
     findings(page, &mut out);
-    let is_there = |of: &Of| page.grid(*of).is_some() || page.missing(*of).is_some();
+    let is_there = |of: &Of| page.table(*of).is_some() || page.missing(*of).is_some();
     for of in Of::ALL.into_iter().filter(is_there) {
         section(page, of, &mut out);
     }
@@ -61,7 +61,7 @@ fn job(page: &Page, out: &mut String) {
 /// Links to the parts that have something.
 fn contents(page: &Page, out: &mut String) {
     out.push_str("<nav aria-label=\"Parts of the page\"><ul>");
-    for of in Of::ALL.into_iter().filter(|&of| page.grid(of).is_some()) {
+    for of in Of::ALL.into_iter().filter(|&of| page.table(of).is_some()) {
         let _ = write!(out, "<li><a href=\"#{}\">{}</a></li>", of.key(), of.title());
     }
     out.push_str("</ul></nav>\n");
@@ -125,10 +125,10 @@ fn section(page: &Page, of: Of, out: &mut String) {
         out,
         "<section aria-labelledby=\"{key}\"><h2 id=\"{key}\">{title} <code>{command}</code></h2>"
     );
-    match page.grid(of) {
-        Some(grid) => {
+    match page.table(of) {
+        Some(table) => {
             plots::of(page, of, out);
-            tables::table(grid, of, out);
+            tables::table(&table.sheet(), of, out);
         }
         None => {
             let why = escaped(page.missing(of).unwrap_or_default());

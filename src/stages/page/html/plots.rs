@@ -1,6 +1,7 @@
 //! Which plots the page has, and of which tables they are.
 
-use super::super::{Of, Page};
+use super::super::{Of, Page, Table};
+use crate::count::tally::Value;
 use crate::error::escape::markup as escaped;
 use crate::output::render::cells::{Row, rows};
 use crate::output::render::units::{grouped, short_bytes};
@@ -47,24 +48,18 @@ fn step_times(page: &Page) -> Option<Plot> {
 
 /// Calls and bytes of each step, over all operations.
 fn step_calls(page: &Page) -> Vec<Option<Plot>> {
-    let mut steps: BTreeMap<u128, (f64, f64)> = BTreeMap::new();
-    for row in page.grid(Of::StepCalls).into_iter().flat_map(rows) {
-        let Some(step) = row.whole("step") else {
-            continue;
-        };
-        let of = steps.entry(step).or_default();
-        of.0 += row.number("calls").unwrap_or(0.0);
-        of.1 += row.number("total_bytes").unwrap_or(0.0);
-    }
-    let number = |step: Option<&u128>| step.and_then(|&n| u64::try_from(n).ok());
-    let (Some(first), Some(last)) = (number(steps.keys().next()), number(steps.keys().last()))
-    else {
+    let Some(Table::Steps(calls)) = page.table(Of::StepCalls) else {
         return Vec::new();
     };
-    let marks = |value: fn(&(f64, f64)) -> f64, words: &dyn Fn(f64) -> String, class| {
-        let mark = |(step, of): (&u128, &(f64, f64))| Mark {
-            value: value(of),
-            title: format!("step {step}: {}", words(value(of))),
+    let all = calls.by_step().filter_map(|(step, all)| Some((step?, all)));
+    let steps: Vec<(u64, Value)> = all.collect();
+    let (Some(&(first, _)), Some(&(last, _))) = (steps.first(), steps.last()) else {
+        return Vec::new();
+    };
+    let marks = |value: fn(&Value) -> f64, words: &dyn Fn(f64) -> String, class| {
+        let mark = |(step, all): &(u64, Value)| Mark {
+            value: value(all),
+            title: format!("step {step}: {}", words(value(all))),
             class,
             ..Mark::default()
         };
@@ -74,13 +69,13 @@ fn step_calls(page: &Page) -> Vec<Option<Plot>> {
     vec![
         columns(
             "Calls of each step",
-            &marks(|of| of.0, &calls, "c2"),
+            &marks(|all| all.calls as f64, &calls, "c2"),
             calls,
             ends(first, last),
         ),
         columns(
             "Bytes of each step",
-            &marks(|of| of.1, &short_bytes, "c3"),
+            &marks(|all| all.bytes as f64, &short_bytes, "c3"),
             short_bytes,
             ends(first, last),
         ),

@@ -4,7 +4,7 @@
 use super::super::Of;
 use crate::error::escape::markup as escaped;
 use crate::output::render::cells::plain;
-use crate::output::render::{Cell, Grid};
+use crate::output::render::{Cell, Sheet};
 use std::fmt::Write as _;
 
 /// A longer table is cut: the program that makes it has all rows.
@@ -14,13 +14,21 @@ pub(super) const ROWS: usize = 300;
 const SENTENCE: usize = 40;
 
 /// Columns that are empty in every row are left out of the page, and named.
-pub(super) fn table(grid: &Grid, of: Of, out: &mut String) {
-    let is_known = |at: &usize| {
-        grid.rows
-            .iter()
-            .any(|row| row.get(*at) != Some(&Cell::Empty))
-    };
-    let (known, empty): (Vec<usize>, Vec<usize>) = (0..grid.columns.len()).partition(is_known);
+pub(super) fn table(sheet: &Sheet<'_>, of: Of, out: &mut String) {
+    let (mut rows, mut all) = (Vec::new(), 0);
+    let mut is_known = vec![false; sheet.columns.len()];
+    sheet.each(|columns, own| {
+        let row = columns.iter().chain(own);
+        for (is_known, cell) in is_known.iter_mut().zip(row.clone()) {
+            *is_known |= *cell != Cell::Empty;
+        }
+        if all < ROWS {
+            rows.push(row.cloned().map(Cell::into_owned).collect::<Vec<_>>());
+        }
+        all += 1;
+    });
+    let (known, empty): (Vec<usize>, Vec<usize>) =
+        (0..is_known.len()).partition(|&at| is_known[at]);
     let key = of.key();
     let title = of.title();
     let _ = write!(
@@ -29,18 +37,18 @@ pub(super) fn table(grid: &Grid, of: Of, out: &mut String) {
          <button type=\"button\" class=\"csv\" data-name=\"{key}\">Save as CSV</button>\n\
          <div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{title}, table\"><table>\
          <thead><tr>",
-        if grid.rows.len() <= 12 { " open" } else { "" },
-        rows_of(grid.rows.len()),
+        if all <= 12 { " open" } else { "" },
+        rows_of(all),
     );
     for &at in &known {
-        let name = escaped(&grid.columns[at]);
+        let name = escaped(&sheet.columns[at]);
         let _ = write!(
             out,
             "<th scope=\"col\"><button type=\"button\">{name}</button></th>"
         );
     }
     out.push_str("</tr></thead>\n<tbody>\n");
-    for row in grid.rows.iter().take(ROWS) {
+    for row in &rows {
         out.push_str("<tr>");
         for &at in &known {
             let cell = row.get(at).unwrap_or(&Cell::Empty);
@@ -57,8 +65,8 @@ pub(super) fn table(grid: &Grid, of: Of, out: &mut String) {
         out.push('\n');
     }
     out.push_str("</tbody></table></div>\n");
-    if grid.rows.len() > ROWS {
-        let more = rows_of(grid.rows.len() - ROWS).replacen(' ', " more ", 1);
+    if all > ROWS {
+        let more = rows_of(all - ROWS).replacen(' ', " more ", 1);
         let _ = writeln!(
             out,
             "<p class=\"note\">... {more}: <code>{}</code></p>",
@@ -66,7 +74,10 @@ pub(super) fn table(grid: &Grid, of: Of, out: &mut String) {
         );
     }
     if !empty.is_empty() {
-        let names: Vec<String> = empty.iter().map(|&at| escaped(&grid.columns[at])).collect();
+        let names: Vec<String> = empty
+            .iter()
+            .map(|&at| escaped(&sheet.columns[at]))
+            .collect();
         let _ = writeln!(
             out,
             "<p class=\"note\">Not known: {}.</p>",

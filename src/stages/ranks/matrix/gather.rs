@@ -5,15 +5,14 @@ use crate::count::calls::{Calls, Options as Read, Progress, finished};
 use crate::count::cells::Gathering;
 use crate::count::notes;
 use crate::count::rowed::Rowed;
-use crate::count::tally::{self, Bag, Sizing};
+use crate::count::tally::{self, Sizing};
 use crate::error::Result;
 use crate::formats::Tells;
 use crate::formats::door::{self, Known};
 use crate::formats::log::placement::Methods;
 use crate::formats::log::timeline::{Present, Timeline};
 use crate::formats::log::{Log, Part};
-use crate::grammar::values::Basis;
-use crate::members::{Merged, Ops, Process};
+use crate::members::{Merged, Process};
 use crate::report::Report;
 use crate::source::Origin;
 use crate::stages::Stage;
@@ -24,16 +23,10 @@ use crate::stages::tuning::all::All as Tuning;
 use std::path::PathBuf;
 
 /// What distinguishes calls.
-pub(super) fn tally(steps: bool) -> tally::Options {
+pub(crate) fn tally(steps: bool) -> tally::Options {
     tally::Options {
         sizing: Sizing::Count,
-        basis: Basis::Api,
-        members: true,
-        datatypes: true,
-        steps,
-        exact: true,
-        durations: false,
-        served: false,
+        ..communicators::tally_options(steps)
     }
 }
 
@@ -192,13 +185,10 @@ impl<'o> Gather<'o> {
         let has_steps = !self.present.is_empty();
         let ops = (self.kept.tally.ops, self.logged);
         let calls = finished(self.options, merged, ops, self.rows, has_steps);
-        // Without calls: those are distinguished more finely.
-        let found =
-            communicators::found(self.kept.sides, Bag::default(), merged, Ops::default(), 0);
         Found {
             calls,
-            sides: found.sides,
-            processes: found.processes,
+            sides: communicators::real(self.kept.sides.list, &merged.aliases()),
+            processes: merged.origins.processes.items().to_vec(),
             net: Net::of(self.kept.net, merged),
             tuning: self.kept.tuning,
             copies: self.copies,

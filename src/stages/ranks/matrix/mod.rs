@@ -34,11 +34,17 @@ use crate::count::tally::NO_ROOT;
 use crate::count::who::Who;
 use crate::error::{Error, Result};
 use crate::formats::log::propose;
+use crate::members::Process;
 use crate::report::{Report, counted};
 use crate::source::Origin;
+use crate::stages::communicators::Side;
+use crate::stages::net::Net;
+use crate::stages::tuning::all::All as Tuning;
 use crate::stages::{self, kept};
 use cells::Matrix;
+use copies::Copies;
 use gather::Gather;
+pub(crate) use gather::tally;
 use members::Members;
 pub(crate) use ranks::{Ranks, ranks};
 
@@ -147,7 +153,7 @@ pub fn matrix(
         }
     }
     let origins = &origins[..];
-    let tally = gather::tally(read.window.is_some() || options.by_step);
+    let tally = tally(read.window.is_some() || options.by_step);
     let mut gather = Gather::new(read, &tally, origins.len());
     let new = || kept::partial(&tally);
     let merged = stages::read(&mut gather, origins, read, report, progress, new)?;
@@ -162,31 +168,58 @@ pub fn matrix(
         report.placed(gather.methods);
     }
     let found = gather.finish(&merged);
-    let calls = made(&found.calls);
-    let mut calls = calls;
+    let told = Told {
+        calls: &found.calls,
+        sides: found.sides,
+        processes: found.processes,
+        net: &found.net,
+        tuning: &found.tuning,
+    };
+    fill(&mut matrix, (told, found.copies), options, report);
+    Ok(matrix)
+}
+
+/// What logs tell of who sends to whom.
+pub(crate) struct Told<'t> {
+    /// As [`tally`] distinguishes them.
+    pub(crate) calls: &'t Calls,
+    /// Each process's view of its communicators.
+    pub(crate) sides: Vec<Side>,
+    pub(crate) processes: Vec<Process>,
+    pub(crate) net: &'t Net,
+    pub(crate) tuning: &'t Tuning,
+}
+
+/// The matrix of what was read already.
+pub(crate) fn of(told: Told<'_>, options: &Options, report: &Report) -> Matrix {
+    let mut matrix = Matrix::default();
+    fill(&mut matrix, (told, Vec::new()), options, report);
+    matrix
+}
+
+/// Adds what inputs tell.
+fn fill(
+    matrix: &mut Matrix,
+    (told, copies): (Told<'_>, Vec<Copies>),
+    options: &Options,
+    report: &Report,
+) {
+    let mut calls = made(told.calls);
     if !options.by_step {
         calls.iter_mut().for_each(|made| made.step = None);
     }
-    let mut members = Members::of(found.sides, found.processes, &calls);
-    let ends = options.ends;
-    messages::add(&mut matrix, ends, &calls, &mut members, report);
+    let mut members = Members::of(told.sides, told.processes, &calls);
+    let (ends, of) = (options.ends, (told.net, told.tuning));
+    messages::add(matrix, ends, &calls, &mut members, report);
     if !options.recorded {
-        messages::pairs(&mut matrix, ends, &calls, &mut members, report);
-        model::add(
-            &mut matrix,
-            ends,
-            &calls,
-            (&found.net, &found.tuning),
-            &mut members,
-            report,
-        );
+        messages::pairs(matrix, ends, &calls, &mut members, report);
+        model::add(matrix, ends, &calls, of, &mut members, report);
     }
-    copies::add(&mut matrix, ends, found.copies, &members, report);
-    notes(&matrix, options, &members, report);
+    copies::add(matrix, ends, copies, &members, report);
+    notes(matrix, options, &members, report);
     if matrix.is_empty() {
         report.warn("the matrix is empty: no input tells who sends to whom");
     }
-    Ok(matrix)
 }
 
 fn notes(matrix: &Matrix, options: &Options, members: &Members, report: &Report) {

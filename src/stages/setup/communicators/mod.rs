@@ -24,7 +24,7 @@ use crate::count::cells::Gathering;
 use crate::count::notes;
 use crate::count::rowed::Rowed;
 use crate::count::tally;
-use crate::count::tally::{Bag, Key, NO_ROOT, NONE, Sizing, Tally, Value};
+use crate::count::tally::{Bag, Key, Pieces, Sizing, Tally};
 use crate::error::Result;
 use crate::formats::Tells;
 use crate::formats::door::Known;
@@ -34,6 +34,7 @@ use crate::formats::log::{Log, Part};
 use crate::grammar::values::Basis;
 use crate::members::comm_id::CommId;
 use crate::members::{Identity, Member, Merged, Ops, Process, Renumbered};
+use crate::pool;
 use crate::report::Report;
 use crate::source::Origin;
 use crate::stages::net::all::First;
@@ -199,30 +200,18 @@ pub struct Gathered {
     steps: u64,
     /// The inputs' names.
     inputs: Vec<String>,
-    /// The calls as nccl-ops counts them by step, where that is asked for.
+    /// The calls by step, where that is asked for.
     #[serde(skip)]
-    counted: Option<Counted>,
+    by_step: Option<ByStep>,
 }
 
-/// Calls by step, member, operation and size.
-#[derive(Debug, Default)]
-struct Counted {
+/// Calls by step.
+#[derive(Debug)]
+struct ByStep {
+    /// What tells them apart: less than what tells calls apart over all steps.
+    tally: tally::Options,
     calls: Gathering,
     has_steps: bool,
-}
-
-impl Counted {
-    /// Adds calls of a step.
-    fn push(&mut self, step: Option<u64>, key: Key, value: Value) {
-        let key = Key {
-            datatype: 0,
-            nranks: 0,
-            redop: NONE,
-            root: NO_ROOT,
-            ..key
-        };
-        self.calls.push(step, key, value);
-    }
 }
 
 impl Gathered {
@@ -234,14 +223,20 @@ impl Gathered {
             calls: Bag::default(),
             steps: 0,
             inputs: Vec::new(),
-            counted: None,
+            by_step: None,
         }
     }
 
-    /// The same, that also counts calls by step; the chunks tell steps apart.
-    pub(crate) fn counting(self) -> Gathered {
+    /// The same, that also counts calls by step as `tally` distinguishes them; the chunks tell steps
+    /// apart.
+    pub(crate) fn by_step(self, tally: &tally::Options) -> Gathered {
+        let by_step = ByStep {
+            tally: tally.clone(),
+            calls: Gathering::default(),
+            has_steps: false,
+        };
         Gathered {
-            counted: Some(Counted::default()),
+            by_step: Some(by_step),
             ..self
         }
     }
@@ -308,19 +303,46 @@ impl Gathered {
 
     /// Takes what the tally has counted.
     fn take(&mut self, timeline: &Timeline, window: Option<&Window>) {
-        let (calls, counted) = (&mut self.calls, &mut self.counted);
-        if let Some(counted) = counted {
-            counted.calls.next_input();
-            counted.has_steps |= !timeline.steps.is_empty();
+        let (calls, by_step) = (&mut self.calls, &mut self.by_step);
+        let (finer, jobs) = (self.tally.options().clone(), self.tally.jobs());
+        let to = by_step.as_ref().map(|by_step| by_step.tally.clone());
+        if let Some(by_step) = by_step {
+            by_step.calls.next_input();
+            by_step.has_steps |= !timeline.steps.is_empty();
         }
         let wanted = |gap: usize| wants(window, timeline, gap);
-        self.tally.drain(wanted, |gap, key, value| {
+        let step_of = |gap: usize| timeline.step_of(gap).map(|step| step.step);
+        let chunks = self.tally.gaps(wanted, |gap, key, value| {
             calls.push((), key, value);
-            if let Some(counted) = counted {
-                let step = timeline.step_of(gap).map(|step| step.step);
-                counted.push(step, key, value);
+            if let Some(by_step) = by_step {
+                let key = by_step.tally.coarser(&finer, &key);
+                by_step.calls.push(step_of(gap), key, value);
             }
         });
+        // There may be a count for every few calls: they add up where they are, on all cores.
+        let added = |pieces: Pieces<usize>| {
+            let pieces = pieces.renamed(|gap| wanted(gap).then(|| step_of(gap)));
+            let mut wide = Vec::new();
+            let coarse = to.as_ref().map(|to| {
+                let add = |step, key, value| wide.push((step, key, value));
+                pieces.changed(|key| to.coarser(&finer, key), add)
+            });
+            (pieces.over_all().collect::<Vec<_>>(), coarse, wide)
+        };
+        let sink = |(all, coarse, wide): (Vec<_>, Option<_>, Vec<_>)| {
+            for (key, value) in all {
+                calls.push((), key, value);
+            }
+            if let (Some(by_step), Some(coarse)) = (by_step.as_mut(), coarse) {
+                by_step.calls.pieces(coarse);
+                for (step, key, value) in wide {
+                    by_step.calls.push(step, key, value);
+                }
+            }
+            Ok(())
+        };
+        // The sink does not fail.
+        let _ = pool::ordered(jobs, chunks.into_iter(), added, sink);
     }
 
     /// All inputs are read: the calls in `window` count that were held until now.
@@ -331,17 +353,39 @@ impl Gathered {
         }
     }
 
-    /// The calls as nccl-ops counts them by step, by the members' own numbers; `None` where that was not
-    /// asked for.
-    pub(crate) fn counted(&mut self, tally: &tally::Options, merged: &Merged) -> Option<Calls> {
-        let Counted { calls, has_steps } = self.counted.take()?;
+    /// The calls by step; `None` where that was not asked for.
+    pub(crate) fn steps(&mut self, merged: &Merged) -> Option<Calls> {
+        let ByStep {
+            tally,
+            calls,
+            has_steps,
+        } = self.by_step.take()?;
         let ops = self.tally.ops.clone();
+        let none = Rowed::new(&tally, None);
+        Some(finished(&tally, merged, (ops, calls), none, has_steps))
+    }
+
+    /// The calls over all steps, as `tally` distinguishes them: not further than the chunks did.
+    pub(crate) fn counted(&self, tally: &tally::Options, merged: &Merged) -> Calls {
+        let (ops, finer) = (self.tally.ops.clone(), self.tally.options());
+        let mut calls = Gathering::default();
+        for (((), key), value) in self.calls.clone().into_sorted() {
+            calls.push(None, tally.coarser(finer, &key), value);
+        }
         let none = Rowed::new(tally, None);
-        Some(finished(tally, merged, (ops, calls), none, has_steps))
+        finished(tally, merged, (ops, calls), none, false)
+    }
+
+    /// The sides that lines tell of, without what calls were made on them.
+    pub(crate) fn told(&self, merged: &Merged) -> Vec<Side> {
+        real(self.sides.list.clone(), &merged.aliases())
     }
 
     /// Who is in which communicator, and what it is for.
-    pub(crate) fn finish(self, merged: &Merged) -> Found {
+    pub(crate) fn finish(mut self, merged: &Merged) -> Found {
+        let finer = self.tally.options().clone();
+        let own = tally_options(false);
+        self.calls.change(|key| *key = own.coarser(&finer, key));
         let ops = self.tally.ops;
         Found {
             inputs: self.inputs,
@@ -385,7 +429,7 @@ pub(crate) fn found(
 
 /// The sides with the processes they really are of. Two accounts of one side, by a process's name
 /// and by one with bytes glued to it, become one.
-fn real(list: Vec<Side>, aliases: &[u32]) -> Vec<Side> {
+pub(crate) fn real(list: Vec<Side>, aliases: &[u32]) -> Vec<Side> {
     let mut sides: Vec<Side> = Vec::with_capacity(list.len());
     let mut at: Vec<usize> = Vec::with_capacity(list.len());
     let mut known: FxHashMap<(u32, u64, CommId), usize> = FxHashMap::default();

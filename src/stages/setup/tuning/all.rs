@@ -99,8 +99,12 @@ impl All {
     /// Adds a chunk that follows what was added before.
     pub fn add(&mut self, part: Part<'_, Partial>) {
         let Part {
-            visit, to, merged, ..
+            mut visit,
+            to,
+            merged,
+            ..
         } = part;
+        visit.settle();
         let Partial {
             names,
             threads,

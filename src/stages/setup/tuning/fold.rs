@@ -7,6 +7,7 @@ use crate::grammar::message::Message;
 use crate::grammar::message::tuning::Tuning;
 use crate::grammar::values::{Kind, kind};
 use crate::members::Ops;
+use crate::members::often::{Mixed, Often};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
@@ -45,6 +46,31 @@ pub struct Partial {
     pub(super) late: Vec<Late>,
     /// All is late: which burst comes after which is wanted.
     in_order: bool,
+    /// Calls before the first TUNING line, which may be all: only how often each was made counts.
+    met: Often<Of>,
+    /// How often.
+    times: Vec<u64>,
+    /// A TUNING line was met.
+    has_lines: bool,
+}
+
+/// A thread's call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct Of {
+    thread: Thread,
+    made: Made,
+}
+
+impl Mixed for Of {
+    #[inline(always)]
+    fn mixed(&self) -> u64 {
+        let Of { thread, made } = self;
+        let who = u64::from(made.member) << 32 ^ u64::from(made.op) << 26;
+        let how = u64::from(thread.0) << 42 ^ u64::from(made.datatype) << 21;
+        let tid = thread.1.unwrap_or(0);
+        let mixed = (who ^ how ^ tid).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (mixed ^ made.count).wrapping_mul(0xc2b2_ae3d_27d4_eb4f)
+    }
 }
 
 /// A line after a slot.
@@ -76,9 +102,6 @@ impl Partial {
         if kind == Kind::PointToPoint {
             return None;
         }
-        if TUNED.contains(&coll.op) {
-            *self.calls.entry(call.member).or_default() += 1;
-        }
         Some(Made {
             member: call.member,
             op,
@@ -88,7 +111,26 @@ impl Partial {
         })
     }
 
-    fn made(&mut self, thread: Thread, made: Made) {
+    /// Counts equal calls, if NCCL tunes them.
+    fn tuned(&mut self, made: &Made, times: u64) {
+        if TUNED.contains(&self.names.name(made.op)) {
+            *self.calls.entry(made.member).or_default() += times;
+        }
+    }
+
+    /// Adds the calls that were only counted to their threads' bursts: before a line, and at the end.
+    pub(super) fn settle(&mut self) {
+        let (met, times) = (
+            std::mem::take(&mut self.met),
+            std::mem::take(&mut self.times),
+        );
+        for (of, times) in met.all().iter().zip(times) {
+            self.tuned(&of.made, times);
+            self.made(of.thread, of.made, times);
+        }
+    }
+
+    fn made(&mut self, thread: Thread, made: Made, times: u64) {
         let stretch = self.threads.entry(thread).or_default();
         if stretch.open.is_over() {
             let burst = std::mem::take(&mut stretch.open);
@@ -98,7 +140,7 @@ impl Partial {
                 count(&mut self.matches, &burst, &self.names);
             }
         }
-        *stretch.open.calls.entry(made).or_default() += 1;
+        *stretch.open.calls.entry(made).or_default() += times;
     }
 }
 
@@ -111,10 +153,19 @@ impl Visit for Partial {
             return;
         };
         let thread = (call.process, call.tid);
+        if !self.has_lines && !self.is_late() {
+            let number = self.met.number(Of { thread, made }) as usize;
+            match self.times.get_mut(number) {
+                Some(times) => *times += 1,
+                None => self.times.push(1),
+            }
+            return;
+        }
+        self.tuned(&made, 1);
         if self.is_late() {
             self.late.push(Late::Call(thread, made));
         } else {
-            self.made(thread, made);
+            self.made(thread, made, 1);
         }
     }
 
@@ -127,6 +178,9 @@ impl Visit for Partial {
         for Torn { slot, call, .. } in calls {
             let at = self.slots.get(*slot as usize).copied();
             let made = self.call_of(call);
+            if let Some(made) = &made {
+                self.tuned(made, 1);
+            }
             let made = made.map(|made| Late::Call((call.process, call.tid), made));
             late.extend(made.map(|made| (at.unwrap_or(self.late.len()), made)));
         }
@@ -137,6 +191,10 @@ impl Visit for Partial {
         let Message::Tuning(tuning) = &said.message else {
             return;
         };
+        if !self.has_lines {
+            self.has_lines = true;
+            self.settle();
+        }
         let mut number = |name: &[u8]| self.names.intern(name).0;
         let line = match *tuning {
             Tuning::Choice(choice) => Line {
