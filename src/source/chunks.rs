@@ -47,7 +47,7 @@ const LONG: usize = 48 << 20;
 const PATIENT: Duration = Duration::from_millis(40);
 const BEGINNING: Duration = Duration::from_secs(3);
 /// Nothing that is still being written comes faster, in bytes a millisecond: what does is read as fast as can be.
-const FAST: u128 = 200 << 10;
+const FAST: u128 = 100 << 10;
 /// The longest line that is kept whole; the rest of a longer one is dropped and said, since a
 /// stream without line ends must not fill the memory, and a file is to give the same.
 pub(super) const LONGEST_LINE: usize = 16 << 20;

@@ -22,7 +22,6 @@ use crate::report::account::Account;
 use crate::source::{Broken, Chunk, Chunks, Input, Pause, Texts};
 use rustc_hash::FxHashMap;
 use std::iter;
-use std::time::Instant;
 
 /// The format: any text that is no other. A log may be damaged, or wrapped in whatever collected it.
 pub(super) const FORMAT: Format = Format {
@@ -322,9 +321,6 @@ const AHEAD: usize = 4;
 /// Where more than one line in so many calls is damaged, calls are placed by position.
 const LOST: u64 = 100;
 
-/// What is written of a pipe that never rests takes one of so many parts of the time.
-const RESTS: u32 = 20;
-
 /// So many damaged lines are few in any log.
 const FEW: u64 = 4;
 
@@ -510,19 +506,10 @@ fn gather<V: Visit>(
         ..Log::default()
     };
     let mut to = Renumbered::default();
-    let mut next = None;
     chunks(&mut |walked| {
-        let (mut scanned, bytes) = walked?;
+        let (scanned, bytes) = walked?;
         progress(bytes);
-        let begin = Instant::now();
-        scanned.pause = scanned
-            .pause
-            .filter(|pause| *pause != Pause::Busy || next.is_none_or(|next| begin >= next));
-        let is_busy = scanned.pause == Some(Pause::Busy);
         sink(log.add(scanned, merged, &mut to))?;
-        if is_busy {
-            next = begin.checked_add(begin.elapsed().saturating_mul(RESTS));
-        }
         if !keep_marks {
             log.forget_marks();
         }
