@@ -33,9 +33,13 @@ pub struct Known<V = ()> {
 /// # Errors
 /// It cannot be read, or does not tell that.
 pub fn open<V>(origin: &Origin, source: source::Options, needs: Tells) -> Result<Known<V>> {
+    named(origin, Input::open(origin, source, REJOIN)?, needs)
+}
+
+/// The same of an input that is open.
+fn named<V>(origin: &Origin, input: Input, needs: Tells) -> Result<Known<V>> {
     let is_by_step = needs.has(Tells::BY_STEP);
     let needs = needs.without(Tells::BY_STEP);
-    let input = Input::open(origin, source, REJOIN)?;
     let head = input.head()?;
     let name = || input.name();
     if origin.is_listed() && head.is_empty() {
@@ -160,6 +164,14 @@ pub(crate) fn recorded(origin: &Origin, source: source::Options) -> Option<(Know
     Some((known, recorder))
 }
 
+fn recorder(format: &Format) -> Option<Recorder> {
+    match format.name {
+        "flight" => Some(Recorder::Flight),
+        "inspector" | "profiler" => Some(Recorder::Nccl),
+        _ => None,
+    }
+}
+
 /// True where a small file that begins with `head` is a log.
 pub fn is_log(head: &[u8]) -> bool {
     matches!(recognise(&Head::of(head), Tells::CALLS).1, Reader::Log)
@@ -193,11 +205,7 @@ impl<V> Known<V> {
 
     /// What recorded it, where it is a record of calls.
     pub(crate) fn recorder(&self) -> Option<Recorder> {
-        match self.format.name {
-            "flight" => Some(Recorder::Flight),
-            "inspector" | "profiler" => Some(Recorder::Nccl),
-            _ => None,
-        }
+        recorder(self.format)
     }
 
     /// True for what `nsys stats` prints.
@@ -411,11 +419,15 @@ pub struct Opening<'o> {
 impl Opening<'_> {
     /// Opens an input when it is its turn.
     fn open<V>(self, origin: &Origin) -> Result<Known<V>> {
-        let needs = match self.recorded && origin.is_piped() {
-            true => Tells::CALLS,
-            false => self.needs,
-        };
-        open(origin, self.source, needs)
+        let input = Input::open(origin, self.source, REJOIN)?;
+        let mut needs = self.needs;
+        if self.recorded && origin.is_piped() {
+            let (format, _) = recognise(&Head::of(&input.head()?), Tells::CALLS);
+            if recorder(format).is_some() {
+                needs = Tells::CALLS;
+            }
+        }
+        named(origin, input, needs)
     }
 
     /// Opens an input before it is its turn, and walks a log as far as that is done then. `None` for

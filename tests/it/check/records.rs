@@ -91,3 +91,11 @@ fn records_of_a_pipe_are_read_as_those_of_a_file() {
         refused.stderr
     );
 }
+
+#[test]
+fn the_log_in_an_export_is_read_from_a_pipe() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/nsys/ring.sqlite.gz");
+    let file = run("nccl-check", &["--coverage", path]).calm();
+    let pipe = feed("nccl-check", &["--coverage"], std::fs::read(path).unwrap()).calm();
+    assert_eq!(pipe, file);
+}
