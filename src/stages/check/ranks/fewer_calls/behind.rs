@@ -153,7 +153,7 @@ impl Told<'_> {
         };
         if self.uneven.is_some() {
             says += "; its missing calls repeat earlier steps: it ran fewer steps than the others \
-                     (uneven data)";
+                     (uneven data), or stopped at the end of a step";
         }
         says
     }
