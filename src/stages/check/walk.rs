@@ -39,7 +39,7 @@ use std::mem;
 
 /// What is asked for besides findings: what TUNING lines tell, and calls.
 pub(crate) struct Asked {
-    /// How calls over all steps are told apart.
+    /// How calls over all steps are distinguished.
     pub(crate) calls: tally::Options,
     /// All that a page with plots has, too.
     pub(crate) whole: Option<Whole>,
@@ -47,7 +47,7 @@ pub(crate) struct Asked {
 
 /// What only a page with plots has.
 pub(crate) struct Whole {
-    /// How calls by step are told apart.
+    /// How calls by step are distinguished.
     pub(crate) by_step: tally::Options,
 }
 

@@ -190,7 +190,7 @@ fn calls_a_wrong_peer(who: &Ranked, own: &[&Odd<'_>], names: Names<'_>) -> Strin
     )
 }
 
-/// What is said where no rank is known to call a wrong peer, and the rank that made a call too many, if
+/// The words where no rank is known to call a wrong peer, and the rank that made a call too many, if
 /// that is what happened.
 fn lacks_or_has_one_more(
     odds: &[&Odd<'_>],
