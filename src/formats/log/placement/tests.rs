@@ -422,7 +422,9 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
 
     /// The last calls alone tell as much as all of them, also where a rank left a call out: its
-    /// later calls are counted from another place.
+    /// later calls are counted from another place. Where two calls alternate, one that was left out
+    /// looks like one more: only who made fewer at the end tells, and ranks that are not in step
+    /// hide it until the log ends. So there ranks are in step, and no two calls alternate.
     #[test]
     fn the_last_calls_are_placed_as_well_as_all_are(
         ahead in proptest::collection::vec(proptest::collection::vec(-6..12_i64, 4), 60..120),
@@ -431,7 +433,11 @@ proptest! {
         chunk in 3000..20_000_usize,
         left_out in proptest::option::of((1..4_usize, 0..300_usize)),
     ) {
-        let job = Job { steps: ahead.len(), pairs, ahead, left_out, ..Job::even(4, 1, 0) };
+        let ranks = Job { pairs, ahead, ..Job::even(4, 1, 0) };
+        let job = match left_out {
+            Some(_) => Job { pairs: pairs.max(3), left_out, ..Job::even(4, ranks.ahead.len(), 0) },
+            None => Job { steps: ranks.ahead.len(), ..ranks },
+        };
         // The calls that are in another step than theirs: each gap is a step's.
         let wrong = |few| {
             let (all, _) = job.so_far(few, chunk);
