@@ -288,3 +288,65 @@ fn caller(taken: &mut Taken, merged: &Merged, aliases: &[u32], number: u32) -> O
         ..Row::default()
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::count::calls::tests::options;
+    use crate::stages::pieces::{read_after, stamped};
+    use crate::stages::skew::skew;
+    use proptest::prelude::*;
+    use std::sync::LazyLock;
+
+    static STAMPED: LazyLock<Vec<u8>> = LazyLock::new(stamped);
+
+    /// Walked in pieces of about `size` bytes.
+    fn found(log: &[u8], size: usize) -> Option<Grid> {
+        let (read, mut merged) = (options(1, false), Merged::default());
+        let mut times = Times::new(1, true, 1);
+        times.begin_input();
+        let new = || Partial::new(true);
+        let log = read_after(&mut merged, log, size, new, |part| times.add(part, &read));
+        let taken = placement::Taken {
+            held: None,
+            methods: placement::Methods::default(),
+            too_many: None,
+        };
+        let placed = (Placement::default(), taken);
+        times.end_input(placed, &log.timeline(&read.timeline), &merged);
+        let silent = Report::new("", false, true).silent();
+        times.grid(&merged, None, &silent).map(Result::unwrap)
+    }
+
+    #[test]
+    fn the_table_is_that_of_the_rows_of_nccl_comms() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), &*STAMPED).unwrap();
+        let origins = [crate::source::Origin::Path(file.path().to_owned())];
+        let mut silent = Report::new("", false, true).silent();
+        let read = options(1, false);
+        let progress = &crate::count::calls::tests::Nobody;
+        let rows = skew(&origins, &read, &Options::default(), &mut silent, progress).unwrap();
+        assert!(rows.rows.len() == 8, "{rows:?}");
+        assert_eq!(found(&STAMPED, usize::MAX), Some(rows));
+    }
+
+    #[test]
+    fn a_call_without_a_stamp_leaves_no_table() {
+        let line =
+            b"host:7:7 [0] NCCL INFO AllReduce: opCount 0 sendbuff 0x7 recvbuff 0x7 count 1 \
+                     datatype 7 op 0 root 0 comm 0x9 [nranks=2] stream 0x1\n";
+        let both = [&STAMPED[..], line].concat();
+        assert_eq!(found(&both, usize::MAX), None);
+        assert_eq!(found(&both, 4096), None);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(16))]
+
+        #[test]
+        fn chunks_change_nothing(size in 2000..400_000_usize) {
+            prop_assert_eq!(found(&STAMPED, size), found(&STAMPED, usize::MAX));
+        }
+    }
+}
