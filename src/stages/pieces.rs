@@ -47,6 +47,16 @@ fn options(nccl: &str) -> synth::Options {
     }
 }
 
+/// A log of which every call has a time stamp, and some lines are torn.
+pub(crate) fn stamped() -> Vec<u8> {
+    log(synth::Options {
+        timestamps: synth::options::Timestamps::Iso,
+        damage: vec![(synth::options::Damage::Torn, 0.02)],
+        tuning: false,
+        ..options("2.29")
+    })
+}
+
 fn log(options: synth::Options) -> Vec<u8> {
     let mut bytes = Vec::new();
     synth::generate(&options, &mut StreamSink::new(&mut bytes)).unwrap();

@@ -2,7 +2,9 @@
 //! share. Memory grows with the number of distinct things, never with the number of calls.
 
 use crate::formats::log::Part;
-use crate::formats::log::placement::{Across, Methods, Placement, Placer, Recorder, Streams};
+use crate::formats::log::placement::{
+    Across, Methods, Placed, Placement, Placer, Recorder, Streams, Taken,
+};
 use crate::formats::log::timeline::{self, Timeline};
 use crate::formats::log::walk::{Call, Torn, Visit};
 use crate::members::{Merged, Ops, Renumbered};
@@ -352,6 +354,15 @@ impl Tally {
         merged: &Merged,
         wanted: impl Fn(usize) -> bool,
     ) -> Methods {
+        self.end((timeline, merged), wanted).1.methods
+    }
+
+    /// The same. Gives where the calls were made, and the input's number if its calls are held.
+    pub(crate) fn end(
+        &mut self,
+        (timeline, merged): (&Timeline, &Merged),
+        wanted: impl Fn(usize) -> bool,
+    ) -> (Placement, Taken) {
         let Tally {
             options,
             ops,
@@ -367,16 +378,11 @@ impl Tally {
             let calls = (calls, stretches.collect());
             replay(options, ops, calls, (&mut *pieces, &mut *wide), *jobs);
         };
-        let (placement, calls) = if across.holds(timeline) && placer.is_whole() {
-            (Placement::default(), placer.held())
-        } else {
-            placer.end(timeline, merged, &mut count)
-        };
-        let taken = across.take(calls, &placement, timeline);
-        if let Some(calls) = taken.too_many {
+        let (placement, mut taken) = across.end(placer, (timeline, merged), &mut count);
+        if let Some(calls) = taken.too_many.take() {
             count(&calls, &calls.nowhere());
         }
-        taken.methods
+        (placement, taken)
     }
 
     /// All inputs ended: counts the calls that are held, by the gaps of the timeline that it gives.
@@ -385,6 +391,16 @@ impl Tally {
         merged: &Merged,
         wanted: impl Fn(&Timeline, usize) -> bool,
     ) -> Option<(Arc<Timeline>, Methods)> {
+        let placed = self.held(merged, wanted)?;
+        Some((placed.timeline, placed.methods))
+    }
+
+    /// The same. Gives where the calls were made.
+    pub(crate) fn held(
+        &mut self,
+        merged: &Merged,
+        wanted: impl Fn(&Timeline, usize) -> bool,
+    ) -> Option<Placed> {
         self.clear();
         let Tally {
             options,
@@ -396,11 +412,10 @@ impl Tally {
             ..
         } = self;
         let placed = across.place(merged, *jobs)?;
-        let (calls, timeline) = (&placed.streams, placed.timeline);
-        let stretches = calls.each(&placed.cuts);
-        let stretches = stretches.filter(|s| wanted(&timeline, s.0 as usize));
-        let calls = (calls, stretches.collect());
+        let stretches = placed.streams.each(&placed.cuts);
+        let stretches = stretches.filter(|s| wanted(&placed.timeline, s.0 as usize));
+        let calls = (&placed.streams, stretches.collect());
         replay(options, ops, calls, (pieces, wide), *jobs);
-        Some((timeline, placed.methods))
+        Some(placed)
     }
 }

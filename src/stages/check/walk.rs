@@ -22,6 +22,7 @@ use crate::grammar::message::Message;
 use crate::grammar::message::c10d::C10d;
 use crate::grammar::trainer::{Mark, StepLine};
 use crate::members::Merged;
+use crate::output::render::Grid;
 use crate::report::Report;
 use crate::report::account::Account;
 use crate::source::{Input, Origin};
@@ -29,6 +30,8 @@ use crate::stages::communicators::{self, Found, Gathered, Side};
 use crate::stages::matrix;
 use crate::stages::net::all::First;
 use crate::stages::net::{self, Net};
+use crate::stages::skew::times;
+use crate::stages::skew::walked::Times;
 use crate::stages::survey::rhythm::Odd;
 use crate::stages::survey::{self, Sums};
 use crate::stages::tuning::{self, all::All as Tuning};
@@ -43,6 +46,8 @@ pub(crate) struct Asked {
     pub(crate) calls: tally::Options,
     /// All that a page with plots has, too.
     pub(crate) whole: Option<Whole>,
+    /// Who comes late, where calls have time stamps.
+    pub(crate) late: bool,
 }
 
 /// What only a page with plots has.
@@ -58,6 +63,12 @@ impl Asked {
             Some(_) => matrix::tally(true),
             None => communicators::tally_options(false),
         }
+    }
+
+    /// Whether who comes late is asked for, and if so, whether calls' steps are placed for that alone.
+    fn late(asked: Option<&Asked>) -> Option<bool> {
+        let asked = asked.filter(|asked| asked.late)?;
+        Some(asked.whole.is_none())
     }
 }
 
@@ -83,6 +94,8 @@ struct Partial {
     remains: Remains,
     /// Where it is asked for.
     tuning: Option<tuning::fold::Partial>,
+    /// The same.
+    times: Option<times::Partial>,
 }
 
 /// What kinds of lines there are.
@@ -126,7 +139,7 @@ impl Lines {
 }
 
 impl Partial {
-    fn new(tally: &tally::Options, tuning: bool) -> Partial {
+    fn new(tally: &tally::Options, asked: Option<&Asked>) -> Partial {
         Partial {
             communicators: communicators::Partial::new(tally),
             net: net::fold::Partial::default(),
@@ -135,7 +148,8 @@ impl Partial {
             warnings: warnings::Partial::default(),
             lines: Lines::default(),
             remains: Remains::default(),
-            tuning: tuning.then(tuning::fold::Partial::default),
+            tuning: asked.map(|_| tuning::fold::Partial::default()),
+            times: Asked::late(asked).map(times::Partial::new),
         }
     }
 }
@@ -189,6 +203,7 @@ impl Visit for Partial {
         if let Some(tuning) = &mut self.tuning {
             tuning.call(call);
         }
+        self.times.call(call);
         let stamped = !call.time.is_empty();
         self.lines.stamped |= stamped;
         self.lines.bare |= !stamped;
@@ -197,6 +212,7 @@ impl Visit for Partial {
     fn mark(&mut self) {
         self.communicators.mark();
         self.sums.mark();
+        self.times.mark();
     }
 
     fn slot(&mut self) {
@@ -208,6 +224,7 @@ impl Visit for Partial {
         if let Some(tuning) = &mut self.tuning {
             tuning.slot();
         }
+        self.times.slot();
     }
 
     fn torn(&mut self, calls: &[Torn<'_>]) {
@@ -219,6 +236,7 @@ impl Visit for Partial {
         if let Some(tuning) = &mut self.tuning {
             tuning.torn(calls);
         }
+        self.times.torn(calls);
     }
 }
 
@@ -326,6 +344,8 @@ pub(crate) struct Seen {
     pub(crate) tuning: Option<Tuning>,
     /// The calls, where they were asked for.
     pub(crate) counted: Option<Counted>,
+    /// Who comes late, where it was asked for and all calls have time stamps.
+    pub(crate) late: Option<Result<Grid>>,
 }
 
 impl Seen {
@@ -352,9 +372,9 @@ pub(super) fn walk(
     progress: &dyn Progress,
 ) -> Result<Seen> {
     let tally = Asked::tally(asked);
-    let mut stage = Reading::new(options, asked);
+    let mut stage = Reading::new(options, asked, origins.len());
     stage.beside = mem::take(beside);
-    let new = || Partial::new(&tally, asked.is_some());
+    let new = || Partial::new(&tally, asked);
     let merged = stages::read(&mut stage, origins, options, report, progress, new)?;
     progress.finish();
     *beside = mem::take(&mut stage.beside);
@@ -377,6 +397,7 @@ struct Reading<'o> {
     processes: Vec<BTreeSet<u32>>,
     kept: Vec<Input>,
     tuning: Option<Tuning>,
+    times: Option<Times>,
     asked: Option<&'o Asked>,
 }
 
@@ -401,6 +422,9 @@ impl Stage for Reading<'_> {
         let number = u32::try_from(self.inputs.len()).unwrap_or(u32::MAX);
         self.net.begin_input(self.inputs.len(), name.clone());
         self.gathered.begin_input(name);
+        if let Some(times) = &mut self.times {
+            times.begin_input();
+        }
         self.now = Now {
             number,
             ..Now::default()
@@ -424,6 +448,9 @@ impl Stage for Reading<'_> {
         if let (Some(tuning), Some(own)) = (&mut self.tuning, visit.tuning) {
             tuning.add(part.with(own));
         }
+        if let (Some(times), Some(own)) = (&mut self.times, visit.times) {
+            times.add(part.with(own), self.options);
+        }
         self.net.add(part.with(visit.net));
     }
 
@@ -446,8 +473,9 @@ impl Stage for Reading<'_> {
 }
 
 impl<'o> Reading<'o> {
-    fn new(options: &'o Options, asked: Option<&'o Asked>) -> Reading<'o> {
-        let gathered = Gathered::new(&Asked::tally(asked), 1, options.log.jobs);
+    fn new(options: &'o Options, asked: Option<&'o Asked>, inputs: usize) -> Reading<'o> {
+        let jobs = options.log.jobs;
+        let gathered = Gathered::new(&Asked::tally(asked), inputs, jobs);
         Reading {
             options,
             beside: Beside::default(),
@@ -465,6 +493,7 @@ impl<'o> Reading<'o> {
             processes: Vec::new(),
             kept: Vec::new(),
             tuning: asked.map(|_| Tuning::default()),
+            times: Asked::late(asked).map(|places| Times::new(inputs, places, jobs)),
             asked,
         }
     }
@@ -483,7 +512,10 @@ impl<'o> Reading<'o> {
             ..self.options.timeline.clone()
         };
         let printed = log.timeline(&as_printed).steps;
-        self.gathered.end_input(&timeline, merged, None);
+        let placed = self.gathered.end_input(&timeline, merged, None);
+        if let Some(times) = &mut self.times {
+            times.end_input(placed, &timeline, merged);
+        }
         self.warnings
             .steps(number, step_lines(&log.marks, &timeline));
         self.warnings
@@ -507,7 +539,11 @@ impl<'o> Reading<'o> {
     /// All inputs are read.
     fn seen(mut self, merged: &Merged) -> Seen {
         self.warnings.settle(&merged.aliases());
-        self.gathered.rest(merged, None);
+        let placed = self.gathered.rest(merged, None);
+        let silent = Report::new("", false, true).silent();
+        let late = self
+            .times
+            .and_then(|times| times.grid(merged, placed, &silent));
         let gathered = &mut self.gathered;
         let counted = self.asked.map(|asked| Counted {
             calls: gathered.counted(&asked.calls, merged),
@@ -532,6 +568,7 @@ impl<'o> Reading<'o> {
             lines: self.lines,
             tuning: self.tuning,
             counted,
+            late,
         }
     }
 }
@@ -549,7 +586,7 @@ mod tests {
     fn found(folder: &std::path::Path, files: &[Vec<u8>], pieces: usize) -> String {
         let read = options(1, false);
         let tally = communicators::tally_options(false);
-        let mut stage = Reading::new(&read, None);
+        let mut stage = Reading::new(&read, None, files.len());
         let end = |stage: &mut Reading<'_>, at: usize, log: Log, merged: &Merged| {
             let origin = Origin::Path(folder.join(at.to_string()));
             let input = Input::open(&origin, read.source, REJOIN).unwrap();
@@ -559,7 +596,7 @@ mod tests {
             &mut stage,
             files,
             pieces,
-            || Partial::new(&tally, false),
+            || Partial::new(&tally, None),
             end,
         );
         let mut report = Report::new("a", false, true);

@@ -55,6 +55,7 @@ pub fn gather(
         whole: whole.then(|| Whole {
             by_step: by_step().tally(),
         }),
+        late: inputs.are_walked(),
     };
     let both = (&mut page, &mut parts);
     let known = checked(&inputs, (options, &asked), both, report, progress)?;
@@ -70,7 +71,7 @@ pub fn gather(
     if whole {
         page.map = map(&inputs, options, known.matrix, &mut parts);
     }
-    late(&inputs, (options, known.is_stamped), &mut parts);
+    late(&inputs, (options, known.is_stamped), known.late, &mut parts);
     changes((origins, against), options, &mut parts);
     if page.inputs.is_empty() {
         page.inputs = inputs.counted().iter().map(Origin::name).collect();
@@ -127,6 +128,8 @@ struct Known {
     calls: Option<(Calls, Option<Calls>)>,
     /// Who sends to whom, by logs.
     matrix: Option<Matrix>,
+    /// Who comes late, by logs alone.
+    late: Option<Result<Grid>>,
 }
 
 /// Why there is nothing of what only lines tell ...
@@ -189,6 +192,7 @@ fn checked(
         is_stamped,
         matrix: pairs.and_then(|pairs| matrix_of(&seen, pairs)),
         calls,
+        late: seen.late.take(),
     })
 }
 
@@ -405,8 +409,13 @@ fn of_all(inputs: &Inputs, options: &Options) -> Result<Matrix> {
     matrix::matrix(&origins, options, &of, &mut silent, &Unseen)
 }
 
-/// Who comes late.
-fn late(inputs: &Inputs, (options, is_stamped): (&Options, bool), parts: &mut Parts) {
+/// Who comes late; `known` is what the walk found, if it was asked.
+fn late(
+    inputs: &Inputs,
+    (options, is_stamped): (&Options, bool),
+    known: Option<Result<Grid>>,
+    parts: &mut Parts,
+) {
     const NO_TIMES: &str = "the calls have no times: NCCL_DEBUG_TIMESTAMP_LEVELS=ALL (NCCL 2.26), or a \
                             record with times";
     let read = |origins: &[Origin]| {
@@ -415,16 +424,18 @@ fn late(inputs: &Inputs, (options, is_stamped): (&Options, bool), parts: &mut Pa
         skew::skew(origins, options, &of, &mut silent, &Unseen)
     };
     // A record beside a log may have no times, and the log may have them.
-    let stamped = if is_stamped { &inputs.logs[..] } else { &[] };
-    let sources = [&inputs.timed[..], stamped].into_iter();
-    let mut tried = sources.filter(|origins| !origins.is_empty()).map(read);
-    let grid = match tried.next() {
-        None => {
-            parts.none(Of::Skew, NO_TIMES);
-            return;
-        }
-        Some(Err(error)) => tried.next().unwrap_or(Err(error)),
-        Some(grid) => grid,
+    let recorded = (!inputs.timed.is_empty()).then(|| read(&inputs.timed));
+    let logged = || {
+        let is_stamped = is_stamped && !inputs.logs.is_empty();
+        is_stamped.then(|| known.unwrap_or_else(|| read(&inputs.logs)))
+    };
+    let grid = match recorded {
+        Some(Ok(grid)) => Ok(grid),
+        Some(Err(error)) => logged().unwrap_or(Err(error)),
+        None => match logged() {
+            Some(grid) => grid,
+            None => return parts.none(Of::Skew, NO_TIMES),
+        },
     };
     let none = "no call is one of several ranks";
     parts.add(Of::Skew, grid.map_err(|error| error.to_string()), none);

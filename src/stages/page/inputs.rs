@@ -71,6 +71,11 @@ impl Inputs {
         self.is_log_inside || !self.logs.is_empty()
     }
 
+    /// True where the logs are all that nccl-check walks.
+    pub(super) fn are_walked(&self) -> bool {
+        !self.is_log_inside
+    }
+
     /// True where all that is counted is in logs.
     pub(super) fn are_logs(&self) -> bool {
         !self.logs.is_empty() && self.timelines.is_empty()

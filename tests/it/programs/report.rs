@@ -31,11 +31,15 @@ fn testdata(name: &str) -> PathBuf {
 }
 
 /// Inputs of each kind.
-const INPUTS: [&[&str]; 10] = [
+const INPUTS: [&[&str]; 14] = [
     &["captured/megatron/nccl.log"],
     &["captured/ddp-skip/nccl.log.gz"],
     &["captured/3d/nccl.log.gz"],
     &["captured/tp-stamps"],
+    &["captured/tp-files"],
+    &["captured/pp-recv/nccl.log.gz"],
+    &["died/segv"],
+    &["hung/crossed/nccl.log.gz"],
     &["captured/ddp-all/nccl.log.gz"],
     &["captured/fsdp-inspector"],
     &["captured/hf/nccl.log.gz"],

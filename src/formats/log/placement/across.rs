@@ -6,7 +6,7 @@
 //! has the calls of which no step is known.
 
 use super::bounds::{Bounds, Cuts, UNKNOWN};
-use super::placer::HELD;
+use super::placer::{HELD, Placer};
 use super::resolve::{Told, place_others};
 use super::streams::Streams;
 use super::what::What;
@@ -113,6 +113,22 @@ impl Across {
     /// True where calls of a log with these steps are held until all inputs are read.
     pub fn holds(&self, timeline: &Timeline) -> bool {
         !self.is_over && timeline.steps.is_empty() && timeline.by_position.is_none()
+    }
+
+    /// An input is read: its calls are placed and given to `sink`, or held until all inputs are read.
+    pub fn end(
+        &mut self,
+        placer: Placer,
+        (timeline, merged): (&Timeline, &Merged),
+        sink: impl FnMut(&Streams, &[Cuts]),
+    ) -> (Placement, Taken) {
+        let (placement, calls) = if self.holds(timeline) && placer.is_whole() {
+            (Placement::default(), placer.held())
+        } else {
+            placer.end(timeline, merged, sink)
+        };
+        let taken = self.take(calls, &placement, timeline);
+        (placement, taken)
     }
 
     /// Takes in the calls of an input that is read; they are whole if none was placed before its end.

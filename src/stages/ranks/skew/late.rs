@@ -26,6 +26,8 @@ struct Rank {
     /// To how many calls it came last.
     last: u64,
     steps: BTreeMap<u64, Step>,
+    /// The step in hand: most calls are of the step of the call before.
+    now: Option<(u64, Step)>,
 }
 
 /// A rank's calls of a step.
@@ -38,12 +40,29 @@ struct Step {
     most: i64,
 }
 
+impl Step {
+    /// A step without calls.
+    const NONE: Step = Step {
+        calls: 0,
+        late: 0,
+        most: i64::MIN,
+    };
+
+    fn merge(&mut self, other: Step) {
+        self.calls += other.calls;
+        self.late += other.late;
+        self.most = other.most.max(self.most);
+    }
+}
+
 /// All ranks.
 #[derive(Debug, Default)]
 pub(super) struct Late {
     ranks: Vec<Rank>,
     /// By number; known at the end.
     pub(super) names: Vec<Name>,
+    /// When the ranks of the call in hand came.
+    times: Vec<i64>,
 }
 
 /// A rank is always late where it is so in as large a share of the steps or calls.
@@ -56,8 +75,10 @@ const SELDOM: f64 = 1.0 / 3.0;
 impl Late {
     /// Adds a call whose times are on one clock.
     pub(super) fn add(&mut self, call: &Call, late_ns: u64) {
-        let mut times: Vec<i64> = call.came.iter().map(|came| came.ns).collect();
-        let (Some(middle), Some(most)) = (median(&mut times), times.iter().copied().max()) else {
+        let times = &mut self.times;
+        times.clear();
+        times.extend(call.came.iter().map(|came| came.ns));
+        let (Some(middle), Some(most)) = (median(times), times.iter().copied().max()) else {
             return;
         };
         let one_last = times.iter().filter(|ns| **ns == most).count() == 1;
@@ -76,16 +97,18 @@ impl Late {
             rank.late_calls += counts;
             rank.last += u64::from(one_last && came.ns == most);
             if let Some(step) = call.step {
-                let known = rank.steps.entry(step).or_insert(Step {
-                    calls: 0,
-                    late: 0,
-                    most: i64::MIN,
+                rank.at(step).merge(Step {
+                    calls: 1,
+                    late: counts,
+                    most: late,
                 });
-                known.calls += 1;
-                known.late += counts;
-                known.most = late.max(known.most);
             }
         }
+    }
+
+    /// All calls were added.
+    pub(super) fn end(&mut self) {
+        self.ranks.iter_mut().for_each(Rank::close);
     }
 
     /// A row for each rank.
@@ -121,6 +144,21 @@ impl Late {
 }
 
 impl Rank {
+    /// The step in hand, which is this one from now on.
+    fn at(&mut self, step: u64) -> &mut Step {
+        if self.now.as_ref().is_none_or(|(now, _)| *now != step) {
+            self.close();
+        }
+        &mut self.now.get_or_insert((step, Step::NONE)).1
+    }
+
+    /// Puts the step in hand to the others.
+    fn close(&mut self) {
+        if let Some((step, own)) = self.now.take() {
+            self.steps.entry(step).or_insert(Step::NONE).merge(own);
+        }
+    }
+
     fn row(&self, name: &Name, late_ns: u64) -> Vec<Cell<'static>> {
         let us = |ns: i64| Cell::from(ns as f64 / 1000.0);
         let of_calls = |ns: Option<u64>| ns.map(|ns| ns as f64 / 1000.0).into();

@@ -1,6 +1,7 @@
 //! nccl-skew: who comes late to the collectives of a communicator, how often, and by how much.
 //!
-//! It reads the rows of the call table, which nccl-comms' stage makes of any input. Rows of the same
+//! It reads the rows of the call table, which nccl-comms' stage makes of any input. A page, for which
+//! logs are walked anyway, takes the calls from that walk (`times`, `walked`). Rows of the same
 //! call are put together in a window (`window`), the clocks of hosts are aligned by what many calls
 //! have in common (`align`), and each rank's lateness is kept by step (`late`).
 //!
@@ -14,6 +15,8 @@ mod latency;
 mod rows;
 #[cfg(test)]
 mod tests;
+pub(crate) mod times;
+pub(crate) mod walked;
 mod window;
 
 use crate::count::calls::{Options as Read, Progress};
@@ -97,7 +100,14 @@ pub fn skew(
             &mut feed,
         )?;
     }
-    let found = taken.end(options);
+    table(&taken.end(options), is_of_dumps, options, report)
+}
+
+/// The table of what was found.
+///
+/// # Errors
+/// No call has a time, or is of two ranks.
+fn table(found: &Found, is_of_dumps: bool, options: &Options, report: &Report) -> Result<Grid> {
     let none = |what: &str| Err(Error::Content(what.to_owned()));
     if options.latency {
         if found.latencies.is_empty() {

@@ -13,6 +13,14 @@ use rustc_hash::FxHashMap;
 /// A process, or one GPU of several of a process; where that is not known, a rank of a communicator.
 type Who = (Vec<u8>, Option<u64>, Option<u32>, Option<(CommId, u32)>);
 
+/// Who makes calls on a communicator, by number.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Caller {
+    who: u32,
+    comm: u32,
+    nranks: Option<u32>,
+}
+
 /// Calls whose clocks are aligned together.
 const STRETCH: usize = 4096;
 
@@ -28,6 +36,8 @@ pub(super) struct Taken {
     /// Each one's rank in the largest communicator, and the size of that.
     ranks: FxHashMap<u32, (u32, u32)>,
     window: Window,
+    /// Calls that the window gave.
+    ready: Vec<Call>,
     stretch: Vec<Call>,
     found: Found,
     /// Dumps were read: what stands for a process is no process id.
@@ -37,9 +47,11 @@ pub(super) struct Taken {
 impl Taken {
     /// What all rows show.
     pub(super) fn end(mut self, options: &Options) -> Found {
-        let mut window = std::mem::take(&mut self.window);
-        window.end(|call| self.give(call, options));
+        for call in self.window.end() {
+            self.give(call, options);
+        }
         self.settle(options);
+        self.found.late.end();
         self.named();
         self.found
     }
@@ -55,9 +67,22 @@ impl Taken {
             return;
         };
         self.found.timed += 1;
-        let (Some(id), Some(rank), Some(seq)) = (row.comm_id, row.rank, row.seq) else {
+        let Some(seq) = row.seq else { return };
+        let Some(caller) = self.caller(row) else {
             return;
         };
+        let call = (self.op(row.op), seq, row.step);
+        self.came(caller, call, (ns, row.times().dur_ns), options);
+    }
+
+    /// The number of an operation.
+    pub(super) fn op(&mut self, name: &[u8]) -> u32 {
+        self.ops.intern(name.to_vec())
+    }
+
+    /// Who makes a call with a time, if it is known on which communicator, and as which rank.
+    pub(super) fn caller(&mut self, row: &Row<'_>) -> Option<Caller> {
+        let (id, rank) = (row.comm_id?, row.rank?);
         let own = row.pid.is_none().then_some((id, rank));
         let who = self.who.intern((row.host.to_vec(), row.pid, row.dev, own));
         if self.host_of.len() <= who as usize {
@@ -68,18 +93,38 @@ impl Taken {
         if size > known.0 {
             *known = (size, rank);
         }
-        let which = (self.comms.intern(id), self.ops.intern(row.op.to_vec()), seq);
-        let came = Came {
+        Some(Caller {
             who,
-            ns,
-            dur_ns: row.times().dur_ns,
-        };
-        let mut window = std::mem::take(&mut self.window);
-        let told = (row.step, row.nranks);
-        window.add(which, came, told, options.window, |call| {
-            self.give(call, options);
-        });
-        self.window = window;
+            comm: self.comms.intern(id),
+            nranks: row.nranks,
+        })
+    }
+
+    /// A rank comes to a call, by operation, number and step: when, and how long the call takes.
+    #[inline]
+    pub(super) fn came(
+        &mut self,
+        caller: Caller,
+        (op, seq, step): (u32, u64, Option<u64>),
+        (ns, dur_ns): (i64, Option<u64>),
+        options: &Options,
+    ) {
+        let Caller { who, comm, nranks } = caller;
+        let came = Came { who, ns, dur_ns };
+        let (which, told) = ((comm, op, seq), (step, nranks));
+        self.window
+            .add(which, came, told, options.window, &mut self.ready);
+        if !self.ready.is_empty() {
+            let mut ready = std::mem::take(&mut self.ready);
+            ready.drain(..).for_each(|call| self.give(call, options));
+            self.ready = ready;
+        }
+    }
+
+    /// Calls were told of elsewhere: so many have a time, which is as fine as this.
+    pub(super) fn timed(&mut self, calls: u64, step: i64) {
+        self.found.timed += calls;
+        self.found.step = self.found.step.max(step);
     }
 
     /// When a row's rank came.
@@ -107,6 +152,7 @@ impl Taken {
     fn give(&mut self, call: Call, options: &Options) {
         if call.came.len() < 2 {
             self.found.alone += u64::from(!call.came.is_empty() && call.nranks != Some(1));
+            self.window.done(call);
             return;
         }
         self.found.matched += 1;
@@ -134,10 +180,10 @@ impl Taken {
                 .align(&mut calls, host, self.hosts.items());
         }
         let late_ns = options.late_ns;
-        calls
-            .iter()
-            .for_each(|call| self.found.late.add(call, late_ns));
-        calls.clear();
+        for call in calls.drain(..) {
+            self.found.late.add(&call, late_ns);
+            self.window.done(call);
+        }
         self.stretch = calls;
     }
 

@@ -44,23 +44,27 @@ pub(super) struct Window {
     order: VecDeque<Which>,
     /// Parts that are held.
     held: usize,
+    /// The memory of calls that were given, used again.
+    spare: Vec<Vec<Came>>,
 }
 
 impl Window {
     /// A part of a call comes. Gives the call once it is whole; gives up the oldest ones where more
     /// than `most` parts would be held.
+    #[inline]
     pub(super) fn add(
         &mut self,
         which: Which,
         came: Came,
         (step, nranks): (Option<u64>, Option<u32>),
         most: usize,
-        mut give: impl FnMut(Call),
+        give: &mut Vec<Call>,
     ) {
         let call = self.calls.entry(which).or_insert_with(|| {
             self.order.push_back(which);
             Call {
                 op: which.1,
+                came: self.spare.pop().unwrap_or_default(),
                 ..Call::default()
             }
         });
@@ -76,14 +80,14 @@ impl Window {
             && let Some(call) = self.calls.remove(&which)
         {
             self.held = self.held.saturating_sub(call.came.len());
-            give(call);
+            give.push(call);
         }
         while self.held > most
             && let Some(oldest) = self.order.pop_front()
         {
             if let Some(call) = self.calls.remove(&oldest) {
                 self.held = self.held.saturating_sub(call.came.len());
-                give(call);
+                give.push(call);
             }
         }
         // Those that were given leave their place in the order behind.
@@ -93,13 +97,22 @@ impl Window {
         }
     }
 
-    /// Gives all that are left, in their order.
-    pub(super) fn end(&mut self, mut give: impl FnMut(Call)) {
-        for which in std::mem::take(&mut self.order) {
-            if let Some(call) = self.calls.remove(&which) {
-                give(call);
-            }
+    /// Takes the memory of a call that was given.
+    pub(super) fn done(&mut self, Call { mut came, .. }: Call) {
+        if self.spare.len() < SPARE {
+            came.clear();
+            self.spare.push(came);
         }
+    }
+
+    /// Gives all that are left, in their order.
+    pub(super) fn end(&mut self) -> Vec<Call> {
+        let order = std::mem::take(&mut self.order);
         self.held = 0;
+        let left = order.iter().filter_map(|which| self.calls.remove(which));
+        left.collect()
     }
 }
+
+/// How many calls' memory is kept.
+const SPARE: usize = 1 << 13;

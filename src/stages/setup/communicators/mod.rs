@@ -28,6 +28,7 @@ use crate::count::tally::{Bag, Key, Pieces, Sizing, Tally};
 use crate::error::Result;
 use crate::formats::Tells;
 use crate::formats::door::Known;
+use crate::formats::log::placement::{Placed, Placement, Taken};
 use crate::formats::log::propose;
 use crate::formats::log::timeline::{self, Present, Timeline, Window};
 use crate::formats::log::{Log, Part};
@@ -285,20 +286,22 @@ impl Gathered {
         self.tally.add(part.with(calls), steps);
     }
 
-    /// The input is read: its calls in `window` count.
+    /// The input is read: its calls in `window` count. Gives where they were made, if the chunks tell
+    /// steps apart.
     pub(crate) fn end_input(
         &mut self,
         timeline: &Timeline,
         merged: &Merged,
         window: Option<&Window>,
-    ) {
+    ) -> (Placement, Taken) {
         let inside = |step: &&timeline::Step| window.is_none_or(|w| w.contains(step.step));
         let steps = timeline.steps.iter().filter(inside).map(|s| s.steps);
         let steps = steps.fold(0, u64::saturating_add);
         self.steps = self.steps.max(steps);
         let wanted = |gap: usize| wants(window, timeline, gap);
-        self.tally.place(timeline, merged, wanted);
+        let placed = self.tally.end((timeline, merged), wanted);
         self.take(timeline, window);
+        placed
     }
 
     /// Takes what the tally has counted.
@@ -345,12 +348,13 @@ impl Gathered {
         let _ = pool::ordered(jobs, chunks.into_iter(), added, sink);
     }
 
-    /// All inputs are read: the calls in `window` count that were held until now.
-    pub(crate) fn rest(&mut self, merged: &Merged, window: Option<&Window>) {
+    /// All inputs are read: the calls in `window` count that were held until now. Gives where these
+    /// were made.
+    pub(crate) fn rest(&mut self, merged: &Merged, window: Option<&Window>) -> Option<Placed> {
         let wanted = |timeline: &Timeline, gap: usize| wants(window, timeline, gap);
-        if let Some((timeline, _)) = self.tally.rest(merged, wanted) {
-            self.take(&timeline, window);
-        }
+        let placed = self.tally.held(merged, wanted)?;
+        self.take(&placed.timeline, window);
+        Some(placed)
     }
 
     /// The calls by step; `None` where that was not asked for.
