@@ -340,6 +340,7 @@ impl<'a, V: Visit> Scan<'a, V> {
         if known.text.is_empty() {
             return None;
         }
+        let speaker = known.speaker;
         // A launcher's label comes again with its rank, a stamp with the lines next to it.
         let time = if host == 0 {
             &line[..0]
@@ -348,12 +349,11 @@ impl<'a, V: Visit> Scan<'a, V> {
         } else if hot::same(&line[..host], known.prefix) && header::time(known.prefix).is_empty() {
             &line[..0]
         } else {
-            return None;
+            self.later(&line[..host])?
         };
         let message = &line[bracket + hot::BEHIND_BRACKET..];
         let name = hot::operation(message)?;
         let body = &message[name + coll::ANCHOR.len()..];
-        let speaker = known.speaker;
         let (front, at) = hot::front(body)?;
         let rest = &body[at..];
         let (back, end) = self.back(rest, speaker.place)?;
@@ -379,6 +379,20 @@ impl<'a, V: Visit> Scan<'a, V> {
         self.call(coll, speaker, time, start);
         self.out.account.line(Class::Call);
         Some(next)
+    }
+
+    /// The stamp in `prefix`, where it is the prefix met last at another time: what has digits in the
+    /// same places is taken apart in the same way.
+    #[inline]
+    fn later(&mut self, prefix: &'a [u8]) -> Option<&'a [u8]> {
+        let (last, time) = self.prefix;
+        if time.is_empty() || !hot::alike(prefix, last) || self.recogniser.may_mark(prefix) {
+            return None;
+        }
+        let at = time.as_ptr().addr().checked_sub(last.as_ptr().addr())?;
+        let time = prefix.get(at..at + time.len())?;
+        self.prefix = (prefix, time);
+        Some(time)
     }
 
     /// What a line says from its communicator on, which begins `rest`, and where the next line

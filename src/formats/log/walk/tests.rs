@@ -266,7 +266,9 @@ fn text_of(piece: impl Strategy<Value = String>, n: usize) -> impl Strategy<Valu
 /// Texts with more of what the merge decides; also with a collector's stamp in front of lines.
 pub(crate) fn log() -> impl Strategy<Value = Vec<u8>> {
     let piece = || prop_oneof![24 => piece(), 2 => torn_init(), 4 => torn_late(), 1 => pause()];
-    let stamped = piece().prop_map(|piece| piece.replace("node0", "2026-04-28T14:14:49 node0"));
+    let stamped = (piece(), 0..3_u16).prop_map(|(piece, ms)| {
+        piece.replace("node0", &format!("2026-04-28T14:14:49.{ms:03} node0"))
+    });
     prop_oneof![2 => text_of(piece(), 60), 1 => text_of(stamped, 60)]
 }
 
