@@ -38,16 +38,15 @@ mod placer;
 mod printer;
 mod record;
 mod resolve;
-mod settled;
 mod streams;
 mod what;
 
 pub use crate::report::methods::{Apart, Methods};
 pub use across::{Across, Placed, Taken};
+pub use lately::SoFar;
 pub use placer::Placer;
 pub(crate) use printer::{Prints, prints};
 pub use record::Recorder;
-pub use settled::SoFar;
 pub use streams::Streams;
 pub use what::What;
 
@@ -78,7 +77,7 @@ impl Placement {
     /// The gap of a process's call, by its number; `None` for one beyond those that were placed.
     pub fn gap(&self, process: u32, number: u32) -> Option<u32> {
         let at = process.checked_sub(self.first)?;
-        settled::gap_of(self.cuts.get(at as usize)?, number)
+        lately::gap_of(self.cuts.get(at as usize)?, number)
     }
 
     /// Gives the gaps of calls that are met again in line order.

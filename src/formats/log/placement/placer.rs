@@ -2,11 +2,10 @@
 
 use super::Placement;
 use super::bounds::Bounds;
-use super::lately::{How, LATELY, Lately};
+use super::lately::{How, LATELY, Lately, SoFar};
 use super::printer::Printers;
 use super::record::Recorder;
 use super::resolve::{Who, place};
-use super::settled::SoFar;
 use super::streams::Streams;
 use crate::formats::log::Part;
 use crate::formats::log::timeline::{self, ByPosition, Timeline};

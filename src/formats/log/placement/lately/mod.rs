@@ -5,15 +5,20 @@
 //! The calls before are placed for good there, each process's as many as the others' on each
 //! communicator, and what comes after them is counted from there.
 
+mod settled;
+
 use super::Placement;
 use super::bounds::{Bounds, UNKNOWN};
 use super::keys::{Keys, NO_KEY};
 use super::printer::Printers;
 use super::resolve::{Who, place};
-use super::settled::{AllCuts, SoFar, Steps, ends};
 use super::streams::Streams;
 use crate::formats::log::timeline::Timeline;
 use crate::members::Merged;
+use settled::{AllCuts, Steps, ends};
+
+pub use settled::SoFar;
+pub(super) use settled::gap_of;
 
 /// So many calls are placed at least.
 pub(super) const LATELY: u64 = 16 << 10;

@@ -4,8 +4,8 @@
 //! may come a little later. A step is settled when the members of each communicator have made as many
 //! calls in it, each by its own count.
 
-use super::keys::{Keys, NO_KEY};
-use super::streams::Streams;
+use crate::formats::log::placement::keys::{Keys, NO_KEY};
+use crate::formats::log::placement::streams::Streams;
 use crate::formats::log::timeline::{Gap, Timeline};
 use std::collections::BTreeMap;
 
@@ -17,16 +17,16 @@ const LATE: usize = 8;
 const KNOWN: usize = 3;
 
 /// The cuts of each process: pairs of a gap and the number of its calls up to the gap's end.
-pub(super) type AllCuts = Vec<Vec<(u32, u32)>>;
+pub(in crate::formats::log::placement) type AllCuts = Vec<Vec<(u32, u32)>>;
 
 /// The last calls, placed by what has come so far.
 pub struct SoFar<'a> {
     /// What they are.
     pub streams: &'a Streams,
     /// How many calls of each process came before them.
-    pub(super) gone: &'a [u32],
+    pub(in crate::formats::log::placement) gone: &'a [u32],
     /// Where these were cut, by process.
-    pub(super) before: &'a AllCuts,
+    pub(in crate::formats::log::placement) before: &'a AllCuts,
     /// Where they are cut, by process.
     pub cuts: AllCuts,
     /// The last gap that is settled: so are those before it.
@@ -63,13 +63,17 @@ impl SoFar<'_> {
 }
 
 /// The gap of a call by where its process's calls are cut.
-pub(super) fn gap_of(cuts: &[(u32, u32)], number: u32) -> Option<u32> {
+pub(in crate::formats::log::placement) fn gap_of(cuts: &[(u32, u32)], number: u32) -> Option<u32> {
     let at = cuts.partition_point(|&(_, end)| end <= number);
     cuts.get(at).map(|&(gap, _)| gap)
 }
 
 /// The last gaps of so many steps whose lines have come, up to gap `until`, in order.
-pub(super) fn ends(timeline: &Timeline, until: u32, n: usize) -> Vec<u32> {
+pub(in crate::formats::log::placement) fn ends(
+    timeline: &Timeline,
+    until: u32,
+    n: usize,
+) -> Vec<u32> {
     let gaps = &timeline.gaps;
     let closed = gaps.len().saturating_sub(1);
     let is_end = |gap: &usize| matches!(gaps[*gap], Gap::Step(_)) && gaps[gap + 1] != gaps[*gap];
@@ -81,7 +85,7 @@ pub(super) fn ends(timeline: &Timeline, until: u32, n: usize) -> Vec<u32> {
 }
 
 /// What tells whether a step's calls are all there.
-pub(super) struct Steps<'a> {
+pub(in crate::formats::log::placement) struct Steps<'a> {
     streams: &'a Streams,
     keys: &'a Keys,
     cuts: &'a [Vec<(u32, u32)>],
@@ -92,7 +96,7 @@ pub(super) struct Steps<'a> {
 
 impl<'a> Steps<'a> {
     /// Of `streams` as they are cut; `ever` has by process calls that it made before.
-    pub(super) fn new(
+    pub(in crate::formats::log::placement) fn new(
         streams: &'a Streams,
         (keys, known): (&'a Keys, &[u32]),
         cuts: &'a [Vec<(u32, u32)>],
@@ -124,7 +128,7 @@ impl<'a> Steps<'a> {
     }
 
     /// The last gap that is settled.
-    pub(super) fn settled(&self, timeline: &Timeline) -> Option<u32> {
+    pub(in crate::formats::log::placement) fn settled(&self, timeline: &Timeline) -> Option<u32> {
         // Who prints is not known yet.
         let is_open = self.known.is_empty() && self.keys.len() > 0;
         let ends = ends(timeline, u32::MAX, LATE + 2);
@@ -140,7 +144,7 @@ impl<'a> Steps<'a> {
     }
 
     /// How many calls there are in each gap that has some.
-    pub(super) fn by_gap(&self) -> BTreeMap<u32, u64> {
+    pub(in crate::formats::log::placement) fn by_gap(&self) -> BTreeMap<u32, u64> {
         let mut all = BTreeMap::new();
         for (gap, calls) in self.streams.each(self.cuts) {
             *all.entry(gap).or_default() += calls.len() as u64;
@@ -150,7 +154,11 @@ impl<'a> Steps<'a> {
 
     /// Whether the members that call, or ever called, have made as many calls of each key in the gaps
     /// after `before` up to `end`.
-    pub(super) fn is_whole(&self, before: Option<u32>, end: u32) -> bool {
+    pub(in crate::formats::log::placement) fn is_whole(
+        &self,
+        before: Option<u32>,
+        end: u32,
+    ) -> bool {
         // By key: the first process's calls, and those of the process in hand.
         let mut first: Vec<Option<u32>> = vec![None; self.keys.len()];
         let mut made = vec![0_u32; self.keys.len()];
