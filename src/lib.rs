@@ -259,10 +259,12 @@
 //! - Only [`source`] has `unsafe` code.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub use nccl_pipe_grammar as grammar;
+pub use nccl_pipe_synth as synth;
+
 pub mod count;
 pub mod error;
 pub mod formats;
-pub mod grammar;
 pub mod members;
 pub mod output;
 pub mod pool;
@@ -273,4 +275,3 @@ pub mod report;
 mod shared;
 pub mod source;
 pub mod stages;
-pub mod synth;

@@ -68,5 +68,15 @@ impl Error {
     }
 }
 
+impl From<nccl_pipe_synth::Error> for Error {
+    fn from(error: nccl_pipe_synth::Error) -> Error {
+        match error {
+            nccl_pipe_synth::Error::Output(cause) => Error::Output(cause),
+            // What else there is to come stops a run like options that contradict each other.
+            other => Error::Usage(other.to_string()),
+        }
+    }
+}
+
 /// The library's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -7,13 +7,15 @@ use std::sync::Mutex;
 
 /// A file or folder of it. Where it is missing the test reports that and gets `None`.
 pub(crate) fn data(name: &str) -> Option<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data");
-    let path = folder.join(name);
-    if !path.exists() {
+    // Beside the checkout: a crate's own folder is below it.
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .ancestors()
+        .map(|above| above.join("../shared/data").join(name))
+        .find(|path| path.exists());
+    if path.is_none() {
         skipped(&format!("../shared/data/{name} is missing"));
-        return None;
     }
-    Some(path)
+    path
 }
 
 /// Reports once for each test that it, or a part of it, has nothing to read. The macros that print

@@ -1,0 +1,254 @@
+//! How a job says that it ended: in its own words, or its launcher's, PyTorch's or nccl-tests'.
+//! These lines have no header of NCCL's.
+//!
+//! ```text
+//! [titan] 2026-02-03 04:05:06,789 - root - INFO - Training completed
+//! [after training is done] datetime: 2026-02-03 04:05:06                              Megatron-LM
+//! `Trainer.fit` stopped: `max_steps=50` reached.                                      Lightning
+//! :::MLLOG {..., "key": "run_stop", ..., "metadata": {..., "status": "success"}}
+//! # Avg bus bandwidth    : 19.972                                                     nccl-tests
+//!
+//! [rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB         Python
+//! srun: error: n1: tasks 1-7: Exited with exit code 3
+//! slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT 2026-02-03T04:05:06 DUE TO TIME LIMIT ***
+//! mpirun noticed that process rank 1 with PID 0 on node n1 exited on signal 6 (Aborted).
+//! [n1:81] Signal: Segmentation fault (11)                                             Open MPI, a stack after it
+//! Out of memory: Killed process 81 (python) total-vm:8kB                                the kernel
+//! train.sh: line 7:    81 Killed                  python train.py                        bash
+//! =   EXIT CODE: 9                                                                    MPICH
+//! E0626 14:02:46.8 77 api.py:826] failed (exitcode: 1) local_rank: 0 (pid: 81) of binary: python
+//! Root Cause (first observed failure):                                                torchrun
+//!   host      : n1
+//!   rank      : 2 (local_rank: 2)
+//!   exitcode  : -9 (pid: 77)
+//! Received 15 death signal, shutting down workers                                     torchrun
+//! [rank1]: ncclRemoteError: A call failed possibly due to a network error
+//! n1: Test NCCL failure common.cu:958 'unhandled system error / '                     nccl-tests
+//! ```
+//!
+//! From `train.py` of torchtitan, `training.py` of Megatron-LM, `fit_loop.py` of Lightning, `common.cu` of
+//! nccl-tests, `launch.c` of Slurm's srun, `help-orterun.txt` of Open MPI, `api.py` of
+//! `torch.distributed.elastic` and `NCCLUtils.cpp` of PyTorch, `distributed_c10d.py`'s hook that puts
+//! `[rank0]: ` in front of what Python says of an exception, vLLM's `pynccl_wrapper.py`, XLA's
+//! `nccl_errors.h`.
+
+mod done;
+mod exception;
+mod launcher;
+mod setup;
+
+use crate::token::dec_u32;
+use aho_corasick::AhoCorasick;
+use memchr::memmem;
+use serde::{Deserialize, Serialize};
+pub use setup::{Setup, setup};
+use std::sync::LazyLock;
+
+/// How a job, or one of its processes, ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending<'a> {
+    /// It says that its work is done.
+    Done,
+    /// It failed.
+    Failed(Failure<'a>),
+    /// Python begins to say what it could not handle: the exception's own line follows.
+    Traceback(Who<'a>),
+    /// Part of a launcher's report of one process: the line with its end follows.
+    Part(Part<'a>),
+}
+
+/// A failure: what, and whose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Failure<'a> {
+    /// What ended it.
+    pub what: What,
+    /// Who ended, as far as the line tells.
+    pub who: Who<'a>,
+    /// What the line says of it: an exception with its text, a scheduler's reason. Else empty.
+    pub says: &'a [u8],
+}
+
+/// What ended a process or a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum What {
+    /// An exception of Python's.
+    Exception,
+    /// The same of a launcher, which only repeats that a process failed.
+    Repeated,
+    /// A crash of its own: an abort, a C++ exception.
+    Crash,
+    /// An error that NCCL's functions gave to the program, or that a connection was lost.
+    Nccl,
+    /// An exit code.
+    Exit(i32),
+    /// A signal.
+    Signal(i32),
+    /// The host had no memory left for it.
+    OutOfMemory,
+    /// The scheduler, or whoever tells it or the launcher to, ended the job.
+    Cancelled,
+    /// A person interrupted it.
+    Interrupted,
+}
+
+/// How a job failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum How {
+    /// By itself: an exit code, an abort, a crash.
+    Itself,
+    /// By an error that NCCL's functions gave to the program.
+    Nccl,
+    /// Something killed it: its launcher, the scheduler, the out-of-memory killer, a person.
+    Killed,
+}
+
+impl What {
+    /// True for what Python prints after a traceback.
+    fn is_raised(self) -> bool {
+        matches!(self, What::Exception | What::Repeated)
+    }
+
+    /// Whether the job failed by itself or was killed.
+    pub fn how(self) -> How {
+        match self {
+            What::Nccl => How::Nccl,
+            What::Signal(9 | 15) | What::Exit(137 | 143) => How::Killed,
+            What::OutOfMemory | What::Cancelled | What::Interrupted => How::Killed,
+            What::Exception | What::Repeated | What::Crash => How::Itself,
+            What::Exit(_) | What::Signal(_) => How::Itself,
+        }
+    }
+}
+
+/// Whose a line is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Who<'a> {
+    /// The rank in the job.
+    pub rank: Option<u32>,
+    /// The rank among those of its host.
+    pub local_rank: Option<u32>,
+    /// The process.
+    pub pid: Option<u64>,
+    /// The host.
+    pub host: Option<&'a [u8]>,
+}
+
+/// A line of a launcher's report of one process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part<'a> {
+    /// The process reported next failed first.
+    First,
+    /// Its host.
+    Host(&'a [u8]),
+    /// Its rank.
+    Rank(Who<'a>),
+}
+
+/// Reads what is around an anchor, or refuses it.
+type Reader = for<'a> fn(&'a [u8], &'a [u8]) -> Option<Ending<'a>>;
+
+/// Words of which one is in every such line, and who reads it.
+const ANCHORS: &[(&str, Reader)] = &[
+    ("raining complete", done::completed),
+    ("raining finished", done::sentence),
+    ("raining done", done::sentence),
+    ("raining is done", done::megatron),
+    ("inished training", done::sentence),
+    ("one training", done::fairseq),
+    ("`Trainer.fit` stopped:", done::done),
+    ("# Avg bus bandwidth", done::done),
+    ("# Collective test concluded", done::done),
+    ("run_stop\"", done::mlperf),
+    ("Traceback (most recent call last)", exception::traceback),
+    ("Error", exception::exception),
+    ("Exception", exception::exception),
+    ("KeyboardInterrupt", exception::exception),
+    ("srun: error: ", launcher::srun),
+    ("CANCELLED AT ", launcher::cancelled),
+    ("oom_kill event", launcher::oom),
+    ("oom-kill event", launcher::oom),
+    ("ut of memory: Kill", launcher::killer),
+    ("exited on signal ", launcher::signal),
+    ("exited with non-zero status", exception::itself),
+    ("] Signal: ", launcher::handler),
+    (
+        "Per user-direction, the job has been aborted",
+        launcher::aborted,
+    ),
+    ("Process name: [", launcher::named),
+    ("Exit code: ", launcher::mpirun),
+    ("EXIT CODE: ", launcher::hydra),
+    ("KILLED BY SIGNAL: ", launcher::hydra),
+    ("failed (exitcode: ", launcher::torchrun),
+    ("exitcode  : ", launcher::torchrun),
+    ("rank      : ", launcher::rank),
+    ("host      : ", launcher::host),
+    ("Root Cause (first observed failure):", launcher::first),
+    (" death signal, shutting down workers", launcher::told),
+    ("exits with return code = ", launcher::deepspeed),
+    (": line ", launcher::shell),
+    ("terminate called after throwing", exception::thrown),
+    ("Fatal Python error: ", exception::itself),
+    ("ncclUnhandledCudaError: ", exception::nccl),
+    ("ncclSystemError: ", exception::nccl),
+    ("ncclInternalError: ", exception::nccl),
+    ("ncclInvalidArgument: ", exception::nccl),
+    ("ncclInvalidUsage: ", exception::nccl),
+    ("ncclRemoteError: ", exception::nccl),
+    ("Test NCCL failure ", exception::nccl),
+    ("NCCL error: ", exception::nccl),
+    ("NCCL Error ", exception::numbered),
+    ("NCCL operation ", exception::xla),
+];
+
+/// How much of a line is looked at.
+const LONGEST: usize = 4096;
+
+/// The end that a line tells of, wherever it begins.
+pub fn ending(line: &[u8]) -> Option<Ending<'_>> {
+    static FINDER: LazyLock<Option<AhoCorasick>> =
+        LazyLock::new(|| AhoCorasick::new(ANCHORS.iter().map(|(word, _)| word)).ok());
+    let line = &line[..line.len().min(LONGEST)];
+    FINDER
+        .as_ref()?
+        .find_overlapping_iter(line)
+        .find_map(|hit| {
+            let (_, read) = ANCHORS.get(hit.pattern().as_usize())?;
+            let end = read(&line[..hit.start()], &line[hit.end()..])?;
+            Some(match end {
+                // Its name begins in front of the anchor, its text follows.
+                Ending::Failed(mut failure) if failure.what.is_raised() => {
+                    failure.says = &line[hit.start() - failure.says.len()..];
+                    Ending::Failed(failure)
+                }
+                end => end,
+            })
+        })
+}
+
+/// The rank whose line it is, by what PyTorch or a launcher puts in front: `[rank3]:` of PyTorch and
+/// torchrun, `[default3]:` of torchrun (a rank of the host), `[1,3]<stderr>:` of mpirun, `3: ` of srun.
+pub fn whose(line: &[u8]) -> Who<'_> {
+    let rank = |word: &[u8]| {
+        let at = memmem::find(line, word)? + word.len();
+        let (rest, rank) = dec_u32(&line[at..]).ok()?;
+        rest.starts_with(b"]:").then_some(rank)
+    };
+    let tagged = || {
+        let (rest, _) = dec_u32(line.strip_prefix(b"[")?).ok()?;
+        let (rest, rank) = dec_u32(rest.strip_prefix(b",")?).ok()?;
+        rest.starts_with(b"]<std").then_some(rank)
+    };
+    let labelled = || {
+        let (rest, rank) = dec_u32(line.trim_ascii_start()).ok()?;
+        rest.starts_with(b": ").then_some(rank)
+    };
+    Who {
+        rank: rank(b"[rank").or_else(tagged).or_else(labelled),
+        local_rank: rank(b"[default"),
+        ..Who::default()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,243 @@
+//! What was set, and by whom.
+//!
+//! ```text
+//! NCCL_IB_TIMEOUT set by environment to 18.                    numbers have a full stop
+//! NCCL_SOCKET_IFNAME set by environment to eth0                texts have none
+//! NCCL_IB_HCA set to mlx5_0,mlx5_1
+//! Invalid value x for NCCL_BUFFSIZE, using default 4194304.
+//! Comm config Blocking set to 1                                the program's ncclConfig_t
+//! Comm config minCTAs reset to NCCL_MIN_CTAS=4                 2.27+
+//! Warning: ENV NCCL_X is unused. Setting it has no effect.     2.30+
+//! ```
+//!
+//! From `ncclLoadParam` in `src/misc/param.cc`, its callers, `parseCommConfig` in `src/init.cc` and
+//! `ncclParamCheckFlag` in `src/param/c_api.cc`. `/etc/nccl.conf` and `~/.nccl.conf` only fill the environment: what they set
+//! reads `set by environment`.
+
+use crate::token::{PResult, dec_i64, fail, until, whole, word};
+use memchr::memmem;
+
+/// One setting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Setting<'a> {
+    /// Its name: `NCCL_ALGO`, or a field of the program's `ncclConfig_t` such as `Blocking`.
+    pub name: &'a [u8],
+    /// Its value, as far as it is printed.
+    pub value: &'a [u8],
+    /// Where it comes from.
+    pub by: By<'a>,
+}
+
+/// Where a setting comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum By<'a> {
+    /// The environment, or a `nccl.conf`.
+    Environment,
+    /// `set to`: the line does not say by whom.
+    Unsaid,
+    /// The program, by its `ncclConfig_t`.
+    Config,
+    /// The program's `ncclConfig_t`, overruled by this variable.
+    Overruled(&'a [u8]),
+    /// The default, for this value could not be read.
+    Default(&'a [u8]),
+    /// Nothing reads it; its value is not printed.
+    Unused,
+}
+
+/// What is in place of a secret.
+pub const HIDDEN: &[u8] = b"(hidden)";
+
+impl Setting<'_> {
+    /// True where the variable's name says that its value is nobody else's business. Programs print
+    /// all variables that begin with `NCCL_`, also those that NCCL does not know.
+    pub fn is_secret(&self) -> bool {
+        let variable = match self.by {
+            By::Overruled(variable) => variable,
+            _ => self.name,
+        };
+        is_secret(self.name) || is_secret(variable)
+    }
+}
+
+/// True for a name such as `NCCL_API_TOKEN`. `NCCL_IB_PKEY` is the number of a partition.
+fn is_secret(name: &[u8]) -> bool {
+    let has = |word: &str| memmem::find(name, word.as_bytes()).is_some();
+    let words = [
+        "SECRET",
+        "TOKEN",
+        "PASSWORD",
+        "PASSWD",
+        "PASSPHRASE",
+        "CREDENTIAL",
+        "AUTH",
+    ];
+    let key = memmem::find_iter(name, b"KEY").any(|at| !name[..at].ends_with(b"_P"));
+    key || words.iter().any(|word| has(word))
+}
+
+/// A line of NCCL's with the value of a secret hidden, if it holds one.
+pub fn masked(line: &[u8]) -> Option<Vec<u8>> {
+    const LEVEL: &[u8] = b"NCCL INFO ";
+    let at = memmem::find(line, LEVEL)? + LEVEL.len();
+    let setting = setting(&line[at..]).filter(Setting::is_secret)?;
+    let given = match setting.by {
+        By::Default(given) => given,
+        _ => NOTHING,
+    };
+    let mut line = line.to_vec();
+    for value in [setting.value, given] {
+        if !value.is_empty() {
+            line = replaced(&line, value);
+        }
+    }
+    Some(line)
+}
+
+/// `line` with [`HIDDEN`] for every `value`.
+fn replaced(line: &[u8], value: &[u8]) -> Vec<u8> {
+    let (mut out, mut from) = (Vec::with_capacity(line.len()), 0);
+    for at in memmem::find_iter(line, value) {
+        out.extend_from_slice(&line[from..at]);
+        out.extend_from_slice(HIDDEN);
+        from = at + value.len();
+    }
+    out.extend_from_slice(&line[from..]);
+    out
+}
+
+/// Any of the lines above.
+pub(crate) fn setting(body: &[u8]) -> Option<Setting<'_>> {
+    let setting = if let Some(rest) = body.strip_prefix(b"Comm config ") {
+        config(rest)
+    } else if let Some(rest) = body.strip_prefix(b"Invalid value ") {
+        invalid(rest)
+    } else if let Some(rest) = body.strip_prefix(b"Warning: ENV ") {
+        unused(rest)
+    } else {
+        variable(body)
+    };
+    setting.ok().map(|(_, setting)| setting)
+}
+
+const NOTHING: &[u8] = b"";
+
+fn variable(input: &[u8]) -> PResult<'_, Setting<'_>> {
+    let (i, name) = until(" set ", "a variable's name")(input)?;
+    let (i, by) = match i.strip_prefix(b"by environment to ") {
+        Some(i) => (i, By::Environment),
+        None => (word("to ", "what it is set to")(i)?.0, By::Unsaid),
+    };
+    let known = name.starts_with(b"NCCL_") || name.starts_with(b"RCCL_");
+    if !known || !name.iter().all(|&b| b.is_ascii_alphanumeric() || b == b'_') {
+        return fail(input, "a variable's name");
+    }
+    let value = number(i);
+    Ok((NOTHING, Setting { name, value, by }))
+}
+
+fn config(input: &[u8]) -> PResult<'_, Setting<'_>> {
+    let (i, name) = until(" ", "a field's name")(input)?;
+    if let Some(value) = i.strip_prefix(b"set to ") {
+        let by = By::Config;
+        return Ok((NOTHING, Setting { name, value, by }));
+    }
+    let (i, _) = word("reset to ", "what it is set to")(i)?;
+    // `NAME=value`, or `value by NAME=its own value`.
+    let (own, stated) = match until(" by ", "a variable")(i) {
+        Ok((i, value)) => (i, Some(value)),
+        Err(_) => (i, None),
+    };
+    let (value, variable) = until("=", "a variable")(own)?;
+    let (value, by) = (stated.unwrap_or(value), By::Overruled(variable));
+    Ok((NOTHING, Setting { name, value, by }))
+}
+
+fn invalid(input: &[u8]) -> PResult<'_, Setting<'_>> {
+    let (i, given) = until(" for ", "a value")(input)?;
+    let (i, name) = until(", using default ", "a variable's name")(i)?;
+    let (value, by) = (number(i), By::Default(given));
+    Ok((NOTHING, Setting { name, value, by }))
+}
+
+fn unused(input: &[u8]) -> PResult<'_, Setting<'_>> {
+    let (i, name) = until(" is unused", "a variable's name")(input)?;
+    let (i, _) = word(". Setting it has no effect.", "that it has no effect")(i)?;
+    let (value, by) = (NOTHING, By::Unused);
+    Ok((i, Setting { name, value, by }))
+}
+
+/// A value without the full stop that ends a number's line. A text may end in one itself.
+fn number(value: &[u8]) -> &[u8] {
+    match value.strip_suffix(b".") {
+        Some(number) if whole(dec_i64(number)).is_some() => number,
+        _ => value,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &'static str) -> (&'static str, &'static str, By<'static>) {
+        let setting = setting(text.as_bytes()).unwrap_or_else(|| panic!("{text}"));
+        let text = |bytes| std::str::from_utf8(bytes).unwrap();
+        (text(setting.name), text(setting.value), setting.by)
+    }
+
+    #[test]
+    fn every_form_names_its_source() {
+        let by = By::Environment;
+        let text = "NCCL_IB_TIMEOUT set by environment to 18.";
+        assert_eq!(of(text), ("NCCL_IB_TIMEOUT", "18", by));
+        let text = "NCCL_ALGO set by environment to Tree,Ring,,CollnetDirect";
+        assert_eq!(of(text), ("NCCL_ALGO", "Tree,Ring,,CollnetDirect", by));
+        let text = "NCCL_TOPO_FILE set by environment to /x/y.";
+        assert_eq!(of(text), ("NCCL_TOPO_FILE", "/x/y.", by));
+        let text = "NCCL_IB_HCA set to mlx5_0,mlx5_1";
+        assert_eq!(of(text), ("NCCL_IB_HCA", "mlx5_0,mlx5_1", By::Unsaid));
+        let text = "Comm config Blocking set to 1";
+        assert_eq!(of(text), ("Blocking", "1", By::Config));
+        let text = "Comm config minCTAs reset to NCCL_MIN_CTAS=4";
+        let by = By::Overruled(b"NCCL_MIN_CTAS");
+        assert_eq!(of(text), ("minCTAs", "4", by));
+        let text = "Comm config graphUsageMode reset to 2 by NCCL_GRAPH_MIXING_SUPPORT=1";
+        let by = By::Overruled(b"NCCL_GRAPH_MIXING_SUPPORT");
+        assert_eq!(of(text), ("graphUsageMode", "2", by));
+        let text = "Invalid value x for NCCL_BUFFSIZE, using default -2.";
+        assert_eq!(of(text), ("NCCL_BUFFSIZE", "-2", By::Default(b"x")));
+        let text = "Warning: ENV NCCL_X is unused. Setting it has no effect.";
+        assert_eq!(of(text), ("NCCL_X", "", By::Unused));
+    }
+
+    #[test]
+    fn secrets_are_known_by_their_names() {
+        for (name, secret) in [
+            ("NCCL_API_TOKEN", true),
+            ("NCCL_PLUGIN_LICENSE_KEY", true),
+            ("NCCL_X_PASSWORD", true),
+            ("NCCL_IB_PKEY", false),
+            ("NCCL_ALGO", false),
+        ] {
+            let line = format!("n0:7:8 [0] NCCL INFO {name} set by environment to abc");
+            let masked = masked(line.as_bytes());
+            assert_eq!(masked.is_some(), secret, "{name}");
+            let says = format!("{name} set by environment to (hidden)");
+            assert!(masked.is_none_or(|line| line.ends_with(says.as_bytes())));
+        }
+        let invalid = b"n0:7:8 [0] NCCL INFO Invalid value abc for NCCL_A_KEY, using default -2.";
+        let says = b"Invalid value (hidden) for NCCL_A_KEY, using default (hidden).";
+        assert!(masked(invalid).is_some_and(|line| line.ends_with(says)));
+    }
+
+    #[test]
+    fn prose_is_no_setting() {
+        for text in [
+            "The NCCL_ALGO set by environment to x",
+            "NCCL_ALGO set by",
+            "x set to y",
+        ] {
+            assert_eq!(setting(text.as_bytes()), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Lines of NVIDIA's DLLogger, as R-GAT, RNN-T and the Deep Learning Examples write them.
+
+use nom::branch::alt;
+use nom::bytes::complete::tag;
+use nom::character::complete::space1;
+use nom::combinator::opt;
+use nom::{IResult, Parser};
+
+use crate::trainer::facts::Facts;
+use crate::trainer::facts::ITER;
+use crate::trainer::parts::number::{blanks, bytes_after, count, float, millis, run_back};
+use crate::trainer::parts::piece::Piece;
+use crate::trainer::parts::prefix::stamp;
+use crate::trainer::{Found, Mark, Pace, StepLine, Trainer};
+
+/// How a line begins, up to the century.
+const DLL: &[u8] = b"DLL 20";
+/// A field of RNN-T.
+const TOOK: &[u8] = b"| took ";
+
+/// DLLogger; the programs count from 0 or from 1.
+pub(crate) const FACTS: Facts = Facts {
+    aliases: &["rnnt", "rgat"],
+    ..Facts::of(
+        Trainer::DlLogger,
+        "dllogger",
+        &[(ITER, logged), (TOOK, logged)],
+    )
+};
+
+/// What follows the stamp.
+enum Head {
+    /// `Iteration 200 |`
+    Iteration(u64),
+    /// `epoch   10 | iter  101/272 |`
+    Iter(u64, u64, u64),
+    /// `Training Epoch: 0 Training Iteration: 5 ` and `Epoch: 0 Iteration: 20 `
+    Named(u64),
+}
+
+fn head(input: &[u8]) -> IResult<&[u8], Head> {
+    let iteration = (tag("Iteration "), count, tag(" |")).map(|(_, n, _)| Head::Iteration(n));
+    let iter = (
+        tag("epoch"),
+        space1,
+        count,
+        tag(" | iter"),
+        space1,
+        count,
+        tag("/"),
+        count,
+        tag(" |"),
+    )
+        .map(|(_, _, epoch, _, _, n, _, total, _)| Head::Iter(epoch, n, total));
+    let named = (
+        opt(tag("Training ")),
+        tag("Epoch: "),
+        count,
+        tag(" "),
+        opt(tag("Training ")),
+        tag("Iteration: "),
+        count,
+        tag(" "),
+    )
+        .map(|(_, _, _, _, _, _, n, _)| Head::Named(n));
+    alt((iteration, iter, named)).parse(input)
+}
+
+/// Whether a line of other words is the end of an evaluation: `epoch   10 |   dev ema wer   9.14 |
+/// took  0.46 s`, `.. Validation Iteration: 5`.
+fn evaluates(text: &[u8]) -> bool {
+    let has = |word: &[u8]| memchr::memmem::find(text, word).is_some();
+    has(b" wer ") || has(b"Validation Iteration: ")
+}
+
+/// `DLL 2025-04-27 22:27:25.391486 - Iteration 0 | iteration_time : 194.40 ms | train_loss : 8.0`.
+fn logged(piece: &Piece<'_>, hit: usize) -> Option<Found> {
+    let hit = piece.find_back(DLL, hit)?;
+    let text = &piece.text[hit..];
+    let text = &text[..text.len() - run_back(text, |b| b == b' ')];
+    let end = hit + text.len();
+    let wall_ms = stamp(text.get(4..30)?)?;
+    let body = text[30..].strip_prefix(b" - ")?;
+    if evaluates(body) {
+        return Some(Found {
+            start: hit,
+            end,
+            mark: Mark::Between,
+        });
+    }
+    let (rest, head) = head(body).ok()?;
+    let bare = |step| StepLine {
+        wall_ms: Some(wall_ms),
+        ..StepLine::bare(Trainer::DlLogger, step)
+    };
+    let line = match head {
+        Head::Iteration(step) => StepLine {
+            time_s: bytes_after(rest, b" iteration_time : ").and_then(|ms| millis(ms).1),
+            ..bare(step)
+        },
+        // The time since the line before, or since the epoch began (`train.py` of NVIDIA's
+        // RNN-T, MLPerf v1.0).
+        Head::Iter(epoch, step, total) => StepLine {
+            epoch: Some(epoch),
+            total: Some(total),
+            pace: bytes_after(rest, TOOK)
+                .and_then(|took| float(blanks(took)).1)
+                .map(|time_s| Pace::Sum {
+                    time_s,
+                    steps: None,
+                }),
+            ..bare(step)
+        },
+        // Some programs begin again in each epoch, others count on.
+        Head::Named(step) => bare(step),
+    };
+    Piece::step(hit, end, line)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::trainer::tests::{found, one, steps};
+    use crate::trainer::{Mark, Pace, Trainer};
+
+    const STAMP: &str = "DLL 2025-04-27 22:27:25.391486 - ";
+
+    #[test]
+    fn iterations_have_a_time() {
+        let text = format!(
+            "{STAMP}Iteration 200 | train_acc : 0.1 % | iteration_time : 194.40 ms | x : 1"
+        );
+        let (line, got) = one(&format!(" 0: {text} "));
+        assert_eq!((line.trainer, line.step), (Trainer::DlLogger, 200));
+        assert_eq!(
+            (line.time_s, line.wall_ms),
+            (Some(0.1944), Some(1_745_792_845_391))
+        );
+        assert_eq!(got, text);
+    }
+
+    #[test]
+    fn rnnt_sums_the_time_since_the_line_before() {
+        let (line, _) = one(&format!(
+            "{STAMP}epoch   10 | iter  101/272 | loss   52.94 | utts/s  3394 | took  0.30 s | lrate 4.00e-03"
+        ));
+        assert_eq!(
+            (line.step, line.epoch, line.total),
+            (101, Some(10), Some(272))
+        );
+        let pace = Pace::Sum {
+            time_s: 0.3,
+            steps: None,
+        };
+        assert_eq!((line.pace, line.time_s), (Some(pace), None));
+    }
+
+    #[test]
+    fn the_examples_name_epoch_and_iteration() {
+        for words in [
+            "Epoch: 3 Iteration: 20 ",
+            "Training Epoch: 3 Training Iteration: 20 ",
+        ] {
+            let (line, _) = one(&format!("{STAMP}{words} train.loss : 6.98"));
+            assert_eq!((line.step, line.epoch), (20, None));
+        }
+    }
+
+    #[test]
+    fn evaluations_are_between_steps_and_the_rest_is_nothing() {
+        for words in [
+            "epoch   27 |   dev ema wer   9.14 | took  0.46 s",
+            "Epoch: 3 Iteration: 20  Validation Iteration: 5  val.loss : 6.9",
+        ] {
+            let all = found(&format!("{STAMP}{words}"));
+            assert_eq!((all.len(), all[0].mark), (1, Mark::Between), "{words}");
+        }
+        for words in [
+            "epoch   12 | avg train utts/s  4868 | took 57.21 s",
+            "PARAMETER | beta1 :  0.9",
+        ] {
+            assert!(found(&format!("{STAMP}{words}")).is_empty(), "{words}");
+        }
+        assert_eq!(steps("DLL 2025-04-27 - Iteration 200 | x"), 0);
+    }
+}

@@ -1,0 +1,235 @@
+//! Lines with the time left: maskrcnn_benchmark and detectron2, torchvision's `MetricLogger` and
+//! what grew from it (DETR, MAE, DINO), and NVIDIA's DLRM.
+//!
+//! Each prints `name: value` fields, two blanks or a tab apart. `time` is the median
+//! (maskrcnn_benchmark `utils/metric_logger.py`) or the mean (torchvision
+//! `references/detection/utils.py`) of the last 20 steps.
+
+use crate::trainer::facts::Facts;
+use crate::trainer::parts::number::{
+    after, bytes_after, count, float, millis, run, run_back,
+};
+use crate::trainer::parts::piece::Piece;
+use crate::trainer::parts::prefix::logger;
+use crate::trainer::{Found, Mark, StepLine, Trainer};
+
+/// The field that all of them have.
+const LEFT: &[u8] = b"eta: ";
+
+/// maskrcnn_benchmark and detectron2.
+pub(crate) const MASKRCNN: Facts = Facts {
+    aliases: &["maskrcnn_benchmark", "detectron2"],
+    ..Facts::of(Trainer::MaskRcnn, "maskrcnn", &[(LEFT, iteration)])
+};
+/// torchvision's references and their kin, which count from 0 in each epoch.
+pub(crate) const TORCHVISION: Facts = Facts {
+    aliases: &["detr", "mae", "dino"],
+    first: 0,
+    ..Facts::of(Trainer::TorchVision, "torchvision", &[(LEFT, epoch)])
+};
+
+fn is_space(b: u8) -> bool {
+    b == b' ' || b == b'\t'
+}
+
+/// Length of the fields at the front, with the time left before them.
+fn fields(text: &[u8]) -> usize {
+    let clock = |text: &[u8]| run(text, |b| b.is_ascii_digit() || b == b':');
+    let mut len = clock(text);
+    for days in [&b" day, "[..], b" days, "] {
+        if let Some(rest) = text[len..].strip_prefix(days) {
+            len = text.len() - rest.len() + clock(rest);
+        }
+    }
+    loop {
+        let rest = &text[len..];
+        let gap = run(rest, is_space);
+        if gap < 2 && !rest.starts_with(b"\t") {
+            return len;
+        }
+        let name = run(&rest[gap..], |b| {
+            b.is_ascii_alphanumeric() || b"_-/. ".contains(&b)
+        });
+        let Some(value) = rest[gap + name..].strip_prefix(b": ") else {
+            return len;
+        };
+        let (tail, number) = float(value);
+        let mut tail = match number {
+            Some(_) => tail,
+            None => &value[run(value, |b| b.is_ascii_alphabetic() || b == b'-')..],
+        };
+        if let Some(more) = tail.strip_prefix(b" (") {
+            let close = run(more, |b| b.is_ascii_alphanumeric() || b".+-".contains(&b));
+            tail = more[close..].strip_prefix(b")").unwrap_or(tail);
+        }
+        for unit in [&b" ms"[..], b"M"] {
+            tail = tail.strip_prefix(unit).unwrap_or(tail);
+        }
+        len = text.len() - tail.len();
+    }
+}
+
+/// `eta: 4:58:35  iter: 40  loss: 1.4253 (2.3632)  time: 0.0544 (0.0621)  data: ..  lr: ..`.
+fn iteration(piece: &Piece<'_>, hit: usize) -> Option<Found> {
+    let text = &piece.text[hit + LEFT.len()..];
+    let record = &text[..fields(text)];
+    let (_, step) = count(bytes_after(record, b"  iter: ")?).ok()?;
+    let (before, low) = piece.before(hit);
+    // `[05/19 12:00:00 d2.utils.events]:  `
+    let detectron = before
+        .strip_suffix(b"d2.utils.events]:  ")
+        .and_then(|before| memchr::memrchr(b'[', before));
+    let (start, wall_ms) = match detectron {
+        Some(open) => (low + open, None),
+        None => logger(piece.text, piece.floor, hit),
+    };
+    let line = StepLine {
+        time_s: after(record, b"  time: "),
+        wall_ms,
+        ..StepLine::bare(Trainer::MaskRcnn, step)
+    };
+    Piece::step(start, hit + LEFT.len() + record.len(), line)
+}
+
+/// `Epoch: [0]  [1020/4572]  eta: 0:16:47  lr: 0.01  time: 0.2830  data: 0.0009  max mem: 20783`,
+/// and `Epoch:[0/1] [1184/75869]  eta: 0:04:18  loss: 0.1  step_time: 3.4589 ms  lr: 10.3` of DLRM.
+/// `Test:` in the place of the epoch is an evaluation.
+fn epoch(piece: &Piece<'_>, hit: usize) -> Option<Found> {
+    let text = &piece.text[hit + LEFT.len()..];
+    let record = &text[..fields(text)];
+    let end = hit + LEFT.len() + record.len();
+    let (before, low) = piece.before(hit);
+    let open = memchr::memrchr(b'[', before)?;
+    let of = &before[open + 1..];
+    let (rest, n) = count(&of[run(of, |b| b == b' ')..]).ok()?;
+    let (rest, total) = count(rest.strip_prefix(b"/")?).ok()?;
+    if rest.first() != Some(&b']') || !rest[1..].iter().copied().all(is_space) {
+        return None;
+    }
+    let head = &before[..open - run_back(&before[..open], is_space)];
+    if let Some(left) = head.strip_suffix(b"Test:") {
+        return Some(Found {
+            start: low + left.len(),
+            end,
+            mark: Mark::Between,
+        });
+    }
+    let inside = head.strip_suffix(b"]")?;
+    let open = memchr::memrchr(b'[', inside)?;
+    let (of, epoch) = count(&inside[open + 1..]).ok()?;
+    if !matches!(of, [] | [b'/', ..]) {
+        return None;
+    }
+    let name = inside[..open].strip_suffix(b" ").unwrap_or(&inside[..open]);
+    let start = low + name.strip_suffix(b"Epoch:")?.len();
+    let (start, wall_ms) = logger(piece.text, piece.floor, start);
+    let dlrm = bytes_after(record, b"  step_time: ").map(|ms| millis(ms).1);
+    let line = StepLine {
+        epoch: Some(epoch),
+        total: Some(total),
+        time_s: dlrm
+            .unwrap_or_else(|| after(record, b"  time: ").or_else(|| after(record, b"\ttime: "))),
+        wall_ms,
+        ..StepLine::bare(
+            match dlrm {
+                Some(_) => Trainer::Dlrm,
+                None => Trainer::TorchVision,
+            },
+            n,
+        )
+    };
+    Piece::step(start, end, line)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::trainer::tests::{found, one, steps};
+    use crate::trainer::{Mark, Trainer};
+
+    #[test]
+    fn maskrcnn_counts_iterations_and_prints_the_median_time() {
+        let fields =
+            "eta: 0:41:22  iter: 50  time: 0.0544 (0.0621)  loss: 1.4 (2.3)  max mem: 2301";
+        for prefix in [
+            "2020-06-25 16:26:13,365 maskrcnn_benchmark.trainer INFO: ",
+            "INFO:maskrcnn_benchmark.trainer:",
+            "",
+        ] {
+            let (line, text) = one(&format!("  0: {prefix}{fields}h:1:2 [0] NCCL"));
+            assert_eq!((line.trainer, line.step), (Trainer::MaskRcnn, 50));
+            assert_eq!((line.time_s, line.epoch), (Some(0.0544), None));
+            assert_eq!(line.wall_ms.is_some(), prefix.contains("2020"));
+            assert_eq!(text, format!("{prefix}{fields}"));
+        }
+        let (line, _) = one("x eta: 4:58:35  iter: 40  loss: 1.4253 (2.3632)");
+        assert_eq!((line.step, line.time_s), (40, None));
+    }
+
+    #[test]
+    fn detectron2_has_a_prefix_of_its_own() {
+        let text = "[05/19 12:00:00 d2.utils.events]:  eta: 1 day, 2:41:22  iter: 19  total_loss: \
+            1.2  time: 0.2345  last_time: 0.2312  data_time: 0.01  lr: 1.6e-05  max_mem: 2301M";
+        let (line, got) = one(text);
+        assert_eq!((line.step, line.time_s), (19, Some(0.2345)));
+        assert_eq!(got, text);
+    }
+
+    #[test]
+    fn torchvision_counts_in_its_epoch() {
+        for (text, time) in [
+            (
+                "Epoch: [3]  [  20/4572]  eta: 0:16:47    time: 0.2830  data: 0.0009  max mem: 20783",
+                Some(0.283),
+            ),
+            (
+                "Epoch: [3]  [20/4572]  eta: 1 day, 0:16:47  lr: 0.000011  loss: 1.2 (nan)  time: 0.17",
+                Some(0.17),
+            ),
+            (
+                "Epoch: [3/100]\t[20/4572]\teta: 0:01:00\ttime: 0.17",
+                Some(0.17),
+            ),
+        ] {
+            let (line, got) = one(&format!("0: {text}"));
+            assert_eq!(
+                (line.trainer, line.step),
+                (Trainer::TorchVision, 20),
+                "{text}"
+            );
+            assert_eq!((line.epoch, line.total), (Some(3), Some(4572)));
+            assert_eq!((line.time_s, got.as_str()), (time, text));
+        }
+    }
+
+    #[test]
+    fn dlrm_prints_milliseconds() {
+        let text =
+            "Epoch:[0/1] [1184/75869]  eta: 0:04:18  loss: 0.1346  step_time: 3.4589 ms  lr: 10.3";
+        let (line, got) = one(text);
+        assert_eq!((line.trainer, line.step), (Trainer::Dlrm, 1184));
+        assert_eq!((line.time_s, got.as_str()), (Some(0.0034589), text));
+    }
+
+    #[test]
+    fn a_test_is_between_steps() {
+        let text =
+            "Test:  [ 60/194]  eta: 0:00:43  model_time: 0.26 (0.29)  time: 0.2  max mem: 105";
+        let all = found(&format!("0: {text}"));
+        assert_eq!((all.len(), all[0].mark), (1, Mark::Between));
+        assert_eq!((all[0].start, all[0].end), (3, 3 + text.len()));
+    }
+
+    #[test]
+    fn other_times_left_are_refused() {
+        for text in [
+            "eta: 0:41:22  loss: 1.4",
+            "beta: 0.9  iter: x",
+            "Loading: [3]  [20/4572]  eta: 0:16:47  time: 0.2",
+            "Epoch: [x]  [20/4572]  eta: 0:16:47  time: 0.2",
+            "Epoch: [3]  [20/4572] then  eta: 0:16:47  time: 0.2",
+            "| eta: 1:02:03 | iter: 5",
+        ] {
+            assert_eq!(steps(text), 0, "{text}");
+        }
+    }
+}

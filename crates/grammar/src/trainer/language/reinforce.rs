@@ -1,0 +1,129 @@
+//! verl's and OpenRLHF's lines: one step is a rollout and several updates of the weights.
+//!
+//! Both are printed by a Ray driver, coloured and prefixed by Ray; the collectives come from other
+//! processes.
+
+use crate::trainer::facts::Facts;
+use crate::trainer::facts::STEP;
+use crate::trainer::parts::number::{after, count, run};
+use crate::trainer::parts::piece::Piece;
+use crate::trainer::parts::prefix::logger;
+use crate::trainer::{Found, Mark, StepLine, Trainer};
+
+/// verl.
+pub(crate) const VERL: Facts = Facts::of(Trainer::Verl, "verl", &[(STEP, verl)]);
+/// OpenRLHF.
+pub(crate) const OPENRLHF: Facts = Facts::of(Trainer::OpenRlhf, "openrlhf", &[(STEP, openrlhf)]);
+
+/// `step:2 - actor/grad_norm:0.069 - timing_s/step:96.551`, values perhaps `np.float64(0.31)`
+/// (@b178a3c). The record is free-form and ends with the piece.
+pub(crate) fn verl(piece: &Piece<'_>, hit: usize) -> Option<Found> {
+    let (rest, step) = count(piece.text[hit..].strip_prefix(b"step:")?).ok()?;
+    let record = rest.strip_prefix(b" - ")?;
+    if !piece.word_at(hit) {
+        return None;
+    }
+    let name = run(record, |b| b != b':' && b != b' ');
+    if record.get(name) != Some(&b':') {
+        return None;
+    }
+    let (start, end) = (hit, piece.text.len());
+    // Validation before training prints scores only.
+    let has = |needle: &[u8]| memchr::memmem::find(record, needle).is_some();
+    if record.starts_with(b"val") && !has(b"timing") && !has(b"actor/") {
+        return Some(Found {
+            start,
+            end,
+            mark: Mark::Between,
+        });
+    }
+    let time_s = after(record, b"timing_s/step:").or_else(|| after(record, b"perf/time_per_step:"));
+    Piece::step(
+        start,
+        end,
+        StepLine {
+            time_s,
+            ..StepLine::bare(Trainer::Verl, step)
+        },
+    )
+}
+
+/// `✨ Global step 1: {'policy_loss': 0.0, 'timing/step_total': 8.1}`; the asynchronous trainer has
+/// no sparkles.
+pub(crate) fn openrlhf(piece: &Piece<'_>, hit: usize) -> Option<Found> {
+    let global = piece.over(b"Global ", hit);
+    let (rest, step) = count(piece.text[hit..].strip_prefix(b"step ")?).ok()?;
+    let dict = rest.strip_prefix(b": {").filter(|_| global < hit)?;
+    let close = run(dict, |b| b != b'}');
+    let record = &dict[..close];
+    let end = piece.position(dict) + (close + 1).min(dict.len());
+    let at = piece.over("✨ ".as_bytes(), global);
+    let (start, wall_ms) = logger(piece.text, piece.floor, at);
+    let time_s = after(record, b"'timing/step_total': ");
+    Piece::step(
+        start,
+        end,
+        StepLine {
+            time_s,
+            wall_ms,
+            ..StepLine::bare(Trainer::OpenRlhf, step)
+        },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::trainer::tests::{found, one, steps};
+    use crate::trainer::{Mark, Trainer};
+
+    #[test]
+    fn verls_step_has_its_time_among_the_timings() {
+        for (time, want) in [
+            ("timing_s/step:96.551", Some(96.551)),
+            ("perf/time_per_step:np.float64(5.5)", Some(5.5)),
+            ("timing/gen:21.470", None),
+        ] {
+            let record = format!("step:2 - actor/grad_norm:0.069 - {time}");
+            let (line, text) = one(&format!("\x1b[36m(TaskRunner pid=16292)\x1b[0m {record}"));
+            assert_eq!(
+                (line.trainer, line.step, line.time_s),
+                (Trainer::Verl, 2, want)
+            );
+            assert_eq!(text, record);
+        }
+    }
+
+    #[test]
+    fn verls_validation_before_training_is_between_steps() {
+        let all = found("step:0 - val-core/gsm8k/reward/mean@1:0.02");
+        assert_eq!((all.len(), all[0].mark), (1, Mark::Between));
+    }
+
+    #[test]
+    fn openrlhfs_record_is_a_dict() {
+        let record = "ppo_trainer.py:547] ✨ Global step 1: {'a': 2.9, 'timing/step_total': 8.1}";
+        let (line, text) = one(&format!("(PPOTrainer) {record} x"));
+        assert_eq!(
+            (line.trainer, line.step, line.time_s),
+            (Trainer::OpenRlhf, 1, Some(8.1))
+        );
+        assert_eq!(text, record);
+        assert_eq!(
+            one("Global step 2: {'reward': -0.6,").1,
+            "Global step 2: {'reward': -0.6,"
+        );
+    }
+
+    #[test]
+    fn other_steps_are_refused() {
+        for text in [
+            "global_step:2 - a:1",
+            "step:2 - done",
+            "step:2 and",
+            "Global step 9000",
+            "step:",
+        ] {
+            assert_eq!(steps(text), 0, "{text}");
+        }
+    }
+}

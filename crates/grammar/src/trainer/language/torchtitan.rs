@@ -1,0 +1,123 @@
+//! torchtitan's step line: no total, no time, two blanks between fields.
+//!
+//! The stamp of its logger replaces the time: the interval of two lines over the difference of
+//! their steps (@b5bcd76). The same words after `validate ` end a validation.
+
+use crate::trainer::facts::Facts;
+use crate::trainer::facts::STEP;
+use crate::trainer::parts::number::{after, blanks, count, run};
+use crate::trainer::parts::piece::Piece;
+use crate::trainer::parts::prefix::logger;
+use crate::trainer::{Found, Mark, StepLine, Trainer};
+
+/// torchtitan.
+pub(crate) const FACTS: Facts = Facts {
+    every_rank: true,
+    ..Facts::of(Trainer::Torchtitan, "torchtitan", &[(STEP, step)])
+};
+
+/// Length of `  name: value` fields; two blanks tell them from what others print after.
+fn body(text: &[u8]) -> usize {
+    let mut len = 0;
+    while text[len..].starts_with(b"  ") {
+        let rest = blanks(&text[len..]);
+        let name = run(rest, |b| b.is_ascii_lowercase() || b == b'_' || b == b'/');
+        let Some(value) = rest[name..].strip_prefix(b":") else {
+            break;
+        };
+        let value = blanks(value);
+        let mut end = run(value, |b| {
+            b.is_ascii_alphanumeric() || b"+-.,/".contains(&b)
+        });
+        // `66.91GiB(37.51%)` and `13.99%`.
+        if value[end..].starts_with(b"(") {
+            end += 1 + run(&value[end + 1..], |b| b.is_ascii_digit() || b == b'.');
+        }
+        for close in [b'%', b')'] {
+            end += usize::from(value.get(end) == Some(&close));
+        }
+        len = text.len() - value.len() + end;
+    }
+    len
+}
+
+/// `step: 96  loss:  2.81863  memory: ..  tps: 152,515  tflops: 10.92  mfu: 1.10%`.
+pub(crate) fn step(piece: &Piece<'_>, hit: usize) -> Option<Found> {
+    let (rest, step) = count(blanks(piece.text[hit..].strip_prefix(b"step:")?)).ok()?;
+    let record = &rest[..body(rest)];
+    if !blanks(rest).starts_with(b"loss:") || !piece.word_at(hit) {
+        return None;
+    }
+    // `wps: ` before 4d182a13e, 2024-11-23.
+    after(record, b" tps: ").or_else(|| after(record, b" wps: "))?;
+    let word = piece.over(b"validate ", hit);
+    let (start, wall_ms) = logger(piece.text, piece.floor, word);
+    let end = piece.position(rest) + record.len();
+    if word < hit {
+        return Some(Found {
+            start,
+            end,
+            mark: Mark::Between,
+        });
+    }
+    let tflops = after(record, b" tflops: ");
+    let line = StepLine {
+        tflops,
+        wall_ms,
+        ..StepLine::bare(Trainer::Torchtitan, step)
+    };
+    Piece::step(start, end, line)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::trainer::tests::{found, one, steps};
+    use crate::trainer::{Mark, Trainer};
+
+    const LINE: &str = "[titan] 2026-04-03 13:00:48,267 - root - INFO - step: 97  loss:  2.89489  \
+        memory:  1.00GiB(1.06%)  tps: 1,169,542  tflops: 1,012.14  mfu: 1.23%";
+
+    #[test]
+    fn commas_group_thousands_and_the_stamp_is_kept() {
+        for glue in ["", "[rank1]:[titan] 2026", "h:1:2 [0] NCCL INFO"] {
+            let (line, text) = one(&format!("[rank0]:{LINE}{glue}"));
+            assert_eq!((line.trainer, line.step), (Trainer::Torchtitan, 97));
+            assert_eq!((line.time_s, line.tflops), (None, Some(1012.14)));
+            assert_eq!(
+                (text.as_str(), line.wall_ms),
+                (LINE, Some(1_775_221_248_267))
+            );
+        }
+    }
+
+    #[test]
+    fn colours_between_the_fields_do_not_matter() {
+        let text = LINE
+            .replace("step:", "\x1b[31mstep:")
+            .replace("  loss", "  \x1b[32mloss");
+        let text = format!("{text}\x1b[39m").replace("tflops", "\x1b[38;2;1;2;3mtflops");
+        let (line, got) = one(&text);
+        assert_eq!((line.step, line.tflops), (97, Some(1012.14)));
+        assert_eq!(got, text);
+    }
+
+    #[test]
+    fn a_validation_ends_what_is_between_steps() {
+        let text = LINE
+            .replace("step:", "validate step:")
+            .replace("  tflops: 1,012.14", "");
+        assert_eq!(found(&text)[0].mark, Mark::Between);
+        assert_eq!(found(&text)[0].start, 0);
+    }
+
+    #[test]
+    fn other_steps_are_refused() {
+        for text in [
+            "# nThread 1 step: 2(factor) warmup",
+            "step: 3  loss: 1.0",
+            "step: x  loss: 1",
+        ] {
+            assert_eq!(steps(text), 0, "{text}");
+        }
+    }
+}

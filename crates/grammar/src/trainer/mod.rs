@@ -1,0 +1,252 @@
+//! The step lines of trainers: which bytes of a line say "step N is done", and what else they say.
+//!
+//! Pure functions over one line's bytes, without memory of earlier lines: the same step printed by
+//! eight ranks is found eight times. Refuses to guess: a line without a step number is no step, and
+//! a time is only what this very line prints as the step's.
+
+mod anchors;
+mod bar;
+mod benchmark;
+mod between;
+mod custom;
+mod facts;
+mod known;
+mod language;
+mod launcher;
+mod parts;
+#[cfg(test)]
+mod real_logs;
+mod recogniser;
+#[cfg(test)]
+mod tests;
+
+pub use parts::prefix::stamp;
+pub use recogniser::Recogniser;
+pub use recogniser::pieces;
+use serde::{Deserialize, Serialize};
+
+/// A training framework whose step lines are known.
+///
+/// Declared in order of priority: when lines of several are in one log, the smallest is the one
+/// that counts the steps. DeepSpeed's lines are beside Megatron-DeepSpeed's, a progress bar beside
+/// either. Megatron-Bridge prints Megatron-LM's line and is [`Trainer::Megatron`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Trainer {
+    /// NeMo 2, `Training epoch 0, iteration 45/99` (`progress_printer.py` @8cfedd72).
+    Nemo2,
+    /// NeMo 1 and NeMo 2's progress bar, `Epoch 0: :  3%|` (`nlp_overrides.py` @v1.23.0).
+    Nemo1,
+    /// Megatron-LM and Megatron-Bridge, ` iteration 43/ 100 |` (`training.py` @d98e8a64).
+    Megatron,
+    /// Megatron-DeepSpeed, Megatron-LM's line with ` TFLOPs: ` (`training.py` @4efb479).
+    MegatronDeepSpeed,
+    /// GPT-NeoX, Megatron-LM's line with ` approx flops per GPU: ` (`logging.py` @ea7aefd).
+    GptNeox,
+    /// MaxText, `completed step: 9, seconds: 5.667` (`metric_logger.py` @e591f30).
+    MaxText,
+    /// torchtitan, `step:  4  loss:  7.62585` (`metrics.py` @b5bcd76).
+    Torchtitan,
+    /// nanotron, `iteration: 991 / 1000 |` (`trainer.py` @2411b02).
+    Nanotron,
+    /// OLMo-core and OLMo, `[step=1/7,epoch=1]` (`console_logger.py` @fa6c501).
+    OlmoCore,
+    /// Composer and LLM-Foundry, `[batch=1/10]:` (`console_logger.py` @6405188).
+    Composer,
+    /// verl, `step:2 - actor/grad_norm:0.069` (`aggregate_logger.py` @b178a3c).
+    Verl,
+    /// OpenRLHF, `Global step 1: {` (`ppo_trainer.py` @3c3be62).
+    OpenRlhf,
+    /// fairseq and metaseq, `num_updates=2800` (`progress_bar.py` @3d262bb).
+    Fairseq,
+    /// litGPT, `iter 3050700 step 610140 |` (`pretrain.py` @2685705), and nanoGPT's sibling form.
+    LitGpt,
+    /// MXNet's speedometer, `Epoch[0] Batch [0-20]\tSpeed: 20461.75 samples/sec` (`callback.py`), and
+    /// NVIDIA's single-shot detector on it.
+    Mxnet,
+    /// maskrcnn_benchmark and detectron2, `eta: 0:41:22  iter: 50` (`trainer.py`, `events.py`).
+    MaskRcnn,
+    /// torchvision's references and their kin, `Epoch: [0]  [1020/4572]  eta: 0:16:47`
+    /// (`references/detection/utils.py`).
+    TorchVision,
+    /// HugeCTR, `Iter: 1000 Time(1000 iters): 3.118911s` (`model.cpp`).
+    HugeCtr,
+    /// NVIDIA's DLLogger, `DLL 2025-04-27 22:27:25.391486 - Iteration 0 |`.
+    DlLogger,
+    /// PyTorch's ImageNet example and NVIDIA's GNMT, `Epoch: [0][  10/5005]\tTime  0.512 ( 0.630)`.
+    ImageNet,
+    /// MLPerf's single-shot detector, `Iteration:   1000, Loss function: 5.234`.
+    Ssd,
+    /// MLPerf's BERT, `{'training_steps': 12,`.
+    Bert,
+    /// DLRM, Meta's `Finished training it 128/128028 of epoch 0, 71.86 ms/it` and NVIDIA's.
+    Dlrm,
+    /// dlrover's ATorch, `[#step] [END] {"global_step": 177019`.
+    Dlrover,
+    /// MLPerf's `:::MLLOG` records (`mllog.py` @7bbf792).
+    MlPerf,
+    /// ColossalAI, `[3/10] Loss:1.2, Step time: 0.5s` (`train_gpt_demo.py` @4f9953b).
+    ColossalAi,
+    /// torchtune, a bar described `1|2|Loss: ` (`full_finetune_distributed.py` @bd2a0fc).
+    Torchtune,
+    /// DeepSpeed's engine, `step=40, skipped=2` (`engine.py` @edaa722).
+    DeepSpeed,
+    /// Lightning, `Epoch 0:   2%|▎| 1/40 [..., 3.04it/s]` (`tqdm_progress.py`, 2.6).
+    Lightning,
+    /// The Hugging Face trainer and its kin, a bare tqdm bar (`trainer_callback.py`, 5.23.0).
+    Hf,
+    /// The user's own pattern.
+    Custom,
+}
+
+/// What one step line says.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct StepLine {
+    /// Who printed it.
+    pub trainer: Trainer,
+    /// The trainer's own number of the step, in its own base: NeMo and MaxText count from 0.
+    pub step: u64,
+    /// What the number counts.
+    pub counts: Counts,
+    /// The epoch, where the line prints it and the numbers begin again in each.
+    pub epoch: Option<u64>,
+    /// How many steps the run has, where the line prints it.
+    pub total: Option<u64>,
+    /// The step's time in seconds, where the line prints one, or the mean over the steps since
+    /// the line before; never a bar's smoothed rate, never the time of a micro-batch.
+    pub time_s: Option<f64>,
+    /// TFLOP/s per GPU, where the line prints it.
+    pub tflops: Option<f64>,
+    /// The line's own stamp in milliseconds since the epoch, taken as UTC, so that the interval
+    /// between two lines can replace a step time.
+    pub wall_ms: Option<i64>,
+    /// What else the line says of how fast the steps go.
+    pub pace: Option<Pace>,
+    /// How long the run, the epoch or the bar had lasted.
+    pub clock: Option<Clock>,
+    /// The pipeline stage that printed the line, where the line says it.
+    pub stage: Option<u32>,
+}
+
+impl StepLine {
+    /// A step of which nothing is known but its number.
+    pub(crate) fn bare(trainer: Trainer, step: u64) -> StepLine {
+        StepLine {
+            trainer,
+            step,
+            counts: Counts::Steps,
+            epoch: None,
+            total: None,
+            time_s: None,
+            tflops: None,
+            wall_ms: None,
+            pace: None,
+            clock: None,
+            stage: None,
+        }
+    }
+}
+
+/// What the number on a step line counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Counts {
+    /// Steps.
+    Steps,
+    /// Samples.
+    Samples,
+    /// Steps, samples or tokens: MLPerf's `step` may be any of them.
+    Unsaid,
+}
+
+/// What a line says of how fast the steps go, where that is not a step's time.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub enum Pace {
+    /// Seconds that all of so many steps took, evaluations between them too; where the line
+    /// does not say how many: all since the line before, or since the numbering began.
+    Sum {
+        /// Seconds.
+        time_s: f64,
+        /// How many steps.
+        steps: Option<u64>,
+    },
+    /// Samples a second, of the whole job.
+    Samples {
+        /// Samples a second.
+        per_s: f64,
+        /// How many batches are a step of the line's numbers: more than 1 where it counts epochs.
+        batches: u64,
+    },
+    /// Seconds of a step as a moving average over the last ones.
+    Smoothed(f64),
+}
+
+/// A time since the numbering of steps began.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Clock {
+    /// Seconds.
+    pub seconds: f64,
+    /// By how many seconds it may be off, for its digits.
+    pub error: f64,
+}
+
+/// What a record in a line marks.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub enum Mark {
+    /// The end of a training step.
+    Step(StepLine),
+    /// The end of an evaluation or of a checkpoint save: what came since the last mark was that.
+    Between,
+    /// An evaluation whose lines say more than that it is over.
+    Evaluation(Evaluation),
+    /// A launcher ends the job's processes: what follows is of others, if the job is started
+    /// again.
+    Ended,
+    /// Time and speed without a step number, for the next Megatron step: Megatron-Bridge's
+    /// `Step Time : 9.09s GPU utilization: 663.5MODEL_TFLOP/s/GPU` (`train_utils.py` @067f987d).
+    Timing {
+        /// Seconds of the step.
+        time_s: Option<f64>,
+        /// TFLOP/s per GPU.
+        tflops: Option<f64>,
+    },
+    /// Pace and speed of the step whose line came before: Composer prints a line for each metric.
+    Metric {
+        /// Seconds of a step as a moving average over the last ones.
+        smoothed: Option<f64>,
+        /// TFLOP/s per GPU.
+        tflops: Option<f64>,
+    },
+    /// How many samples a step has: MLPerf's `global_batch_size`.
+    BatchSize(u64),
+}
+
+/// A line of an evaluation.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub enum Evaluation {
+    /// It begins, at this stamp in milliseconds since the epoch.
+    Starts(Option<i64>),
+    /// It is over.
+    Stops {
+        /// At this stamp.
+        wall_ms: Option<i64>,
+        /// After so many samples of training.
+        samples: Option<u64>,
+        /// After so many steps of training.
+        step: Option<u64>,
+    },
+    /// It is over and took so many seconds.
+    Took(f64),
+}
+
+/// A record found in a line, with the bytes it takes up.
+///
+/// The range holds the trainer's record and nothing else: its own logger's prefix belongs to it, a
+/// launcher's tag does not, nor does text of another writer glued before or after.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Found {
+    /// Where the record begins.
+    pub start: usize,
+    /// Just after the record's last byte.
+    pub end: usize,
+    /// What the record marks.
+    pub mark: Mark,
+}

@@ -1,0 +1,184 @@
+//! From a line to its marks: its pieces, the records around their anchors, and whose steps count.
+
+use super::anchors::Anchors;
+use super::custom::Pattern;
+use super::parts::piece::Piece;
+use super::{Found, Mark, Trainer};
+use crate::wrap::without_escapes;
+
+/// Who may make steps.
+#[derive(Debug, Clone)]
+enum Steps {
+    Every,
+    Of(Trainer),
+    Matching(Pattern),
+}
+
+impl Steps {
+    /// The mark as it counts here, `None` where another trainer's was asked for.
+    fn keep(&self, mark: Mark) -> Option<Mark> {
+        let Mark::Step(mut line) = mark else {
+            return Some(mark);
+        };
+        match self {
+            Steps::Every => Some(mark),
+            Steps::Matching(_) => None,
+            Steps::Of(wanted) => {
+                // A fork of Megatron-LM may add a field that looks like its descendants'.
+                let descends =
+                    matches!(line.trainer, Trainer::MegatronDeepSpeed | Trainer::GptNeox);
+                if *wanted == Trainer::Megatron && descends {
+                    line.trainer = Trainer::Megatron;
+                }
+                (line.trainer == *wanted).then_some(Mark::Step(line))
+            }
+        }
+    }
+}
+
+/// Finds the step lines of trainers, and what ends an evaluation or a save, in a line.
+#[derive(Debug, Clone)]
+pub struct Recogniser {
+    anchors: Anchors,
+    steps: Steps,
+}
+
+impl Recogniser {
+    /// The recogniser of every trainer's step lines.
+    ///
+    /// ```
+    /// use nccl_pipe_grammar::trainer::{Mark, Recogniser, Trainer};
+    ///
+    /// let line = b"0: Training epoch 0, iteration 45/99 | train_step_timing in s: 6.08";
+    /// let mut found = Vec::new();
+    /// Recogniser::all().marks(line, &mut found);
+    /// let Mark::Step(step) = found[0].mark else { panic!("not a step") };
+    /// assert_eq!((step.trainer, step.step, step.time_s), (Trainer::Nemo2, 45, Some(6.08)));
+    /// ```
+    pub fn all() -> Recogniser {
+        Recogniser {
+            anchors: Anchors::new(),
+            steps: Steps::Every,
+        }
+    }
+
+    /// The recogniser of one trainer's step lines; marks that are no steps are found as ever.
+    ///
+    /// [`Trainer::Megatron`] also takes the lines of its two descendants, as its own.
+    pub fn only(trainer: Trainer) -> Recogniser {
+        Recogniser {
+            anchors: Anchors::new(),
+            steps: Steps::Of(trainer),
+        }
+    }
+
+    /// The recogniser of the user's pattern, whose steps are [`Trainer::Custom`].
+    ///
+    /// The group `step` is required; `time_s`, `time_ms` or `steps_per_s`, and `tflops` are
+    /// optional. A record is
+    /// what the pattern matches, so one that shall take in the whole line ends with `.*`.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the pattern, with an example of a right one.
+    pub fn regex(pattern: &str) -> Result<Recogniser, String> {
+        Pattern::new(pattern).map(|pattern| Recogniser {
+            anchors: Anchors::new(),
+            steps: Steps::Matching(pattern),
+        })
+    }
+
+    /// Whether [`Recogniser::marks`] could find anything in a line; false is certain.
+    pub fn may_mark(&self, text: &[u8]) -> bool {
+        // Empty lines are many, and the vector search is slow to start.
+        (text.len() >= 4 && self.anchors.next(text, 0).is_some())
+            || match &self.steps {
+                Steps::Matching(pattern) => {
+                    // Without its colours the text may match where it now does not.
+                    memchr::memchr(0x1b, text).is_some()
+                        || pieces(text).any(|(_, piece)| pattern.matches(piece))
+                }
+                _ => false,
+            }
+    }
+
+    /// Appends the records of one line, which has no `\n`, in the order of their position.
+    pub fn marks(&self, text: &[u8], found: &mut Vec<Found>) {
+        if !self.may_mark(text) {
+            return;
+        }
+        for (offset, piece) in pieces(text) {
+            let clean = without_escapes(piece);
+            let first = found.len();
+            self.piece(clean.as_ref().map_or(piece, |clean| clean.text()), found);
+            let place = |at: usize| offset + clean.as_ref().map_or(at, |clean| clean.place(at));
+            for record in &mut found[first..] {
+                record.start = place(record.start);
+                record.end = place(record.end);
+            }
+        }
+    }
+
+    fn piece(&self, text: &[u8], found: &mut Vec<Found>) {
+        let first = found.len();
+        let mut floor = 0;
+        let mut at = 0;
+        while let Some(anchor) = self.anchors.next(text, at) {
+            let record = anchor.read(&Piece { text, floor });
+            at = anchor.end;
+            if let Some(record) = record {
+                floor = record.end;
+                at = at.max(floor);
+                found.extend(
+                    self.steps
+                        .keep(record.mark)
+                        .map(|mark| Found { mark, ..record }),
+                );
+            }
+        }
+        if let Steps::Matching(pattern) = &self.steps {
+            // What the user calls a step is one, even where it looks like an evaluation's end.
+            let others = found.split_off(first);
+            found.extend(pattern.steps(text));
+            let steps = found.len();
+            for other in others {
+                let after = found[first..steps].partition_point(|step| step.end <= other.start);
+                if found[first..steps]
+                    .get(after)
+                    .is_none_or(|step| other.end <= step.start)
+                {
+                    found.push(other);
+                }
+            }
+            found[first..].sort_by_key(|record| record.start);
+        }
+    }
+}
+
+/// The pieces of a line between carriage returns, each with its position.
+pub fn pieces(text: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
+    let mut next = 0;
+    text.split(|&b| b == b'\r').map(move |piece| {
+        let start = next;
+        next += piece.len() + 1;
+        (start, piece)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_in_a_line_count_its_returns_and_colours() {
+        let text = b"junk\r\x1b[1mx\x1b[0m Testing: iteration 1/2\x1b[0m\r";
+        let mut found = Vec::new();
+        Recogniser::all().marks(text, &mut found);
+        let record = found[0];
+        assert_eq!(
+            &text[record.start..record.end],
+            b"Testing: iteration 1/2\x1b[0m"
+        );
+        assert!(!Recogniser::all().may_mark(b"no anchor here"));
+    }
+}

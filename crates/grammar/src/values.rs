@@ -1,0 +1,229 @@
+//! The words of a call: datatypes, reductions, and the bytes they represent.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// An element type by NCCL's code (`ncclDataType_t` in `nccl.h.in`, 2.30).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Datatype(pub u32);
+
+const DATATYPES: [(&str, u8); 12] = [
+    ("int8", 1),
+    ("uint8", 1),
+    ("int32", 4),
+    ("uint32", 4),
+    ("int64", 8),
+    ("uint64", 8),
+    ("fp16", 2),
+    ("fp32", 4),
+    ("fp64", 8),
+    ("bf16", 2),
+    ("fp8_e4m3", 1),
+    ("fp8_e5m2", 1),
+];
+
+impl Datatype {
+    /// The type of a tally's code; `None` where no type is known.
+    pub fn from_code(code: u64) -> Option<Datatype> {
+        u32::try_from(code).ok().map(Datatype)
+    }
+
+    /// The type's name; `None` for a code this version does not know.
+    pub fn name(self) -> Option<&'static str> {
+        DATATYPES.get(self.0 as usize).map(|(name, _)| *name)
+    }
+
+    /// Bytes of one element; `None` for a code this version does not know.
+    pub fn size(self) -> Option<u8> {
+        DATATYPES.get(self.0 as usize).map(|(_, size)| *size)
+    }
+
+    /// The type of a name this crate prints, `bf16` or `type<12>`.
+    pub fn from_name(name: &[u8]) -> Option<Datatype> {
+        if let Some(at) = DATATYPES.iter().position(|(n, _)| n.as_bytes() == name) {
+            return u32::try_from(at).ok().map(Datatype);
+        }
+        let code = name.strip_prefix(b"type<")?.strip_suffix(b">")?;
+        match crate::token::dec_u32(code) {
+            Ok((b"", code)) => Some(Datatype(code)),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Datatype {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name() {
+            Some(name) => f.write_str(name),
+            None => write!(f, "type<{}>", self.0),
+        }
+    }
+}
+
+/// A reduction by NCCL's code (`ncclRedOp_t`); a user's own is a larger number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RedOp(pub u64);
+
+const REDOPS: [&str; 5] = ["sum", "prod", "max", "min", "avg"];
+
+impl RedOp {
+    /// The reduction's name; `None` for a user's own.
+    pub fn name(self) -> Option<&'static str> {
+        usize::try_from(self.0)
+            .ok()
+            .and_then(|i| REDOPS.get(i))
+            .copied()
+    }
+
+    /// The reduction of a name this crate prints, `sum` or `user<70>`.
+    pub fn from_name(name: &[u8]) -> Option<RedOp> {
+        if let Some(at) = REDOPS.iter().position(|n| n.as_bytes() == name) {
+            return Some(RedOp(at as u64));
+        }
+        let code = name.strip_prefix(b"user<")?.strip_suffix(b">")?;
+        match crate::token::dec_u64(code) {
+            Ok((b"", code)) => Some(RedOp(code)),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for RedOp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name() {
+            Some(name) => f.write_str(name),
+            None => write!(f, "user<{}>", self.0),
+        }
+    }
+}
+
+/// What kind of operation a name is, as far as its numbers' meaning goes. RCCL's MSCCL++ names
+/// (`mscclpp_ncclAllReduce`) mean the same as NCCL's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Kind {
+    /// Every rank reduces and receives all.
+    AllReduce,
+    /// Every rank gives `count` to all, or takes `count` of the sum, or trades with all.
+    PerRank,
+    /// Every rank reduces, the root receives.
+    Reduce,
+    /// The root gives to all.
+    Broadcast,
+    /// The root receives from all, or gives each its own part.
+    Rooted,
+    /// `Send` and `Recv`: `root` is the peer.
+    PointToPoint,
+    /// One-sided operations and names this version does not know.
+    Other,
+}
+
+/// The kind of the operation `name`.
+pub fn kind(name: &[u8]) -> Kind {
+    match name.strip_prefix(b"mscclpp_nccl").unwrap_or(name) {
+        b"AllReduce" => Kind::AllReduce,
+        b"AllGather" | b"ReduceScatter" | b"AlltoAll" => Kind::PerRank,
+        b"Reduce" => Kind::Reduce,
+        b"Broadcast" => Kind::Broadcast,
+        b"Gather" | b"Scatter" => Kind::Rooted,
+        b"Send" | b"Recv" => Kind::PointToPoint,
+        _ => Kind::Other,
+    }
+}
+
+/// True for the names that NCCL 2.30 and RCCL print (`src/collectives.cc`, `src/rma`).
+pub fn is_known(name: &[u8]) -> bool {
+    kind(name) != Kind::Other || matches!(name, b"PutSignal" | b"Signal" | b"WaitSignal")
+}
+
+/// True where the reduction printed with operation `name` means something.
+pub fn has_redop(name: &[u8]) -> bool {
+    matches!(kind(name), Kind::AllReduce | Kind::Reduce)
+        || name.strip_prefix(b"mscclpp_nccl").unwrap_or(name) == b"ReduceScatter"
+}
+
+/// True where the root printed with operation `name` means something.
+pub fn has_root(name: &[u8]) -> bool {
+    !matches!(kind(name), Kind::AllReduce | Kind::PerRank)
+}
+
+/// Which bytes a number counts. Always named, never mixed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum Basis {
+    /// What the caller passed: count × element size.
+    #[default]
+    Api,
+    /// The size nccl-tests reports: AllGather, ReduceScatter, AlltoAll, Gather and Scatter are
+    /// × nranks.
+    Message,
+    /// What a rank moves at best: message × nccl-tests' bus-bandwidth factor (AllReduce
+    /// 2(n−1)/n; AllGather, ReduceScatter, AlltoAll, Gather, Scatter (n−1)/n; others 1), rounded
+    /// down to a whole byte for each call. Source: nccl-tests `doc/PERFORMANCE.md`.
+    Wire,
+}
+
+impl Basis {
+    /// `api` bytes of one call of `op` on this basis; `None` where it takes the communicator's
+    /// size and that is not known, or where the operation's own rule is not known.
+    #[inline]
+    pub fn of(self, op: Kind, api: u128, nranks: Option<u32>) -> Option<u128> {
+        if self == Basis::Api {
+            return Some(api);
+        }
+        let n = || nranks.filter(|&n| n > 0).map(u128::from);
+        match (self, op) {
+            (_, Kind::Other) => None,
+            (Basis::Message, Kind::PerRank | Kind::Rooted) => api.checked_mul(n()?),
+            (Basis::Wire, Kind::PerRank | Kind::Rooted) => api.checked_mul(n()? - 1),
+            (Basis::Wire, Kind::AllReduce) => {
+                let n = n()?;
+                // 2^64 counts of 8 bytes by 2 × 2^32 ranks stay below 2^101.
+                api.checked_mul(2 * (n - 1)).map(|bytes| bytes / n)
+            }
+            _ => Some(api),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_codes_agree_both_ways() {
+        for code in 0..14 {
+            let name = Datatype(code).to_string();
+            assert_eq!(Datatype::from_name(name.as_bytes()), Some(Datatype(code)));
+            let name = RedOp(u64::from(code)).to_string();
+            assert_eq!(
+                RedOp::from_name(name.as_bytes()),
+                Some(RedOp(u64::from(code)))
+            );
+        }
+        assert_eq!(Datatype(12).to_string(), "type<12>");
+        assert_eq!(Datatype(12).size(), None);
+        assert_eq!(Datatype::from_name(b"float"), None);
+    }
+
+    #[test]
+    fn the_three_bases_of_one_call() {
+        let kinds = [
+            Kind::AllReduce,
+            Kind::PerRank,
+            Kind::Broadcast,
+            Kind::PointToPoint,
+        ];
+        let of = |basis: Basis| kinds.map(|k| basis.of(k, 1000, Some(4)));
+        assert_eq!(of(Basis::Api), [Some(1000); 4]);
+        assert_eq!(
+            of(Basis::Message),
+            [Some(1000), Some(4000), Some(1000), Some(1000)]
+        );
+        assert_eq!(
+            of(Basis::Wire),
+            [Some(1500), Some(3000), Some(1000), Some(1000)]
+        );
+        assert_eq!(Basis::Wire.of(Kind::AllReduce, 10, Some(3)), Some(13));
+        assert_eq!(Basis::Message.of(Kind::PerRank, 10, None), None);
+        assert_eq!(Basis::Wire.of(Kind::AllReduce, 10, Some(1)), Some(0));
+    }
+}

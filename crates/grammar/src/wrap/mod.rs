@@ -1,0 +1,254 @@
+//! What is around a line in the file that keeps it, taken off in one place.
+//!
+//! NCCL prints a line; a launcher, a collector, a notebook or a web page stores it inside something
+//! else. Whatever reads a line sees it as it was printed:
+//!
+//! | wrapping | example | file |
+//! |---|---|---|
+//! | a string of JSON or Python, alone on its line | `"host:1:2 [0] NCCL INFO x\n",` (notebooks) | `strings` |
+//! | strings in records or lists | `{"log":"host:1:2 ...\n","stream":"stdout"}` (Docker), `["a\n","b\n"]` | `strings` |
+//! | a quoted field of CSV | `2025-05-16,"host:1:2 ... ""x""",stdout` | `table` |
+//! | HTML's entities | `0[0] -&gt; 1[1]` | `entities` |
+//! | a terminal's escape sequences | `ESC[36m(W pid=1)ESC[0m host:1:2 ...`, also as `\x1b[36m`, `#033[36m`, `^[[36m` | `terminal` |
+//! | what a copy left at a line's ends | backticks, a byte order mark, Ray's ` [repeated 6x across cluster]` | `ends` |
+//!
+//! They occur inside each other, so they are taken off one by one, at most 8 times. One line
+//! of a file may hold several lines (a string with `\n` in it). A line without any of this is left
+//! alone ([`unwrapped`] gives `None`): NCCL prints none of the bytes that betray a wrapping, but for
+//! quotes in a setting's value.
+
+mod ends;
+mod entities;
+mod strings;
+mod table;
+mod terminal;
+
+use super::coll;
+use memchr::{memchr, memchr3, memmem};
+use std::sync::LazyLock;
+
+/// How many wrappings are taken off a line, one inside the other.
+const DEPTH: usize = 8;
+
+/// The longest line that is looked at: what is taken off is a copy.
+const LONGEST: usize = 16 << 20;
+
+/// A line without what stood around it, perhaps several lines, and where its bytes stood.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unwrapped {
+    text: Vec<u8>,
+    /// For each wrapping, the outermost first.
+    places: Vec<Places>,
+}
+
+impl Unwrapped {
+    /// The lines with `\n` between them.
+    pub fn text(&self) -> &[u8] {
+        &self.text
+    }
+
+    /// The lines that are not empty, each with its place in [`Unwrapped::text`].
+    pub fn lines(&self) -> impl Iterator<Item = (usize, &[u8])> {
+        lines(&self.text)
+            .map(|(at, line)| (at, line.strip_suffix(b"\r").unwrap_or(line)))
+            .filter(|(_, line)| !line.is_empty())
+    }
+
+    /// Where the byte at `at` of [`Unwrapped::text`] stood in the line it was taken from.
+    pub fn place(&self, at: usize) -> usize {
+        self.places
+            .iter()
+            .rev()
+            .fold(at, |at, places| places.of(at))
+    }
+}
+
+/// A line without what is around it; `None` where nothing does. `is_wanted` says that a text is
+/// worth reading: of a record's strings only such are taken, and those that are a log's lines by
+/// their name or their end.
+pub fn unwrapped(line: &[u8], is_wanted: &dyn Fn(&[u8]) -> bool) -> Option<Unwrapped> {
+    if !is_suspect(line) || line.len() > LONGEST {
+        return None;
+    }
+    let mut all: Option<Unwrapped> = None;
+    for _ in 0..DEPTH {
+        let text = all.as_ref().map_or(line, |all| &all.text);
+        let Some(Taken { text, places }) = without_one(text, is_wanted) else {
+            break;
+        };
+        match &mut all {
+            Some(all) => {
+                all.text = text;
+                all.places.push(places);
+            }
+            None => {
+                let places = vec![places];
+                all = Some(Unwrapped { text, places });
+            }
+        }
+    }
+    all
+}
+
+/// Takes one kind of wrapping off a line that begins at `start`: true where there was one, and then
+/// the rest was appended.
+type Layer = fn(line: &Line<'_>, out: &mut Taken) -> bool;
+
+/// In this order: a string holds no ESC, and what is in it is not looked at before it is read.
+const LAYERS: [Layer; 6] = [
+    terminal::taken_off,
+    strings::taken_off,
+    table::taken_off,
+    entities::taken_off,
+    terminal::shown_taken_off,
+    ends::taken_off,
+];
+
+/// A line to take something off.
+struct Line<'a> {
+    text: &'a [u8],
+    /// Where it begins in the text that is looked at.
+    start: usize,
+    is_wanted: &'a dyn Fn(&[u8]) -> bool,
+}
+
+/// Each line of `text` without its outermost wrapping; `None` where none has any.
+fn without_one(text: &[u8], is_wanted: &dyn Fn(&[u8]) -> bool) -> Option<Taken> {
+    let mut out = Taken::default();
+    let is_one = memchr(b'\n', text).is_none();
+    let mut any = false;
+    for (start, text) in lines(text) {
+        if start > 0 {
+            out.copy(start - 1, b"\n");
+        }
+        let line = Line {
+            text,
+            start,
+            is_wanted,
+        };
+        let from = out.text.len();
+        let mut off = |taken_off: &Layer| {
+            out.truncate(from);
+            taken_off(&line, &mut out)
+        };
+        let is_wrapped = is_suspect(text) && LAYERS.iter().any(&mut off);
+        if !is_wrapped {
+            if is_one {
+                return None;
+            }
+            out.truncate(from);
+            out.copy(start, text);
+        }
+        // What was taken off the line's end belongs to it.
+        out.goes_on(start + text.len());
+        any |= is_wrapped;
+    }
+    any.then_some(out)
+}
+
+/// The lines of a text, each with its place; a line end at the text's end begins none.
+fn lines(text: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
+    let text = text.strip_suffix(b"\n").unwrap_or(text);
+    let mut next = 0;
+    text.split(|&b| b == b'\n').map(move |line| {
+        let start = next;
+        next += line.len() + 1;
+        (start, line)
+    })
+}
+
+/// A cheap look: false is certain.
+#[inline]
+fn is_suspect(line: &[u8]) -> bool {
+    let (Some(first), Some(last)) = (line.first(), line.trim_ascii_end().last()) else {
+        return false;
+    };
+    // `#033[` and `^[` are ESC as rsyslog and `cat -v` print it; Ray's words end with a link that
+    // has a `#`, or with its bracket.
+    memchr3(0x1b, b'\\', b'"', line).is_some()
+        || memchr3(b'&', b'#', b'^', line).is_some()
+        || matches!(first, b'\'' | b'`' | 0xef)
+        || matches!(last, b'`' | b'\'')
+        || (*last == b']' && line.trim_ascii_end().ends_with(b" across cluster]"))
+        || (*last == b'm' && terminal::ends_with_lost(line))
+        || (*last == b',' && line.ends_with(b"',"))
+}
+
+/// True for text that holds a line of NCCL's, or what a torn one left.
+pub fn is_nccl(text: &[u8]) -> bool {
+    static NCCL: LazyLock<memmem::Finder<'static>> =
+        LazyLock::new(|| memmem::Finder::new(b"NCCL "));
+    NCCL.find(text).is_some() || coll::FINDER.find(text).is_some() || coll::is_tail(text)
+}
+
+/// Where the bytes of a text that was made from another stood in that: for the first byte of each
+/// run, its place here and its place there.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Places(Vec<(usize, usize)>);
+
+impl Places {
+    fn of(&self, at: usize) -> usize {
+        match self.0.partition_point(|&(here, _)| here <= at) {
+            0 => at,
+            n => {
+                let (here, there) = self.0[n - 1];
+                there + (at - here)
+            }
+        }
+    }
+}
+
+/// A text that is made from another.
+#[derive(Debug, Default)]
+struct Taken {
+    text: Vec<u8>,
+    places: Places,
+}
+
+impl Taken {
+    /// Appends what is, or what is meant, at `from` of the other text.
+    fn copy(&mut self, from: usize, text: &[u8]) {
+        if text.is_empty() {
+            return;
+        }
+        self.goes_on(from);
+        self.text.extend_from_slice(text);
+    }
+
+    /// What comes next is at `from`.
+    fn goes_on(&mut self, from: usize) {
+        let here = self.text.len();
+        let next = self.places.0.last().map_or(here, |&(h, t)| t + (here - h));
+        if next != from {
+            self.places.0.push((here, from));
+        }
+    }
+
+    fn truncate(&mut self, len: usize) {
+        self.text.truncate(len);
+        while self.places.0.last().is_some_and(|&(here, _)| here >= len) {
+            self.places.0.pop();
+        }
+    }
+}
+
+/// `text` without a terminal's escape sequences, and where its bytes stood; `None` where there are
+/// none.
+pub fn without_escapes(text: &[u8]) -> Option<Unwrapped> {
+    let mut out = Taken::default();
+    let line = Line {
+        text,
+        start: 0,
+        is_wanted: &|_| false,
+    };
+    (memchr(0x1b, text).is_some() && terminal::taken_off(&line, &mut out)).then(|| {
+        out.goes_on(text.len());
+        Unwrapped {
+            text: out.text,
+            places: vec![out.places],
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,433 @@
+//! Which call goes wrong, and how.
+
+use crate::error::Result;
+use crate::fault::{Fault, FaultKind, refuse};
+use crate::job::Job;
+use crate::job::call::{Call, Count, Dtype, Op};
+use crate::job::schedule::{Stretch, program};
+use crate::options::{Options, Strategy};
+use crate::rng::hash;
+use crate::trainer::Printer;
+use crate::truth::cells::Cells;
+
+/// Bytes that NCCL's LL protocol sends in one piece: calls of less end whatever is in them.
+/// `testdata/captured/ddp-datatype`: one fp16 among fp32, and the job goes on.
+pub(super) const ONE_LINE: u128 = 8;
+
+/// A wrong call, or a missing one.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Plan {
+    pub(crate) kind: FaultKind,
+    /// The rank in the job.
+    pub(crate) rank: usize,
+    /// In the trainer's numbers.
+    pub(crate) step: u64,
+    /// Where it is in the rank's program of a step.
+    pub(super) at: usize,
+    /// The second call, where two change places.
+    with: usize,
+    /// The call as it should be.
+    pub(super) expected: Call,
+    /// Its elements, where they differ by step.
+    pub(super) tokens: u64,
+    /// What is made in its place.
+    pub(super) made: Option<Call>,
+    /// The job does not go on to its end.
+    pub(crate) hangs: bool,
+}
+
+impl Plan {
+    /// The wrong call that was asked for; none where no call is wrong.
+    pub(crate) fn of(options: &Options, job: &Job) -> Result<Option<Plan>> {
+        match options.fault {
+            Some(fault) if fault.kind.of_calls() => Search::new(options, fault).plan(job).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// The rank's calls of the step.
+    pub(crate) fn edit(&self, job: &Job, calls: &mut Vec<Call>, cells: &mut Cells) {
+        match self.kind {
+            FaultKind::Skip | FaultKind::Recv => {
+                calls.remove(self.at);
+            }
+            FaultKind::Die | FaultKind::Stall => calls.truncate(self.at),
+            FaultKind::Order | FaultKind::Crossed => calls.swap(self.at, self.with),
+            FaultKind::Extra => calls.insert(self.at, self.expected),
+            FaultKind::Retry => {
+                let again = calls[..=self.at].to_vec();
+                calls.splice(0..0, again);
+            }
+            FaultKind::Rest => calls.truncate(self.at),
+            _ => {
+                if let Some(mut made) = self.made {
+                    // A call whose elements differ by step has its cells already.
+                    if let Count::Fixed(count) = made.count {
+                        let comm = job.procs[self.rank].members[made.slot].comm;
+                        made.cell = cells.intern(made.op, made.dtype, count, job.comms[comm].kind);
+                    }
+                    if self.kind == FaultKind::Lone {
+                        calls.insert(self.at, made);
+                    } else {
+                        calls[self.at] = made;
+                    }
+                }
+            }
+        }
+    }
+
+    /// The ranks that make another number of steps: those that share their data with the rank of
+    /// the fault.
+    pub(crate) fn ranks(&self, options: &Options) -> Vec<usize> {
+        let data = |rank: usize| rank / options.tp % options.copies() / options.cp;
+        let alone = self.kind == FaultKind::LoneSave || options.strategy == Strategy::Server;
+        let same = |rank: &usize| *rank == self.rank || (!alone && data(*rank) == data(self.rank));
+        (0..options.ranks).filter(same).collect()
+    }
+}
+
+/// Elements of a call that has always as many.
+fn fixed(call: &Call) -> Option<u64> {
+    match call.count {
+        Count::Fixed(count) => Some(count),
+        Count::Tokens { .. } => None,
+    }
+}
+
+fn bytes(call: &Call) -> u128 {
+    u128::from(fixed(call).unwrap_or(0)) * u128::from(call.dtype.size())
+}
+
+/// A pair of stages' Send or Recv, not one of a group.
+fn paired(call: &Call) -> bool {
+    matches!(call.op, Op::Send | Op::Recv)
+}
+
+/// What a cast forgotten or made twice would give.
+fn other_type(dtype: Dtype) -> Dtype {
+    match dtype {
+        Dtype::Fp32 => Dtype::Fp16,
+        Dtype::Fp16 | Dtype::Bf16 | Dtype::Fp64 => Dtype::Fp32,
+        Dtype::Fp8E4m3 => Dtype::Bf16,
+        Dtype::Int64 => Dtype::Int32,
+        Dtype::Int32 => Dtype::Int64,
+        Dtype::Int8 => Dtype::Uint8,
+        Dtype::Uint8 => Dtype::Int8,
+    }
+}
+
+/// What stands in for an operation: another that takes the same arguments.
+fn other_op(op: Op) -> Option<Op> {
+    match op {
+        Op::AllReduce => Some(Op::Broadcast),
+        Op::AllGather => Some(Op::ReduceScatter),
+        Op::ReduceScatter => Some(Op::AllGather),
+        Op::Broadcast => Some(Op::AllReduce),
+        Op::Reduce => Some(Op::AllReduce),
+        _ => None,
+    }
+}
+
+struct Search<'a> {
+    options: &'a Options,
+    fault: Fault,
+    /// The steps to look in, the wanted one first.
+    steps: Vec<u64>,
+}
+
+impl<'a> Search<'a> {
+    fn new(options: &'a Options, fault: Fault) -> Self {
+        let (first, last) = (options.first(), options.first() + options.steps - 1);
+        // Ranks of a job that hangs come to no evaluation: behind the last, if there are some.
+        let evaluated = options.eval_every.and_then(|every| {
+            let done = |step: u64| step + 1 - options.trainer.first_number();
+            (first..last).rev().find(|&s| done(s).is_multiple_of(every))
+        });
+        let middle = (first + options.steps / 2).max(evaluated.map_or(0, |step| step + 1));
+        // Some calls are made in every fourth step only.
+        let steps = match fault.step {
+            Some(step) => vec![step],
+            // Data ends where an epoch does: before an evaluation, or at the end.
+            None if matches!(fault.kind, FaultKind::MoreSteps | FaultKind::FewerSteps) => {
+                vec![evaluated.unwrap_or(last)]
+            }
+            None => (0..4).map(|n| (middle + n).min(last)).collect(),
+        };
+        Self {
+            options,
+            fault,
+            steps,
+        }
+    }
+
+    fn plan(&self, job: &Job) -> Result<Plan> {
+        if let Some(plan) = self.ranks().find_map(|rank| self.of_rank(job, rank)) {
+            if plan.kind.of_steps() && plan.ranks(self.options).len() == self.options.ranks {
+                return refuse(format!(
+                    "{}: all ranks share their data, so that none differs from the others",
+                    plan.kind.name()
+                ));
+            }
+            return Ok(plan);
+        }
+        let Fault {
+            kind,
+            step,
+            rank,
+            comm,
+            ..
+        } = self.fault;
+        let who = rank.map_or("no rank".to_owned(), |rank| format!("rank {rank}"));
+        let on = comm.map_or("a communicator of several ranks".to_owned(), |group| {
+            format!("a {} communicator of several ranks", group.name())
+        });
+        let not = if rank.is_some() { "no" } else { "a" };
+        let when = step.map_or(String::new(), |step| format!(" in step {step}"));
+        let what = match kind {
+            FaultKind::Root => "Broadcast or Reduce",
+            FaultKind::Redop => "call with a reduction",
+            FaultKind::Order => "pair of neighbouring calls that differ",
+            FaultKind::Recv => "Send or Recv",
+            FaultKind::Crossed => {
+                "pair of neighbouring calls on two communicators that share ranks"
+            }
+            FaultKind::OtherGroup => "call that it could make on another communicator",
+            FaultKind::Peer => "Send or Recv among three or more",
+            FaultKind::Op => "call with another kind",
+            _ => "call",
+        };
+        refuse(format!(
+            "{}: {who} makes {not} {what} on {on}{when}",
+            kind.name()
+        ))
+    }
+
+    /// The rank asked for, or all: those that print, and the first, last of all.
+    fn ranks(&self) -> impl Iterator<Item = usize> {
+        let o = self.options;
+        let printing = Printer::new(o, 0).rank();
+        // A step without calls shows where its line is printed.
+        let wanted = match self.fault.kind {
+            FaultKind::SkipStep => self.fault.rank.or(Some(printing)),
+            // The first rank is the one that mostly saves alone.
+            FaultKind::LoneSave => self.fault.rank.or(Some(0)),
+            _ => self.fault.rank,
+        };
+        let start = (hash(o.seed, &[40]) % o.ranks as u64) as usize;
+        let turn = move |i: usize| (start + i) % o.ranks;
+        let shy = move |rank: &usize| *rank != 0 && *rank != printing;
+        let quiet = (0..o.ranks).map(turn).filter(shy);
+        let others = (0..o.ranks).map(turn).filter(move |rank| !shy(rank));
+        let all = quiet.chain(others).filter(move |_| wanted.is_none());
+        wanted.into_iter().chain(all)
+    }
+
+    fn of_rank(&self, job: &Job, rank: usize) -> Option<Plan> {
+        let calls = program(
+            job,
+            rank,
+            self.options,
+            Stretch::Train,
+            &mut Cells::default(),
+        );
+        let steps = self.steps.iter();
+        steps.copied().find_map(|step| {
+            // The calls made in this step, by their place in the program.
+            let mine: Vec<usize> = (0..calls.len())
+                .filter(|&i| step.is_multiple_of(calls[i].every))
+                .collect();
+            let fit: Vec<usize> = (0..mine.len())
+                .filter(|&n| self.fits(job, rank, &calls, &mine, n))
+                .take(if self.fault.kind.of_steps() {
+                    1
+                } else {
+                    usize::MAX
+                })
+                .collect();
+            let drawn = hash(self.options.seed, &[41, step, rank as u64]) as usize;
+            let n = match fit.len() {
+                0 => return None,
+                // In the middle of the step.
+                len if self.fault.kind.ends() || self.fault.kind == FaultKind::Retry => {
+                    fit[len / 4 + drawn % (len / 2).max(1)]
+                }
+                len => fit[drawn % len],
+            };
+            let with = mine.get(n + 1).copied().unwrap_or(mine[n]);
+            Some(self.wrong(job, rank, step, &calls, mine[n], with))
+        })
+    }
+
+    /// The fault can be at the `n`th call that is made.
+    fn fits(&self, job: &Job, rank: usize, calls: &[Call], mine: &[usize], n: usize) -> bool {
+        let call = &calls[mine[n]];
+        let comm = &job.comms[job.procs[rank].members[call.slot].comm];
+        let kind = self.fault.kind;
+        if comm.ranks.len() < 2
+            || (call.task > 0 && kind != FaultKind::Peer)
+            || self
+                .fault
+                .comm
+                .is_some_and(|group| group.kind() != comm.kind.name())
+        {
+            return false;
+        }
+        match kind {
+            _ if kind.ends() => return n > 0,
+            _ if kind.of_steps() => return true,
+            FaultKind::Peer => return paired(call) && comm.ranks.len() > 2,
+            _ => {}
+        }
+        if call.more || fixed(call).is_none() || paired(call) != (kind == FaultKind::Recv) {
+            return false;
+        }
+        match kind {
+            FaultKind::Redop => {
+                matches!(call.op, Op::AllReduce | Op::ReduceScatter | Op::Reduce)
+            }
+            FaultKind::Root => matches!(call.op, Op::Broadcast | Op::Reduce),
+            FaultKind::Order => mine.get(n + 1).is_some_and(|&next| {
+                let next = &calls[next];
+                next.slot == call.slot
+                    && next.backward == call.backward
+                    && next.task == 0
+                    && !next.more
+                    && !paired(next)
+                    && fixed(next).is_some()
+                    && (next.op != call.op || bytes(next) != bytes(call))
+            }),
+            FaultKind::Crossed => mine.get(n + 1).is_some_and(|&next| {
+                let next = &calls[next];
+                next.slot != call.slot
+                    && next.task == 0
+                    && !next.more
+                    && !paired(next)
+                    && self.meet(job, rank, call.slot, next.slot)
+            }),
+            FaultKind::OtherGroup => self.other_group(job, rank, call).is_some(),
+            FaultKind::Op => other_op(call.op).is_some(),
+            FaultKind::Rest => n > 0,
+            FaultKind::Skip => self.shows(calls, mine, n),
+            _ => true,
+        }
+    }
+
+    /// Two of a rank's communicators share another member: crossed, each waits for the other.
+    fn meet(&self, job: &Job, rank: usize, a: usize, b: usize) -> bool {
+        let members = |slot: usize| &job.comms[job.procs[rank].members[slot].comm].ranks;
+        let shared = members(a).iter().filter(|r| members(b).contains(r));
+        shared.count() > 1
+    }
+
+    /// Another communicator of the rank, of several ranks.
+    fn other_group(&self, job: &Job, rank: usize, call: &Call) -> Option<usize> {
+        let members = &job.procs[rank].members;
+        let mine = &job.comms[members[call.slot].comm].ranks;
+        (0..members.len()).find(|&slot| {
+            let ranks = &job.comms[members[slot].comm].ranks;
+            ranks.len() > 1 && ranks != mine
+        })
+    }
+
+    /// The next call on the communicator is another one: what is missing can be told.
+    fn shows(&self, calls: &[Call], mine: &[usize], n: usize) -> bool {
+        let call = &calls[mine[n]];
+        let alike = |other: &Call| {
+            (other.op, other.dtype, other.redop, other.root)
+                == (call.op, call.dtype, call.redop, call.root)
+                && fixed(other) == fixed(call)
+        };
+        let behind = mine[n + 1..].iter().map(|&i| &calls[i]);
+        // In the next step the same calls come again, and perhaps some that come rarely.
+        let again = calls.iter().filter(|call| call.every == 1);
+        let mut next = behind
+            .chain(again)
+            .filter(|next| next.slot == call.slot && !paired(next));
+        next.next().is_some_and(|next| !alike(next))
+    }
+
+    /// The fault at the `at`th of the rank's calls; `with` is the one that is made after it.
+    fn wrong(
+        &self,
+        job: &Job,
+        rank: usize,
+        step: u64,
+        calls: &[Call],
+        at: usize,
+        with: usize,
+    ) -> Plan {
+        let expected = calls[at];
+        let made = self.made(job, rank, expected, calls[with]);
+        Plan {
+            kind: self.fault.kind,
+            rank,
+            step,
+            at,
+            with,
+            expected,
+            tokens: expected.resolve(self.options, step).0,
+            made,
+            hangs: self.hangs(&expected, made.as_ref()),
+        }
+    }
+
+    /// What is made in place of a call; `next` is the one that is made after it.
+    fn made(&self, job: &Job, rank: usize, expected: Call, next: Call) -> Option<Call> {
+        let member = &job.procs[rank].members[expected.slot];
+        let ranks = |comm: usize| job.comms[comm].ranks.len();
+        let mut call = expected;
+        match self.fault.kind {
+            // A tensor that should have been reduced first, or a last batch that is shorter.
+            FaultKind::Count => {
+                call.count = Count::Fixed(match fixed(&expected).unwrap_or(0) {
+                    count if count < 1024 => 4 * count,
+                    count => count / 4 * 3,
+                });
+            }
+            FaultKind::Datatype => call.dtype = other_type(call.dtype),
+            FaultKind::Redop => call.redop = if call.redop == 0 { 2 } else { 0 },
+            // A rank that takes itself for the root.
+            FaultKind::Root => {
+                call.root = match call.root == member.rank {
+                    true => (member.rank + 1) % ranks(member.comm),
+                    false => member.rank,
+                };
+            }
+            FaultKind::Order | FaultKind::Crossed => return Some(next),
+            FaultKind::Op => call.op = other_op(call.op).unwrap_or(call.op),
+            FaultKind::Extra => {}
+            // A barrier, or a look at something, that only one rank comes to.
+            FaultKind::Lone => {
+                (call.op, call.dtype, call.redop) = (Op::AllReduce, Dtype::Int64, 0);
+                (call.count, call.root) = (Count::Fixed(3), 0);
+            }
+            FaultKind::OtherGroup => {
+                let slot = self.other_group(job, rank, &expected)?;
+                let others = ranks(job.procs[rank].members[slot].comm);
+                (call.slot, call.root) = (slot, call.root.min(others - 1));
+            }
+            FaultKind::Peer => {
+                let n = ranks(member.comm);
+                let next = (call.root + 1) % n;
+                call.root = match next == member.rank {
+                    true => (next + 1) % n,
+                    false => next,
+                };
+            }
+            _ => return None,
+        }
+        Some(call)
+    }
+
+    /// The job does not go on to its end with the call that is made.
+    fn hangs(&self, expected: &Call, made: Option<&Call>) -> bool {
+        match (self.fault.kind, made) {
+            (FaultKind::Redop, _) => false,
+            (FaultKind::Datatype, Some(made)) => {
+                let (a, b) = (bytes(expected), bytes(made));
+                a != b && a.max(b) > ONE_LINE
+            }
+            _ => true,
+        }
+    }
+}

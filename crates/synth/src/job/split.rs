@@ -1,0 +1,73 @@
+//! Communicators made by `ncclCommSplit` instead of from an id of their own.
+//!
+//! From `src/init.cc`: 2.21 and 2.22 print `parent`, `color`, `key` and the `commId`; 2.23 no
+//! `commId`; 2.24 the number of the split, as `splitCount`, since 2.29 as `childCount`.
+
+use crate::job::{Job, Member, Proc};
+use crate::options::{Nccl, Options};
+use crate::rng::hash;
+
+/// A communicator's place below the job's first, which has all ranks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Split {
+    /// Which split of the parent it is. All ranks of the parent count all its splits.
+    pub(crate) child: usize,
+    /// What its ranks pass and others do not.
+    pub(crate) color: u64,
+}
+
+impl Split {
+    /// How the communicator `comm` was split from the first; `None` for the first, and where
+    /// nothing is split.
+    pub(crate) fn of(options: &Options, job: &Job, comm: usize) -> Option<Split> {
+        let ranks: Vec<u64> = job.comms[comm].ranks.iter().map(|&r| r as u64).collect();
+        // As PyTorch does: the hash of the ranks.
+        let color = hash(8, &ranks) & 0x7fff_ffff;
+        (options.split && comm > 0).then_some(Split { child: comm, color })
+    }
+
+    /// What its members' INIT lines have in common, where that is not an id.
+    pub(crate) fn id(self, nccl: Nccl, job: &Job) -> Option<String> {
+        let parent = job.comms.first()?.id;
+        // Without a number it is known by how many of its color come before.
+        let child = if nccl.since(Nccl::V2_24) {
+            self.child
+        } else {
+            let (before, own) = (&job.comms[1..self.child], &job.comms[self.child]);
+            before.iter().filter(|c| c.ranks == own.ranks).count()
+        };
+        nccl.since(Nccl::V2_23)
+            .then(|| format!("{parent:#x}/{child}.{}", self.color))
+    }
+
+    /// The end of its INIT line, from `parent`.
+    pub(crate) fn text(
+        self,
+        nccl: Nccl,
+        job: &Job,
+        proc: &Proc,
+        member: &Member,
+        end: &str,
+    ) -> String {
+        let parent = proc.members[proc.world].ptr;
+        let Split { child, color } = self;
+        let count = match nccl {
+            n if n.since(Nccl::V2_29) => format!(" childCount {child}"),
+            n if n.since(Nccl::V2_24) => format!(" splitCount {child}"),
+            _ => String::new(),
+        };
+        let id = match nccl {
+            n if n.since(Nccl::V2_23) => String::new(),
+            _ => format!(" commId {:#x}", job.comms[member.comm].id),
+        };
+        let blank = if id.is_empty() && end == "START" {
+            ""
+        } else {
+            " "
+        };
+        format!(
+            " parent {parent:#x}{count} color {color} key {}{id}{blank}- Init {end}",
+            member.rank
+        )
+    }
+}

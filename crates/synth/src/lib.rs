@@ -1,0 +1,38 @@
+//! The log of a training job whose truth is known.
+//!
+//! No public log holds step lines and COLL lines together, and no real log comes with a count of
+//! what is in it. Here a job is laid out (`job`), its calls are scheduled (`job::schedule`), every
+//! line is given the shape its NCCL version prints (`nccl`) and its trainer prints
+//! (`trainer`), the ranks are mixed and damaged as a real file is (`stream`),
+//! and what is true of the result is counted on the way (`truth`), never read back.
+//!
+//! Same options, same bytes. Memory does not grow with the log but for one small record a step
+//! line, and for `overwritten`, which is simulated in memory.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod ahead;
+mod clock;
+mod error;
+pub mod fault;
+mod job;
+mod named;
+mod nccl;
+pub mod options;
+mod rng;
+mod run;
+mod stream;
+#[cfg(test)]
+mod tests;
+mod trainer;
+mod truth;
+
+pub use error::{Error, Result};
+pub use options::Options;
+pub use stream::out::{FolderSink, Sink, StreamSink};
+pub use truth::Truth;
+
+/// Writes the log into `sink` and says what is in it.
+pub fn generate(options: &Options, sink: &mut dyn Sink) -> Result<Truth> {
+    run::run(options, sink)
+}

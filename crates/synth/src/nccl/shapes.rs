@@ -1,0 +1,276 @@
+//! COLL and CALL lines, by version of the library.
+//!
+//! The format string is that of `ncclEnqueueCheck` in `src/enqueue.cc`, the same from NCCL
+//! 2.4.2 to 2.30.7; what differs is what is handed to it.
+
+use crate::job::call::{Call, Op};
+use crate::job::{Job, Proc};
+use crate::options::Nccl;
+
+/// Where a COLL line can be cut, as offsets into the buffer.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Marks {
+    /// First byte of the operation.
+    pub body: usize,
+    /// Behind the opCount's first digit: what is cut from here on is still seen to be a call.
+    pub named: usize,
+    /// First byte of the stream: what is cut before it is seen to be cut.
+    pub stream: usize,
+}
+
+/// The fixed fronts of a rank's lines.
+#[derive(Debug)]
+pub(crate) struct Fronts {
+    forward: Vec<u8>,
+    backward: Vec<u8>,
+    call_forward: Vec<u8>,
+    call_backward: Vec<u8>,
+}
+
+impl Fronts {
+    /// `host:pid:tid [dev] NCCL INFO ` and `host:pid:tid NCCL CALL ` (no device there).
+    pub(crate) fn new(proc: &Proc) -> Self {
+        let info = |tid: u64| {
+            format!("{}:{}:{tid} [{}] NCCL INFO ", proc.host, proc.pid, proc.dev).into_bytes()
+        };
+        let call = |tid: u64| format!("{}:{}:{tid} NCCL CALL ", proc.host, proc.pid).into_bytes();
+        Self {
+            forward: info(proc.pid),
+            backward: info(proc.backward_tid),
+            call_forward: call(proc.pid),
+            call_backward: call(proc.backward_tid),
+        }
+    }
+
+    /// The front of a COLL line.
+    pub(crate) fn info(&self, backward: bool) -> &[u8] {
+        if backward {
+            &self.backward
+        } else {
+            &self.forward
+        }
+    }
+
+    /// The front of a CALL line.
+    pub(crate) fn call(&self, backward: bool) -> &[u8] {
+        if backward {
+            &self.call_backward
+        } else {
+            &self.call_forward
+        }
+    }
+}
+
+/// What a call's line says beside the call.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shown {
+    /// NCCL's counter.
+    pub op_count: u64,
+    /// Elements.
+    pub count: u64,
+    /// Send buffer; 0 is nil.
+    pub send: u64,
+    /// Receive buffer; 0 is nil.
+    pub recv: u64,
+}
+
+impl Shown {
+    /// A Send's buffer stands under `recvbuff` since the API entry points pass it there
+    /// (`src/collectives/sendrecv.cc`, `ncclFuncSend`; nccl#734); before, under `sendbuff`.
+    pub(crate) fn new(nccl: Nccl, call: &Call, op_count: u64, count: u64, buffer: u64) -> Self {
+        let (send, recv) = match call.op {
+            Op::Send if !nccl.since(Nccl::V2_12) => (buffer, 0),
+            Op::Send | Op::Recv => (0, buffer),
+            // In place, as Megatron's all-reduces are.
+            Op::AllReduce | Op::Broadcast => (buffer, buffer),
+            _ => (buffer, buffer + 0x4000_0000),
+        };
+        Self {
+            op_count,
+            count,
+            send,
+            recv,
+        }
+    }
+}
+
+fn dec(buf: &mut Vec<u8>, n: u64) {
+    buf.extend_from_slice(itoa::Buffer::new().format(n).as_bytes());
+}
+
+fn hex(buf: &mut Vec<u8>, n: u64) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut text = [0u8; 16];
+    let mut at = 16;
+    let mut n = n;
+    loop {
+        at -= 1;
+        text[at] = DIGITS[(n & 15) as usize];
+        n >>= 4;
+        if n == 0 || at == 0 {
+            break;
+        }
+    }
+    buf.extend_from_slice(&text[at..]);
+}
+
+/// glibc's `%p`.
+fn pointer(buf: &mut Vec<u8>, n: u64) {
+    if n == 0 {
+        buf.extend_from_slice(b"(nil)");
+    } else {
+        buf.extend_from_slice(b"0x");
+        hex(buf, n);
+    }
+}
+
+/// Writes the COLL line of a call behind what `buf` holds already.
+pub(crate) fn coll(
+    buf: &mut Vec<u8>,
+    nccl: Nccl,
+    job: &Job,
+    proc: &Proc,
+    fronts: &Fronts,
+    call: &Call,
+    shown: Shown,
+) -> Marks {
+    let member = &proc.members[call.slot];
+    buf.extend_from_slice(fronts.info(call.backward));
+    let body = buf.len();
+    buf.extend_from_slice(call.op.name().as_bytes());
+    buf.extend_from_slice(b": opCount ");
+    let named = buf.len() + 1;
+    hex(buf, shown.op_count);
+    buf.extend_from_slice(b" sendbuff ");
+    pointer(buf, shown.send);
+    buf.extend_from_slice(b" recvbuff ");
+    pointer(buf, shown.recv);
+    if nccl == Nccl::Rccl2_27 {
+        buf.extend_from_slice(b" acc (nil)");
+    }
+    buf.extend_from_slice(b" count ");
+    dec(buf, shown.count);
+    buf.extend_from_slice(b" datatype ");
+    dec(buf, call.dtype as u64);
+    buf.extend_from_slice(b" op ");
+    dec(buf, u64::from(call.redop));
+    buf.extend_from_slice(b" root ");
+    dec(buf, call.root as u64);
+    buf.extend_from_slice(b" comm ");
+    pointer(buf, member.ptr);
+    buf.extend_from_slice(b" [nranks=");
+    dec(buf, job.comms[member.comm].ranks.len() as u64);
+    buf.extend_from_slice(b"] stream ");
+    let stream = buf.len();
+    pointer(
+        buf,
+        if nccl == Nccl::Rccl2_27 {
+            0
+        } else {
+            proc.stream
+        },
+    );
+    if nccl.is_rccl() {
+        // RCCL `src/enqueue.cc`: the tasks waiting in the group, and the rank.
+        buf.extend_from_slice(b" task ");
+        dec(buf, u64::from(call.task));
+        buf.extend_from_slice(b" globalrank ");
+        dec(buf, member.rank as u64);
+    }
+    Marks {
+        body,
+        named,
+        stream,
+    }
+}
+
+/// Writes the CALL line of a call: buffers without `0x`, communicator and stream with.
+pub(crate) fn call_twin(
+    buf: &mut Vec<u8>,
+    proc: &Proc,
+    fronts: &Fronts,
+    call: &Call,
+    shown: Shown,
+) {
+    buf.extend_from_slice(fronts.call(call.backward));
+    buf.extend_from_slice(b"nccl");
+    buf.extend_from_slice(call.op.name().as_bytes());
+    buf.push(b'(');
+    hex(buf, shown.send);
+    buf.push(b',');
+    hex(buf, shown.recv);
+    for n in [
+        shown.count,
+        call.dtype as u64,
+        u64::from(call.redop),
+        call.root as u64,
+    ] {
+        buf.push(b',');
+        dec(buf, n);
+    }
+    for n in [proc.members[call.slot].ptr, proc.stream] {
+        buf.extend_from_slice(b",0x");
+        hex(buf, n);
+    }
+    buf.push(b')');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Fronts, Shown, coll};
+    use crate::job::Job;
+    use crate::job::call::{Call, Count, Dtype, Op};
+    use crate::options::{Nccl, Options};
+
+    fn line(nccl: Nccl, op: Op, redop: u32) -> String {
+        let mut job = Job::new(&Options::default(), 0);
+        let proc = &mut job.procs[1];
+        (proc.pid, proc.stream, proc.members[0].ptr) = (77, 0xabc0, 0x5500);
+        let proc = &job.procs[1];
+        let call = Call {
+            op,
+            slot: 0,
+            count: Count::Fixed(10),
+            dtype: Dtype::Fp32,
+            redop,
+            root: 0,
+            backward: false,
+            task: 0,
+            more: false,
+            every: 1,
+            cell: 0,
+        };
+        let mut buf = Vec::new();
+        let shown = Shown::new(nccl, &call, 26, 10, 0x7f00);
+        let marks = coll(&mut buf, nccl, &job, proc, &Fronts::new(proc), &call, shown);
+        assert!(buf[marks.body..].starts_with(op.name().as_bytes()));
+        assert!(buf[..marks.named].ends_with(b"opCount 1"));
+        assert!(buf[..marks.stream].ends_with(b"stream "));
+        String::from_utf8(buf).unwrap()
+    }
+
+    #[test]
+    fn a_line_has_ncclenqueuecheck_s_shape() {
+        assert_eq!(
+            line(Nccl::V2_28, Op::AllReduce, 2),
+            "node01:77:77 [1] NCCL INFO AllReduce: opCount 1a sendbuff 0x7f00 recvbuff 0x7f00 \
+             count 10 datatype 7 op 2 root 0 comm 0x5500 [nranks=8] stream 0xabc0"
+        );
+    }
+
+    #[test]
+    fn rccl_adds_its_tail() {
+        assert!(
+            line(Nccl::Rccl2_22, Op::AllReduce, 0).ends_with("stream 0xabc0 task 0 globalrank 1")
+        );
+        let new = line(Nccl::Rccl2_27, Op::AllReduce, 0);
+        assert!(new.contains("recvbuff 0x7f00 acc (nil) count 10"));
+        assert!(new.ends_with("stream (nil) task 0 globalrank 1"));
+    }
+
+    #[test]
+    fn a_send_s_buffer_moved() {
+        assert!(line(Nccl::V2_7, Op::Send, 0).contains("sendbuff 0x7f00 recvbuff (nil)"));
+        assert!(line(Nccl::V2_16, Op::Send, 0).contains("sendbuff (nil) recvbuff 0x7f00"));
+    }
+}

@@ -1,0 +1,352 @@
+//! A job from its start to its end: communicators, steps, evaluations, a restart.
+
+use crate::error::Result;
+use crate::fault::{Course, Plan, Watch};
+use crate::job::call::Call;
+use crate::job::schedule::{Stretch, program};
+use crate::options::{Damage, Options, Prefix, Trainer};
+use crate::stream::out::Sink;
+use crate::stream::stretch::Mixer;
+use crate::stream::writer::{Writer, file_name};
+use crate::trainer::events;
+use crate::trainer::{Printed, Printer, StepFacts};
+use crate::truth::Truth;
+
+/// Programs of all ranks, by stretch.
+pub(super) struct Programs {
+    pub(super) train: Vec<Vec<Call>>,
+    pub(super) eval: Vec<Vec<Call>>,
+    pub(super) checkpoint: Vec<Vec<Call>>,
+    pub(super) tail: Vec<Vec<Call>>,
+}
+
+pub(super) struct Run<'a> {
+    pub(super) options: &'a Options,
+    pub(super) mixer: Mixer<'a>,
+    pub(super) programs: Programs,
+    pub(super) printer: Printer<'a>,
+    /// The wrong call.
+    pub(super) plan: Option<Plan>,
+    /// Steps done since the last step line, with their times.
+    pub(super) since: Vec<StepFacts>,
+    /// MaxText: the step whose line waits.
+    queued: Option<StepFacts>,
+    evaluated: bool,
+    /// NCCL_DEBUG_FILE holds nothing of the trainer's.
+    pub(super) silent: bool,
+}
+
+/// Writes the log and says what is in it.
+pub(super) fn run(options: &Options, sink: &mut dyn Sink) -> Result<Truth> {
+    options.check()?;
+    let mut mixer = Mixer::new(options, Writer::new(options, sink));
+    let mut of = |stretch| -> Vec<Vec<Call>> {
+        let job = &mixer.job;
+        let cells = &mut mixer.cells;
+        (0..options.ranks)
+            .map(|rank| program(job, rank, options, stretch, cells))
+            .collect()
+    };
+    let programs = Programs {
+        train: of(Stretch::Train),
+        eval: of(Stretch::Eval),
+        checkpoint: of(Stretch::Checkpoint),
+        tail: of(Stretch::Tail),
+    };
+    let done_before = options.first() - options.trainer.first_number();
+    let steps = options.size.map_or(options.steps, |size| {
+        // Lines are longer than this, so that the total announced is not reached.
+        let calls: usize = programs.train.iter().map(Vec::len).sum();
+        1 + size / (calls as u64 * 150)
+    });
+    let plan = Plan::of(options, &mixer.job)?;
+    mixer.watch = plan.as_ref().map(|plan| Watch::new(Some(plan)));
+    let run = Run {
+        options,
+        plan,
+        mixer,
+        programs,
+        printer: Printer::new(options, done_before + steps),
+        since: Vec::new(),
+        queued: None,
+        evaluated: false,
+        silent: options.trainer == Trainer::None || options.rate(Damage::Overwritten) > 0.0,
+    };
+    run.go()
+}
+
+/// Trainers print means over the interval.
+pub(super) fn mean(since: &[StepFacts], step: u64) -> StepFacts {
+    let n = since.len().max(1) as f64;
+    StepFacts {
+        step,
+        seconds: since.iter().map(|f| f.seconds).sum::<f64>() / n,
+        tflops: since.iter().map(|f| f.tflops).sum::<f64>() / n,
+        evaluated: false,
+    }
+}
+
+impl Run<'_> {
+    fn go(mut self) -> Result<Truth> {
+        self.describe();
+        let options = self.options;
+        if let Some(lead) = options.lead {
+            self.ahead(lead)?;
+            return self.mixer.finish();
+        }
+        self.begin()?;
+        let last = options.first() + options.steps - 1;
+        let mut step = options.first();
+        loop {
+            let course = match self.plan {
+                Some(plan) if plan.step == step => self.wrong_step(&plan)?,
+                _ => {
+                    self.step(step)?;
+                    Course::GoesOn
+                }
+            };
+            match course {
+                Course::GoesOn => {}
+                Course::Ended => break,
+                Course::Hangs => return self.mixer.finish(),
+            }
+            if options.restart_at == Some(step) && self.mixer.job.segment == 0 {
+                self.restart(step)?;
+                self.begin()?;
+                step = options.resume_step(step);
+                continue;
+            }
+            if options
+                .size
+                .map_or(step >= last, |size| self.mixer.writer.size >= size)
+            {
+                break;
+            }
+            let finished = step + 1 - options.trainer.first_number();
+            if options
+                .eval_every
+                .is_some_and(|n| finished.is_multiple_of(n))
+            {
+                self.evaluate(step)?;
+            }
+            step += 1;
+        }
+        if let Some(facts) = self.queued.take() {
+            self.print_late(&facts, facts.step, None)?;
+        }
+        if options.tail_calls {
+            self.mixer.run(&self.programs.tail, step, 2_000_000, None)?;
+        }
+        if options.init {
+            self.mixer.destroy()?;
+        }
+        self.mixer.finish()
+    }
+
+    fn describe(&mut self) {
+        let o = self.options;
+        self.mixer.truth.gpus = o.ranks;
+        let facts = [
+            ("seed", o.seed.to_string()),
+            ("ranks", o.ranks.to_string()),
+            ("nodes", o.nodes.to_string()),
+            ("tp", o.tp.to_string()),
+            ("pp", o.pp.to_string()),
+            ("dp", o.dp().to_string()),
+            ("ep", o.ep.to_string()),
+            ("cp", o.cp.to_string()),
+            ("nccl", o.nccl.name().to_owned()),
+            ("trainer", o.trainer.name().to_owned()),
+            ("prefix", o.prefix.name().to_owned()),
+            ("first_step", o.first().to_string()),
+            ("printing_rank", self.printer.rank().to_string()),
+        ];
+        self.mixer.truth.job.extend(facts);
+    }
+
+    /// Processes start and make their communicators.
+    pub(super) fn begin(&mut self) -> Result<()> {
+        let m = &mut self.mixer;
+        m.truth.begin(self.options, &m.job);
+        let names: Vec<String> = m.job.procs.iter().map(file_name).collect();
+        m.writer.open(&names, m.job.segment)?;
+        if !self.silent {
+            for (rank, text) in events::startup(self.options) {
+                self.say(rank, &text)?;
+            }
+        }
+        if self.options.init {
+            self.mixer.initialise()
+        } else {
+            Ok(())
+        }
+    }
+
+    /// A line of the trainer's or the launcher's that is no step line.
+    pub(super) fn say(&mut self, rank: usize, text: &str) -> Result<()> {
+        if !self.silent {
+            self.print(rank, text, true)?;
+            self.mixer.truth.records.foreign += 1;
+        }
+        Ok(())
+    }
+
+    pub(super) fn print(&mut self, rank: usize, text: &str, newline: bool) -> Result<()> {
+        let m = &mut self.mixer;
+        let mut line = Vec::new();
+        m.prefixes.write(&mut line, rank, &m.clock);
+        line.extend_from_slice(text.as_bytes());
+        m.writer.print(rank, &line, newline)
+    }
+
+    pub(super) fn step(&mut self, step: u64) -> Result<()> {
+        let segment = self.mixer.job.segment;
+        let facts = self.printer.facts(step, segment);
+        let us = (facts.seconds * 1e6) as u64;
+        self.since.push(facts);
+        if step % 7 == 3 {
+            let rank = self.mixer.rng.below(self.options.ranks);
+            self.say(rank, events::aside(step / 7))?;
+        }
+        let late = self.options.trainer == Trainer::Maxtext;
+        let printed = if late {
+            self.queued.is_some()
+        } else {
+            self.printer.prints(step)
+        };
+        let splice =
+            printed && !self.silent && self.mixer.rng.chance(self.options.rate(Damage::Spliced));
+        let hold = splice.then(|| self.printer.rank());
+        self.mixer.run(&self.programs.train, step, us, hold)?;
+        self.over(facts, hold)
+    }
+
+    /// What the trainer prints when a step is over.
+    pub(super) fn over(&mut self, facts: StepFacts, hold: Option<usize>) -> Result<()> {
+        let (step, segment) = (facts.step, self.mixer.job.segment);
+        if self.options.trainer == Trainer::Maxtext {
+            if let Some(facts) = self.queued.replace(facts) {
+                self.print_late(&facts, step, hold)?;
+            }
+        } else if self.printer.prints(step) {
+            let mut mean = mean(&self.since, step);
+            mean.evaluated = self.evaluated;
+            let lines = self.printer.step(&mean, &self.mixer.clock);
+            self.print_step(&lines, step, hold)?;
+            if !self.silent {
+                let covered = self.since.len() as u64;
+                self.mixer
+                    .truth
+                    .close_step(segment, step, covered, lines.time_s, lines.tflops);
+            }
+            self.since.clear();
+        }
+        Ok(())
+    }
+
+    /// MaxText: the line of one step stands behind the calls of the next, `made`.
+    fn print_late(&mut self, facts: &StepFacts, made: u64, hold: Option<usize>) -> Result<()> {
+        let segment = self.mixer.job.segment;
+        let lines = self.printer.step(facts, &self.mixer.clock);
+        self.print_step(&lines, facts.step, hold)?;
+        if self.silent {
+            return Ok(());
+        }
+        let truth = &mut self.mixer.truth;
+        truth.time_of(segment, facts.step, lines.time_s, lines.tflops);
+        if !self.since.is_empty() {
+            truth.close_step(segment, made, self.since.len() as u64, None, None);
+            // A job of one step: its own line closes it.
+            truth.time_of(segment, facts.step, lines.time_s, lines.tflops);
+            self.since.clear();
+        }
+        Ok(())
+    }
+
+    pub(super) fn print_step(
+        &mut self,
+        printed: &Printed,
+        step: u64,
+        hold: Option<usize>,
+    ) -> Result<()> {
+        if self.silent {
+            return Ok(());
+        }
+        let mut hold = hold;
+        for line in &printed.lines {
+            if line.marker {
+                self.mixer.truth.records.step += 1;
+            } else {
+                self.mixer.truth.records.foreign += 1;
+            }
+            if line.marker
+                && hold.take_if(|rank| *rank == line.rank).is_some()
+                && self
+                    .mixer
+                    .held(&self.programs.train, line.rank, &line.text)?
+            {
+                continue;
+            }
+            // A bar leaves the cursor behind it; what comes next is glued to it. A launcher
+            // that labels lines would glue only the same rank's next line.
+            let open = line.bar && step % 4 == 3 && self.options.prefix == Prefix::None;
+            self.print(line.rank, &line.text, !open)?;
+        }
+        Ok(())
+    }
+
+    /// Evaluation, then a save: calls between two steps that belong to neither.
+    fn evaluate(&mut self, step: u64) -> Result<()> {
+        let segment = self.mixer.job.segment;
+        let aside = self.mixer.truth.set_aside();
+        for batch in 1..=events::EVAL_BATCHES {
+            self.mixer.run(&self.programs.eval, step, 400_000, None)?;
+            for (rank, text) in events::evaluated(self.options, step, batch, &self.mixer.clock) {
+                self.say(rank, &text)?;
+            }
+        }
+        self.evaluated = true;
+        self.mixer.truth.close_between(segment, step, "eval", aside);
+        let aside = self.mixer.truth.set_aside();
+        let (before, behind) = events::saved(self.options, step);
+        for (rank, text) in before {
+            self.say(rank, &text)?;
+        }
+        if !behind.is_empty() {
+            self.mixer
+                .run(&self.programs.checkpoint, step, 900_000, None)?;
+        }
+        for (rank, text) in behind {
+            self.say(rank, &text)?;
+        }
+        self.mixer
+            .truth
+            .close_between(segment, step, "checkpoint", aside);
+        Ok(())
+    }
+
+    /// The job dies and comes back. Steps without a line belong to no step line any more.
+    fn restart(&mut self, step: u64) -> Result<()> {
+        let segment = self.mixer.job.segment;
+        if self.mixer.truth.open_calls() > 0 {
+            self.mixer
+                .truth
+                .close_between(segment, step, "unfinished", Default::default());
+        }
+        self.since.clear();
+        self.queued = None;
+        self.restarts()
+    }
+
+    /// What a launcher says, and the time until all processes are there again.
+    pub(super) fn restarts(&mut self) -> Result<()> {
+        let host = self.mixer.job.procs[0].host.clone();
+        self.say(
+            0,
+            &format!("srun: error: {host}: task 0: Exited with exit code 134"),
+        )?;
+        self.mixer.clock.advance(60_000_000);
+        self.mixer.restart();
+        Ok(())
+    }
+}

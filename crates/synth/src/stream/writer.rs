@@ -1,0 +1,190 @@
+//! Physical lines: where they go, how they end, how many there are.
+
+use crate::error::{Error, Result};
+use crate::job::Proc;
+use crate::options::{Damage, Layout, Options};
+use crate::stream::damage::SharedFile;
+use crate::stream::out::Sink;
+
+/// Enough that a write call costs nothing beside what it writes.
+const BLOCK: usize = 1 << 20;
+/// What C's library holds back of a process's output to a file or a pipe.
+const BUFFER: usize = 4096;
+
+/// What a process's own file is called.
+pub(crate) fn file_name(proc: &Proc) -> String {
+    format!("nccl.{}.{}.log", proc.host, proc.pid)
+}
+
+/// Writes the ranks' bytes.
+pub(crate) struct Writer<'a> {
+    sink: &'a mut dyn Sink,
+    per_rank: bool,
+    newline: &'static [u8],
+    shared: Option<SharedFile>,
+    /// What C's library holds back of each process, where it does.
+    held: Option<Vec<Vec<u8>>>,
+    buf: Vec<u8>,
+    first_stream: usize,
+    /// Newlines written to each process's own file.
+    own_lines: Vec<u64>,
+    /// The last line has no end.
+    cut: bool,
+    /// Newlines written.
+    pub lines: u64,
+    /// Bytes written.
+    pub size: u64,
+    /// The last thing written was no newline.
+    pub mid_line: bool,
+}
+
+impl<'a> Writer<'a> {
+    /// A writer for these options.
+    pub(crate) fn new(options: &Options, sink: &'a mut dyn Sink) -> Self {
+        let overwritten = options.rate(Damage::Overwritten) > 0.0;
+        Self {
+            sink,
+            per_rank: options.layout == Layout::PerRank,
+            newline: if options.rate(Damage::Crlf) > 0.0 {
+                b"\r\n"
+            } else {
+                b"\n"
+            },
+            shared: overwritten.then(SharedFile::default),
+            held: (options.layout == Layout::Blocks).then(Vec::new),
+            buf: Vec::with_capacity(2 * BLOCK),
+            first_stream: 0,
+            own_lines: Vec::new(),
+            cut: false,
+            lines: 0,
+            size: 0,
+            mid_line: false,
+        }
+    }
+
+    /// New processes: with a file each, these are theirs.
+    pub(crate) fn open(&mut self, names: &[String], segment: u64) -> Result<()> {
+        self.flush()?;
+        if let Some(held) = &mut self.held {
+            held.resize(names.len(), Vec::new());
+        }
+        self.first_stream = names.len() * segment as usize;
+        self.own_lines = vec![0; names.len()];
+        if self.per_rank {
+            for (i, name) in names.iter().enumerate() {
+                self.sink
+                    .open(self.first_stream + i, name)
+                    .map_err(Error::Output)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes without a newline. Where processes overwrite each other, says at which offset.
+    pub(crate) fn put(&mut self, rank: usize, bytes: &[u8]) -> Result<usize> {
+        self.size += bytes.len() as u64;
+        self.mid_line = true;
+        if let Some(shared) = &mut self.shared {
+            let at = shared.write(rank, bytes)?;
+            self.size = shared.size() as u64;
+            return Ok(at);
+        }
+        if self.per_rank {
+            self.sink
+                .write(self.first_stream + rank, bytes)
+                .map_err(Error::Output)?;
+        } else if let Some(held) = &mut self.held {
+            let held = &mut held[rank];
+            held.extend_from_slice(bytes);
+            while held.len() >= BUFFER {
+                self.buf.extend(held.drain(..BUFFER));
+            }
+            self.out()?;
+        } else {
+            self.buf.extend_from_slice(bytes);
+            self.out()?;
+        }
+        Ok(0)
+    }
+
+    /// Writes what a process prints and flushes: no buffer holds it back.
+    pub(crate) fn print(&mut self, rank: usize, text: &[u8], newline: bool) -> Result<()> {
+        let held = self.held.take();
+        let mut written = self.put(rank, text);
+        if newline && written.is_ok() {
+            written = self.end(rank).map(|()| 0);
+        }
+        self.held = held;
+        written.map(|_| ())
+    }
+
+    /// The processes end: what is held back comes out.
+    fn flush(&mut self) -> Result<()> {
+        for held in self.held.iter_mut().flatten() {
+            self.mid_line &= held.is_empty();
+            self.buf.append(held);
+        }
+        self.out()
+    }
+
+    fn out(&mut self) -> Result<()> {
+        if self.buf.len() >= BLOCK {
+            self.sink.write(0, &self.buf).map_err(Error::Output)?;
+            self.buf.clear();
+        }
+        Ok(())
+    }
+
+    /// Ends the line.
+    pub(crate) fn end(&mut self, rank: usize) -> Result<()> {
+        self.put(rank, self.newline)?;
+        self.mid_line = false;
+        self.lines += 1;
+        if let Some(own) = self.own_lines.get_mut(rank) {
+            *own += 1;
+        }
+        Ok(())
+    }
+
+    /// The number, from 1, of the line that a rank writes now, in its file. In blocks it is not
+    /// known yet.
+    pub(crate) fn line_number(&self, rank: usize) -> u64 {
+        let own = self.own_lines.get(rank).filter(|_| self.per_rank);
+        1 + own.copied().unwrap_or(self.lines)
+    }
+
+    /// A whole line.
+    pub(crate) fn line(&mut self, rank: usize, bytes: &[u8]) -> Result<usize> {
+        let at = self.put(rank, bytes)?;
+        self.end(rank)?;
+        Ok(at)
+    }
+
+    /// A piece of a line, the last thing written.
+    pub(crate) fn cut(&mut self, rank: usize, bytes: &[u8]) -> Result<()> {
+        self.cut = true;
+        self.put(rank, bytes).map(|_| ())
+    }
+
+    /// The file that processes overwrite, where there is one.
+    pub(crate) fn shared(&mut self) -> Option<&mut SharedFile> {
+        self.shared.as_mut()
+    }
+
+    /// Everything out; hands back the overwritten file for counting.
+    pub(crate) fn finish(mut self) -> Result<(u64, u64, Option<SharedFile>)> {
+        self.flush()?;
+        if self.mid_line && !self.cut && self.shared.is_none() && !self.per_rank {
+            self.end(0)?;
+        }
+        if let Some(shared) = &self.shared {
+            self.sink.write(0, shared.bytes()).map_err(Error::Output)?;
+            self.size = shared.size() as u64;
+            self.lines = shared.bytes().iter().filter(|&&b| b == b'\n').count() as u64;
+        } else if !self.buf.is_empty() {
+            self.sink.write(0, &self.buf).map_err(Error::Output)?;
+        }
+        self.sink.finish().map_err(Error::Output)?;
+        Ok((self.lines, self.size, self.shared))
+    }
+}

@@ -1,0 +1,174 @@
+//! The distinct calls of a job, counted.
+
+use crate::job::call::{Dtype, Op};
+use crate::job::kind::Kind;
+use crate::truth::rows::{BucketRow, CellRow, OpRow, Sum};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+
+/// What calls are told apart by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Key {
+    op: Op,
+    dtype: Dtype,
+    count: u64,
+    kind: Kind,
+}
+
+/// The distinct calls of a job.
+#[derive(Debug, Default)]
+pub struct Cells {
+    keys: Vec<Key>,
+    calls: Vec<u64>,
+    index: FxHashMap<Key, usize>,
+    runs: FxHashMap<(Op, Dtype, Kind), usize>,
+}
+
+impl Cells {
+    /// The cell of such a call.
+    pub fn intern(&mut self, op: Op, dtype: Dtype, count: u64, kind: Kind) -> usize {
+        let key = Key {
+            op,
+            dtype,
+            count,
+            kind,
+        };
+        let new = self.keys.len();
+        let at = *self.index.entry(key).or_insert(new);
+        if at == new {
+            self.push(key);
+        }
+        at
+    }
+
+    /// The first of a run of neighbouring cells, one for each count.
+    pub fn intern_run(
+        &mut self,
+        op: Op,
+        dtype: Dtype,
+        kind: Kind,
+        counts: impl Iterator<Item = u64>,
+    ) -> usize {
+        if let Some(&at) = self.runs.get(&(op, dtype, kind)) {
+            return at;
+        }
+        let at = self.keys.len();
+        self.runs.insert((op, dtype, kind), at);
+        for count in counts {
+            self.push(Key {
+                op,
+                dtype,
+                count,
+                kind,
+            });
+        }
+        at
+    }
+
+    fn push(&mut self, key: Key) {
+        self.keys.push(key);
+        self.calls.push(0);
+    }
+
+    /// Elements of a cell's calls.
+    pub fn count(&self, cell: usize) -> u64 {
+        self.keys[cell].count
+    }
+
+    /// Operation of a cell's calls.
+    pub fn op(&self, cell: usize) -> Op {
+        self.keys[cell].op
+    }
+
+    /// Bytes of one of a cell's calls.
+    pub fn bytes(&self, cell: usize) -> u128 {
+        u128::from(self.keys[cell].count) * u128::from(self.keys[cell].dtype.size())
+    }
+
+    /// Counts a call.
+    pub fn hit(&mut self, cell: usize) {
+        self.calls[cell] += 1;
+    }
+
+    /// Everything counted, by operation, by size and by call.
+    pub fn tables(&self) -> Tables {
+        let mut tables = Tables::default();
+        let mut buckets = BTreeMap::<(&'static str, usize), Sum>::new();
+        let mut merged = BTreeMap::<Key, u64>::new();
+        for (cell, key) in self.keys.iter().enumerate() {
+            let (calls, bytes) = (self.calls[cell], self.bytes(cell));
+            if calls == 0 {
+                continue;
+            }
+            *merged.entry(*key).or_default() += calls;
+            let (op, total) = (key.op.name(), bytes * u128::from(calls));
+            let first = OpRow {
+                min_bytes: bytes,
+                ..OpRow::default()
+            };
+            let row = tables.ops.entry(op).or_insert(first);
+            row.min_bytes = row.min_bytes.min(bytes);
+            row.max_bytes = row.max_bytes.max(bytes);
+            row.sum.add(calls, total);
+            buckets
+                .entry((op, bucket(bytes)))
+                .or_default()
+                .add(calls, total);
+        }
+        let row = |((op, b), sum)| BucketRow {
+            op,
+            bucket: BUCKETS[b],
+            sum,
+        };
+        tables.buckets = buckets.into_iter().map(row).collect();
+        tables.cells = merged
+            .into_iter()
+            .map(|(key, calls)| CellRow {
+                op: key.op.name(),
+                count: key.count,
+                datatype: key.dtype.name(),
+                comm_kind: key.kind.name(),
+                calls,
+                bytes: u128::from(key.count) * u128::from(key.dtype.size()),
+            })
+            .collect();
+        tables
+    }
+}
+
+/// What was counted.
+#[derive(Debug, Default)]
+pub struct Tables {
+    /// By operation.
+    pub ops: BTreeMap<&'static str, OpRow>,
+    /// By operation and size.
+    pub buckets: Vec<BucketRow>,
+    /// By operation, count, datatype and kind of communicator.
+    pub cells: Vec<CellRow>,
+}
+
+/// Bucket names, half-open on bytes.
+const BUCKETS: [&str; 4] = ["<64KB", "64KB-1MB", "1MB-16MB", ">=16MB"];
+
+fn bucket(bytes: u128) -> usize {
+    [1 << 16, 1 << 20, 1 << 24]
+        .iter()
+        .filter(|&&edge| bytes >= edge)
+        .count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BUCKETS, bucket};
+
+    #[test]
+    fn buckets_are_half_open() {
+        let name = |bytes| BUCKETS[bucket(bytes)];
+        assert_eq!(
+            [name(0), name(65_535), name(65_536)],
+            ["<64KB", "<64KB", "64KB-1MB"]
+        );
+        assert_eq!([name(1_048_575), name(1_048_576)], ["64KB-1MB", "1MB-16MB"]);
+        assert_eq!([name(16_777_215), name(16_777_216)], ["1MB-16MB", ">=16MB"]);
+    }
+}

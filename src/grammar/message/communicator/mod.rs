@@ -1,6 +1,0 @@
-//! Which communicator an address is: INIT lines, the times of an initialisation, names.
-
-pub(crate) mod init;
-pub(crate) mod name;
-pub(crate) mod tail;
-pub(crate) mod timing;
