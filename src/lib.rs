@@ -259,19 +259,15 @@
 //! - Only [`source`] has `unsafe` code.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub use nccl_pipe_engine::{count, error, formats, members, output, pool, report, source};
 pub use nccl_pipe_grammar as grammar;
 pub use nccl_pipe_synth as synth;
 
-pub mod count;
-pub mod error;
-pub mod formats;
-pub mod members;
-pub mod output;
-pub mod pool;
 pub mod program;
-pub mod report;
 #[cfg(test)]
 #[path = "../tests/it/shared.rs"]
 mod shared;
-pub mod source;
 pub mod stages;
+#[cfg(test)]
+#[path = "../crates/engine/src/testing.rs"]
+mod testing;

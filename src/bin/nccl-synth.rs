@@ -186,7 +186,7 @@ Exit codes: 0 the log is written, 2 the program failed.";
 
 fn damage(text: &str) -> Result<(Damage, f64), Error> {
     let (kind, rate) = text.split_once('=').unwrap_or((text, ""));
-    let kind = kind.parse()?;
+    let kind = kind.parse().map_err(told)?;
     let rate = rate.parse();
     rate.map(|rate| (kind, rate)).map_err(|_| {
         Error::Usage(format!(
@@ -258,6 +258,14 @@ fn sink(options: &Options, output: Option<PathBuf>) -> anyhow::Result<Box<dyn Si
     })
 }
 
+/// The error as the programs know it, which decides how the program exits.
+fn told(error: nccl_pipe::synth::Error) -> Error {
+    match error {
+        nccl_pipe::synth::Error::Output(cause) => Error::Output(cause),
+        other => Error::Usage(other.to_string()),
+    }
+}
+
 pub(crate) fn main() -> ExitCode {
     nccl_pipe::program::exit::run("nccl-synth", || {
         let Some(cli) = cli::parse::<Cli>()? else {
@@ -265,13 +273,13 @@ pub(crate) fn main() -> ExitCode {
         };
         let (output, truth, options) = cli.into_parts();
         // Before any file is made: a refusal leaves nothing behind.
-        options.check()?;
+        options.check().map_err(told)?;
         let mut sink = sink(&options, output)?;
-        let told = generate(&options, sink.as_mut())?;
+        let made = generate(&options, sink.as_mut()).map_err(told)?;
         if let Some(path) = truth {
             let name = || path.display().to_string();
             let mut file = BufWriter::new(File::create(&path).with_context(name)?);
-            serde_json::to_writer_pretty(&mut file, &told).with_context(name)?;
+            serde_json::to_writer_pretty(&mut file, &made).with_context(name)?;
             file.write_all(b"\n")
                 .and_then(|()| file.flush())
                 .with_context(name)?;

@@ -1,7 +1,6 @@
 //! A made log walked in pieces of any size, each as if another machine had walked it: what comes
 //! out must not depend on them.
 
-use crate::count::calls::tests::{Nobody, count_chunks};
 use crate::count::calls::{self, Calls, Counting};
 use crate::count::groups::By;
 use crate::count::rowed::Rowed;
@@ -20,6 +19,7 @@ use crate::source::{Origin, Place};
 use crate::stages::communicators::{self, Gathered};
 use crate::stages::{Stage, agg, hist, net, ops, tuning};
 use crate::synth::{self, StreamSink};
+use crate::testing::{self, Nobody, sent};
 use proptest::prelude::*;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -61,13 +61,6 @@ fn log(options: synth::Options) -> Vec<u8> {
     let mut bytes = Vec::new();
     synth::generate(&options, &mut StreamSink::new(&mut bytes)).unwrap();
     bytes
-}
-
-/// What another machine would read of what was written here.
-pub(crate) fn sent<T: Serialize + DeserializeOwned>(state: &T) -> T {
-    let mut bytes = Vec::new();
-    ciborium::into_writer(state, &mut bytes).unwrap();
-    ciborium::from_reader(&*bytes).unwrap()
 }
 
 /// Fewer pieces are sent: it takes longer than to walk them.
@@ -403,7 +396,9 @@ fn halves_of_a_log_counted_elsewhere_give_its_table() {
             let of = |size: usize| {
                 tables(by, |tally| {
                     let new = || tally::Partial::new(&tally);
-                    let calls = count_chunks(&tally, |take| read(&log, size, new, take));
+                    let calls = calls::of_parts(&testing::options(1, false), &tally, |take| {
+                        read(&log, size, new, take)
+                    });
                     match size < log.len() {
                         true => sent(&calls),
                         false => calls,
@@ -426,7 +421,7 @@ fn logs_counted_apart_and_merged_give_the_table_of_one_run() {
         std::fs::write(&path, made(nccl)).unwrap();
         Origin::Path(path)
     });
-    let read = calls::tests::options(1, false);
+    let read = testing::options(1, false);
     let count = |origins: &[Origin], tally: &tally::Options| {
         let mut report = Report::new("a", false, true);
         calls::count(origins, &read, tally, &mut report, &Nobody).unwrap()
@@ -479,7 +474,7 @@ proptest! {
         };
         let at = half.min(rows.len());
         let of = |parts: &[&[_]], tally: tally::Options| {
-            let read = calls::tests::options(1, false);
+            let read = testing::options(1, false);
             let mut counting = Counting::new(&read, &tally);
             for part in parts {
                 let mut rowed = Rowed::new(&tally, None);

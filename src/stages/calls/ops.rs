@@ -181,7 +181,7 @@ mod tests {
             calls in proptest::collection::vec((any::<u64>(), 0..64_u32, 1..1000_u64), 1..50),
             share in 0.0..1.0_f64,
         ) {
-            let sizing = |bytes: u64| tally::key::three_digits(bytes.into());
+            let sizing = |bytes: u64| tally::three_digits(bytes.into());
             let mut cells: Vec<(u64, u64)> =
                 calls.iter().map(|&(bytes, small, n)| (sizing(bytes >> small), n)).collect();
             cells.sort_unstable();

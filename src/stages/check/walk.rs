@@ -576,10 +576,10 @@ impl<'o> Reading<'o> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::count::calls::tests::options;
     use crate::formats::log::blocks::REJOIN;
     use crate::stages::check::{self, judge};
     use crate::stages::pieces::{JOBS, read_apart};
+    use crate::testing::options;
     use proptest::prelude::*;
 
     /// What is found in `files`, each walked in so many pieces. They lie in a folder, to be read again.

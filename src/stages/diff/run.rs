@@ -327,8 +327,8 @@ impl Run {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::count::calls::tests::options;
     use crate::stages::pieces::{JOBS, read_apart};
+    use crate::testing::options;
     use proptest::prelude::*;
 
     /// A run over `files`, each read in so many pieces.

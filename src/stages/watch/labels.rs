@@ -110,7 +110,7 @@ fn first(path: &Path, most: u64) -> io::Result<Option<File>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::count::calls::tests::options;
+    use crate::testing::options;
 
     #[test]
     fn a_pipeline_is_known_by_the_beginning_of_its_log() {

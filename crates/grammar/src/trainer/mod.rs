@@ -129,7 +129,7 @@ pub struct StepLine {
 
 impl StepLine {
     /// A step of which nothing is known but its number.
-    pub(crate) fn bare(trainer: Trainer, step: u64) -> StepLine {
+    pub fn bare(trainer: Trainer, step: u64) -> StepLine {
         StepLine {
             trainer,
             step,

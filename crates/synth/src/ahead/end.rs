@@ -1,7 +1,7 @@
 //! How a job ends that comes to no end of its own.
 
-use crate::error::Result;
 use crate::ahead::pace::Pace;
+use crate::error::Result;
 use crate::fault::{self, Pending, Watch};
 use crate::job::Job;
 use crate::options::{End, Options, Trainer};

@@ -14,10 +14,10 @@ mod script;
 #[cfg(test)]
 mod tests;
 
-use crate::error::Result;
 use crate::ahead::end::Stop;
 use crate::ahead::pace::{Agenda, Event, Pace};
 use crate::ahead::script::{Item, script};
+use crate::error::Result;
 use crate::fault::{FaultKind, Pending, Plan, Watch};
 use crate::job::Job;
 use crate::job::call::Call;

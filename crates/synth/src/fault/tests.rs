@@ -2,12 +2,12 @@
 
 use super::pending::Pending;
 use super::{Fault, FaultKind, Group, Plan, Watch};
-use nccl_pipe_grammar::message::c10d::{self, C10d};
 use crate::job::Job;
 use crate::job::schedule::{Stretch, program};
 use crate::options::{Layout, Net, Options};
 use crate::truth::cells::Cells;
 use crate::{StreamSink, generate};
+use nccl_pipe_grammar::message::c10d::{self, C10d};
 
 fn asked(fault: &str, change: impl FnOnce(&mut Options)) -> Options {
     let mut options = Options {

@@ -1,8 +1,8 @@
 //! The ranks' lines of a stretch of the job, mixed at random but in program order within a
 //! rank, and what happens to them on the way.
 
-use crate::error::Result;
 use crate::clock::Clock;
+use crate::error::Result;
 use crate::fault::Watch;
 use crate::job::Job;
 use crate::job::call::{Call, Op};

@@ -2,9 +2,9 @@
 
 use super::cells::{Basis, Matrix};
 use super::{Ends, Options, matrix};
-use crate::count::calls::tests::{Nobody, options};
 use crate::report::Report;
 use crate::source::Origin;
+use crate::testing::{Nobody, options};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;

@@ -292,9 +292,9 @@ fn caller(taken: &mut Taken, merged: &Merged, aliases: &[u32], number: u32) -> O
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::count::calls::tests::options;
     use crate::stages::pieces::{read_after, stamped};
     use crate::stages::skew::skew;
+    use crate::testing::options;
     use proptest::prelude::*;
     use std::sync::LazyLock;
 
@@ -325,7 +325,7 @@ mod tests {
         let origins = [crate::source::Origin::Path(file.path().to_owned())];
         let mut silent = Report::new("", false, true).silent();
         let read = options(1, false);
-        let progress = &crate::count::calls::tests::Nobody;
+        let progress = &crate::testing::Nobody;
         let rows = skew(&origins, &read, &Options::default(), &mut silent, progress).unwrap();
         assert!(rows.rows.len() == 8, "{rows:?}");
         assert_eq!(found(&STAMPED, usize::MAX), Some(rows));

@@ -430,7 +430,8 @@ mod tests {
     use super::*;
     use crate::stages::net::hops::{self, Graph};
     use crate::stages::net::{Net, pairs, table};
-    use crate::stages::pieces::{made, sent, walk};
+    use crate::stages::pieces::{made, walk};
+    use crate::testing::sent;
 
     #[test]
     fn pieces_of_any_size_give_the_same_rows() {

@@ -356,8 +356,9 @@ impl Numbers<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stages::pieces::{made, sent, walk};
+    use crate::stages::pieces::{made, walk};
     use crate::stages::tuning::table::{self, Options};
+    use crate::testing::sent;
 
     /// The log with some of its calls torn at byte 128, after which another process's line is.
     fn torn(log: &[u8]) -> (Vec<u8>, usize) {

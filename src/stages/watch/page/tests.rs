@@ -1,9 +1,9 @@
 //! Pages of logs with any bytes, on terminals of any size.
 
 use super::{Page, Told, draw};
-use crate::count::calls::tests::options;
 use crate::source::Grown;
 use crate::stages::watch::Watch;
+use crate::testing::options;
 use proptest::prelude::*;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;

@@ -14,9 +14,7 @@
 //! bytes on core 28` in front of `- Init COMPLETE`. `splitCount` came with 2.24 and is
 //! `childCount` in 2.30.
 
-use crate::token::{
-    PResult, dec_i64, dec_u32, hex_u64, is_name_byte, pointer, whole, word,
-};
+use crate::token::{PResult, dec_i64, dec_u32, hex_u64, is_name_byte, pointer, whole, word};
 use memchr::memmem;
 use serde::{Deserialize, Serialize};
 

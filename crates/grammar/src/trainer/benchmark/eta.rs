@@ -6,9 +6,7 @@
 //! `references/detection/utils.py`) of the last 20 steps.
 
 use crate::trainer::facts::Facts;
-use crate::trainer::parts::number::{
-    after, bytes_after, count, float, millis, run, run_back,
-};
+use crate::trainer::parts::number::{after, bytes_after, count, float, millis, run, run_back};
 use crate::trainer::parts::piece::Piece;
 use crate::trainer::parts::prefix::logger;
 use crate::trainer::{Found, Mark, StepLine, Trainer};

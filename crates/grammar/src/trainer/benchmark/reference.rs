@@ -6,9 +6,7 @@ use nom::{IResult, Parser};
 
 use crate::trainer::facts::Facts;
 use crate::trainer::facts::{ITER, STEP};
-use crate::trainer::parts::number::{
-    after, blanks, bytes_after, count, float, millis, run,
-};
+use crate::trainer::parts::number::{after, blanks, bytes_after, count, float, millis, run};
 use crate::trainer::parts::piece::{Fields, Piece};
 use crate::trainer::parts::prefix::logger;
 use crate::trainer::{Found, Mark, Pace, StepLine, Trainer, bar};

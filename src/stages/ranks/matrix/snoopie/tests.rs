@@ -3,11 +3,11 @@
 use super::fold::{Cell, Device};
 use super::views;
 use super::{By, Runs};
-use crate::count::calls::tests::Nobody;
 use crate::output::render::{Cell as Field, Grid};
 use crate::report::Report;
 use crate::shared::data;
 use crate::source::{self, Origin};
+use crate::testing::Nobody;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,0 +1,248 @@
+//! What tells calls apart.
+
+use crate::grammar::coll::Coll;
+use crate::grammar::values::{Basis, Datatype, Kind};
+use serde::{Deserialize, Serialize};
+
+/// What of a call's size tells it apart.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Sizing {
+    /// Its element count, exactly (nccl-agg).
+    Count,
+    /// Its bytes to three significant digits, as the histogram of percentiles keeps them
+    /// (nccl-ops).
+    Digits,
+    /// Its bucket: the edges in bytes, rising; bucket i is from edge i-1 up to edge i
+    /// (nccl-hist).
+    Bucket(Vec<u128>),
+}
+
+/// What a tally tells apart, besides the operation and its size.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Options {
+    /// How sizes are told apart.
+    pub sizing: Sizing,
+    /// What bytes mean.
+    pub basis: Basis,
+    /// Tell members apart (for their rank, host, communicator, GPU).
+    pub members: bool,
+    /// Tell datatypes apart.
+    pub datatypes: bool,
+    /// Tell steps apart.
+    pub steps: bool,
+    /// Tell the communicator's size, the reduction and the root apart too.
+    pub exact: bool,
+    /// Keep how long each call took, of rows that have it.
+    pub durations: bool,
+    /// Tell algorithm and protocol apart, of rows that have them.
+    pub served: bool,
+}
+
+/// A call as far as a tally tells calls apart.
+#[derive(Debug, Clone, Copy)]
+pub struct Counted {
+    /// The operation's number.
+    pub op: u32,
+    /// The member's number.
+    pub member: u32,
+    /// The datatype's code, [`NO_TYPE`] or [`BYTES`].
+    pub datatype: u64,
+    /// Elements.
+    pub count: u64,
+    /// The communicator's size.
+    pub nranks: Option<u32>,
+    /// The reduction, or [`NONE`].
+    pub redop: u64,
+    /// The root, or [`NO_ROOT`].
+    pub root: i64,
+    /// Its bytes on the basis asked for.
+    pub bytes: Option<u128>,
+}
+
+/// What tells calls apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Key {
+    /// The member's number; 0 where members are not told apart.
+    pub member: u32,
+    /// The operation's number in [`Ops`](super::Ops).
+    pub op: u32,
+    /// The datatype's code, [`NO_TYPE`] or [`BYTES`]; 0 where datatypes are not told apart.
+    pub datatype: u64,
+    /// The size by [`Sizing`]; [`UNKNOWN`] where the bytes are not known.
+    pub size: u64,
+    /// The communicator's size, where it decides the bytes or [`Options::exact`] asks; else 0.
+    pub nranks: u32,
+    /// The reduction under [`Options::exact`], else [`NONE`].
+    pub redop: u64,
+    /// The root under [`Options::exact`], else [`NO_ROOT`].
+    pub root: i64,
+}
+
+// Two or three words instead of seven fields: this is done for every call.
+impl std::hash::Hash for Key {
+    #[inline]
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        state.write_u64(u64::from(self.member) << 32 | u64::from(self.op));
+        let small = self.datatype.rotate_left(56) ^ u64::from(self.nranks).rotate_left(32);
+        state.write_u64(self.size ^ small);
+        if (self.redop, self.root) != (NONE, NO_ROOT) {
+            state.write_u64(self.redop ^ self.root.cast_unsigned().rotate_left(32));
+        }
+    }
+}
+
+/// A datatype whose name a table does not give.
+pub const NO_TYPE: u64 = u64::MAX;
+/// A call whose bytes are known and not what they are: its elements are bytes.
+pub const BYTES: u64 = u64::MAX - 1;
+/// No reduction, or one that is not told apart.
+pub const NONE: u64 = u64::MAX;
+/// No root, or one that is not told apart.
+pub const NO_ROOT: i64 = i64::MIN;
+
+/// The size of a call whose bytes are not known.
+pub const UNKNOWN: u64 = u64::MAX;
+
+impl Key {
+    /// Elements and bytes of a call that is told apart by its elements ([`Sizing::Count`]) and its
+    /// datatype. The elements are unknown where only the bytes are known.
+    pub fn size(&self) -> (Option<u64>, Option<u128>) {
+        if self.datatype == BYTES {
+            return (None, Some(self.size.into()));
+        }
+        let size = Datatype::from_code(self.datatype).and_then(Datatype::size);
+        let bytes = size.map(|size| u128::from(self.size) * u128::from(size));
+        (Some(self.size), bytes)
+    }
+}
+
+impl Options {
+    /// What a logged call counts as.
+    #[inline(always)]
+    pub(super) fn key(
+        &self,
+        op: u32,
+        kind: Kind,
+        member: u32,
+        coll: &Coll<'_>,
+    ) -> (Key, Option<u128>) {
+        let size = Datatype(coll.datatype).size();
+        let api = size.map(|size| u128::from(coll.count) * u128::from(size));
+        let bytes = api.and_then(|api| self.basis.of(kind, api, coll.nranks));
+        let call = Counted {
+            op,
+            member,
+            datatype: coll.datatype.into(),
+            count: coll.count,
+            nranks: coll.nranks,
+            redop: coll.redop,
+            root: coll.root,
+            bytes,
+        };
+        (self.key_of(&call), bytes)
+    }
+
+    /// What a call counts as.
+    #[inline(always)]
+    pub fn key_of(&self, call: &Counted) -> Key {
+        let size = match (&self.sizing, call.bytes) {
+            (Sizing::Count, _) => call.count,
+            (_, None) => UNKNOWN,
+            (Sizing::Digits, Some(bytes)) => three_digits(bytes),
+            (Sizing::Bucket(edges), Some(bytes)) => {
+                edges.iter().take_while(|&&edge| edge <= bytes).count() as u64
+            }
+        };
+        let by_nranks = self.exact || (self.basis != Basis::Api && self.sizing == Sizing::Count);
+        Key {
+            member: if self.members { call.member } else { 0 },
+            op: call.op,
+            datatype: if self.datatypes { call.datatype } else { 0 },
+            size,
+            nranks: if by_nranks {
+                call.nranks.unwrap_or(0)
+            } else {
+                0
+            },
+            redop: if self.exact { call.redop } else { NONE },
+            root: if self.exact { call.root } else { NO_ROOT },
+        }
+    }
+}
+
+impl Options {
+    /// What calls count as here that `finer` tells apart: exactly, and by the bytes of the API.
+    pub fn coarser(&self, finer: &Options, key: &Key) -> Key {
+        let call = Counted {
+            op: key.op,
+            member: key.member,
+            datatype: key.datatype,
+            count: key.size,
+            nranks: (key.nranks > 0).then_some(key.nranks),
+            redop: key.redop,
+            root: key.root,
+            bytes: key.size().1,
+        };
+        let mut coarse = self.key_of(&call);
+        if self.sizing == finer.sizing {
+            coarse.size = key.size;
+        }
+        coarse
+    }
+}
+
+/// `bytes` without what a histogram of three significant digits does not keep: 11 bits stay.
+pub fn three_digits(bytes: u128) -> u64 {
+    let bytes = u64::try_from(bytes).unwrap_or(UNKNOWN - 1);
+    let drop = (64 - bytes.leading_zeros()).saturating_sub(11);
+    bytes >> drop << drop
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_digits_are_exact_below_2048_and_close_above() {
+        for bytes in [0, 1, 1023, 2047] {
+            assert_eq!(u128::from(three_digits(bytes)), bytes);
+        }
+        for bytes in [2049_u128, 1 << 20, 123_456_789, 1 << 40, (1 << 63) + 12345] {
+            let kept = u128::from(three_digits(bytes));
+            assert!(
+                kept <= bytes && bytes - kept <= bytes / 1024,
+                "{bytes} {kept}"
+            );
+        }
+        assert!(three_digits(u128::MAX) < UNKNOWN);
+    }
+
+    #[test]
+    fn buckets_are_half_open() {
+        let options = Options {
+            sizing: Sizing::Bucket(vec![65536, 1 << 20, 16 << 20]),
+            basis: Basis::Api,
+            members: false,
+            datatypes: false,
+            steps: false,
+            exact: false,
+            durations: false,
+            served: false,
+        };
+        let call = |bytes| Counted {
+            op: 0,
+            member: 0,
+            datatype: 0,
+            count: 0,
+            nranks: None,
+            redop: NONE,
+            root: NO_ROOT,
+            bytes: Some(bytes),
+        };
+        let bucket = |bytes: u128| options.key_of(&call(bytes)).size;
+        assert_eq!(
+            [65535, 65536, (1 << 20) - 1, 1 << 20, 16 << 20].map(bucket),
+            [0, 1, 1, 2, 3]
+        );
+    }
+}

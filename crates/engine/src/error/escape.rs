@@ -1,0 +1,179 @@
+//! Text on a terminal: what a log carries may be looked at, but must not drive the terminal.
+
+use std::io::Write;
+use std::path::Path;
+
+/// True for a character that a terminal would act on instead of showing it: control characters,
+/// those of Latin-1 too (U+009B begins an escape sequence as ESC [ does), line and paragraph
+/// separators, and what changes the direction of the text after it (Unicode's Bidi_Control), so
+/// that a line reads as another one.
+fn acts(c: char) -> bool {
+    c.is_control()
+        || matches!(
+            c,
+            '\u{61c}'
+                | '\u{200e}'
+                | '\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2066}'..='\u{2069}'
+        )
+}
+
+/// `text` with the characters escaped that a terminal would act on. Line ends stay when
+/// `multiline`.
+pub fn printable(text: &str, multiline: bool) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if acts(c) && !(multiline && c == '\n') {
+            out.extend(c.escape_default());
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+/// A text of a log in HTML or XML: none of its characters means anything.
+pub fn markup(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + text.len() / 8);
+    for c in printable(text, true).chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            // XML has no such characters.
+            '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// Writes to a terminal with what it would act on escaped, but for line ends and tabs, and so are
+/// bytes that are no UTF-8: rows and lines of a log carry whatever the job printed.
+#[derive(Debug)]
+pub struct Escaped<W> {
+    out: W,
+    /// The first bytes of a character whose others have not been written yet.
+    begun: Vec<u8>,
+}
+
+impl<W: Write> Escaped<W> {
+    /// Writes to `out`.
+    pub fn new(out: W) -> Escaped<W> {
+        let begun = Vec::new();
+        Escaped { out, begun }
+    }
+
+    fn text(&mut self, text: &str) -> std::io::Result<()> {
+        let is_acting = |c: char| acts(c) && c != '\n' && c != '\t';
+        let mut from = 0;
+        for (at, acting) in text.match_indices(is_acting) {
+            self.out.write_all(&text.as_bytes()[from..at])?;
+            match acting.as_bytes() {
+                [byte] => write!(self.out, "{}", byte.escape_ascii())?,
+                _ => write!(self.out, "{}", acting.escape_default())?,
+            }
+            from = at + acting.len();
+        }
+        self.out.write_all(&text.as_bytes()[from..])
+    }
+}
+
+impl<W: Write> Write for Escaped<W> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let mut all = std::mem::take(&mut self.begun);
+        all.extend_from_slice(bytes);
+        let mut chunks = all.utf8_chunks().peekable();
+        while let Some(chunk) = chunks.next() {
+            self.text(chunk.valid())?;
+            let invalid = chunk.invalid();
+            let ended = chunks.peek().is_some()
+                || std::str::from_utf8(invalid).is_ok_and(str::is_empty)
+                || std::str::from_utf8(invalid).is_err_and(|e| e.error_len().is_some());
+            if ended {
+                write!(self.out, "{}", invalid.escape_ascii())?;
+            } else {
+                self.begun = invalid.to_vec();
+            }
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        let begun = std::mem::take(&mut self.begun);
+        write!(self.out, "{}", begun.escape_ascii())?;
+        self.out.flush()
+    }
+}
+
+/// A path as messages show it. Bytes that are no text would all look the same: such a name is
+/// shown as the shell's `$'...'`, which can be typed.
+pub(crate) fn shown(path: &Path) -> String {
+    let bytes = path.as_os_str().as_encoded_bytes();
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        return text.to_owned();
+    }
+    let mut name = "$'".to_owned();
+    for part in bytes.utf8_chunks() {
+        name += &part.valid().replace('\\', r"\\").replace('\'', r"\'");
+        for byte in part.invalid() {
+            name += &format!(r"\x{byte:02x}");
+        }
+    }
+    name + "'"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn written(parts: &[&[u8]]) -> Vec<u8> {
+        let mut out = Escaped::new(Vec::new());
+        parts.iter().for_each(|part| out.write_all(part).unwrap());
+        out.flush().unwrap();
+        out.out
+    }
+
+    #[test]
+    fn what_is_written_to_a_terminal_is_escaped() {
+        assert_eq!(
+            written(&["a\x1b[2Jb\r\n█\t".as_bytes()]),
+            "a\\x1b[2Jb\\r\n█\t".as_bytes()
+        );
+        // As a character and as a byte of no character.
+        assert_eq!(written(&["\u{9b}2J".as_bytes()]), b"\\u{9b}2J");
+        assert_eq!(written(&[b"\x9b2J\xff"]), b"\\x9b2J\\xff");
+        assert_eq!(written(&["a\u{202e}b".as_bytes()]), b"a\\u{202e}b");
+    }
+
+    #[test]
+    fn escapes_cannot_reach_a_terminal() {
+        assert_eq!(printable("a\x1b[31mb\r\n", false), "a\\u{1b}[31mb\\r\\n");
+        assert_eq!(printable("a\nb", true), "a\nb");
+        assert_eq!(printable("шаг 1", false), "шаг 1");
+        assert_eq!(printable("a\u{9b}2J", true), "a\\u{9b}2J");
+        assert_eq!(printable("\u{2066}x\u{202e}", false), "\\u{2066}x\\u{202e}");
+    }
+
+    proptest! {
+        /// Bytes of all kinds, written in parts that end anywhere: nothing of them acts, and where
+        /// they end makes no difference.
+        #[test]
+        fn parts_that_end_anywhere_are_escaped_as_the_whole(
+            text in "[ -~\n\t\u{80}-\u{9f}█шa\u{202e}\x1b]{0,20}",
+            noise in proptest::collection::vec(any::<u8>(), 0..6),
+            cut in any::<proptest::sample::Index>(),
+        ) {
+            let bytes = [text.as_bytes(), &noise, text.as_bytes()].concat();
+            let (front, back) = bytes.split_at(cut.index(bytes.len() + 1));
+            let whole = written(&[&bytes]);
+            prop_assert_eq!(&whole, &written(&[front, back]));
+            let shown = String::from_utf8(whole).unwrap();
+            prop_assert!(!shown.contains(|c| acts(c) && c != '\n' && c != '\t'), "{}", shown);
+        }
+    }
+}

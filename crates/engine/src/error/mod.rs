@@ -1,0 +1,72 @@
+//! The library's one error: what was expected, where, and what to do.
+
+pub mod escape;
+pub mod phrases;
+
+use crate::error::escape::shown;
+use std::io;
+use std::path::PathBuf;
+
+/// What can stop a run. Damage in a log is not here: it is counted (see [`crate::report`]).
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A file or folder could not be opened or read.
+    #[error("{}: {cause}", shown(path))]
+    Input {
+        /// The path as the user gave it.
+        path: PathBuf,
+        /// What the system said.
+        cause: io::Error,
+    },
+    /// An input that is no text.
+    #[error("{name}: {what}, expected a log as text (plain, gzip or zstd)")]
+    NoText {
+        /// The input's name.
+        name: String,
+        /// What it is.
+        what: &'static str,
+    },
+    /// An input that is recognised, and that no program can read.
+    #[error("{name} is {what}: it cannot be read yet")]
+    Unread {
+        /// The input's name.
+        name: String,
+        /// What it is.
+        what: &'static str,
+    },
+    /// An input that has times, and of which no call can be made.
+    #[error("{name} is {what}: it has no calls; nccl-ops --time reads its times")]
+    NoCalls {
+        /// The input's name.
+        name: String,
+        /// What it is.
+        what: &'static str,
+    },
+    /// The output could not be written.
+    #[error("cannot write the output: {0}")]
+    Output(io::Error),
+    /// The input was read and is not what this program needs.
+    #[error("{0}")]
+    Content(String),
+    /// Steps were asked for and the input has no known step lines. The text has several lines, and
+    /// what of it is the log's is escaped.
+    #[error("{0}")]
+    Proposed(String),
+    /// The arguments contradict each other or the input.
+    #[error("{0}")]
+    Usage(String),
+    /// `--strict` and a damaged line.
+    #[error("{0} (--strict)")]
+    Damaged(String),
+}
+
+impl Error {
+    /// True where the reader of our pipe went away, which is no failure.
+    pub fn is_broken_pipe(&self) -> bool {
+        matches!(self, Error::Output(e) if e.kind() == io::ErrorKind::BrokenPipe)
+    }
+}
+
+/// The library's result.
+pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -1,0 +1,141 @@
+//! In which stretch of a log each call was made, wherever its line appears.
+//!
+//! A trainer prints its line when its printing rank has ended a step. Other ranks run ahead of that
+//! rank or lag behind it, so the place of a call's line says little about its step. The log itself
+//! says more: the members of a communicator make the same collectives in the same order, and the
+//! printing rank has its own calls on the right side of its own lines. So
+//!
+//! 1. the printing rank is found (`printer/`), and its calls are placed by their position;
+//! 2. how many calls it has made on each communicator at each step line is a threshold: every
+//!    other member's calls are placed by (communicator, sequence), a message by (sender, receiver,
+//!    sequence);
+//! 3. what is left of a rank's calls is placed by the rank's own program order: it lies between two
+//!    calls that are placed, and where a step ends between these two the cut is where the calls
+//!    before and after it look most like the ranks that are placed already;
+//! 4. a rank that is placed tells the thresholds of the communicators the printing rank is not in.
+//!
+//! Where every rank prints each step, a rank's own lines are found first (`printer/several.rs`); where
+//! a rank's calls differ from those that are told, they are aligned by what they are
+//! (`anchors/align.rs`).
+//!
+//! Ranks that share no communicator with the printing rank, and logs whose lines do not name the
+//! members (no INIT lines), stay by position. [`Methods`] counts how many calls were placed how.
+//!
+//! Where each rank has its own file, only the printing rank's has step lines. The calls of the others
+//! are held until all files are read, and placed in the same way against the ranks that are placed
+//! already ([`Across`]); where their lines are says nothing, so what is not known stays without a
+//! step.
+
+use serde::{Deserialize, Serialize};
+
+mod across;
+mod anchors;
+mod bounds;
+mod cut;
+mod keys;
+mod lately;
+mod placer;
+mod printer;
+mod record;
+mod resolve;
+mod streams;
+mod what;
+
+pub use crate::report::methods::{Apart, Methods};
+pub use across::{Across, Placed, Taken};
+pub use lately::SoFar;
+pub use placer::Placer;
+pub use printer::{Prints, prints};
+pub use record::Recorder;
+pub use streams::Streams;
+pub use what::What;
+
+/// Where each process's calls are cut: pairs of (gap, number of the process's calls up to the end of
+/// that gap), the second rising. By merged process.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Placement {
+    /// The first process with calls.
+    first: u32,
+    /// By merged process, from the first.
+    pub cuts: Vec<Vec<(u32, u32)>>,
+    /// How the calls were placed.
+    pub methods: Methods,
+    /// The processes whose calls are known by more than the position of their lines, the one that
+    /// prints first.
+    pub known: Vec<u32>,
+}
+
+impl Placement {
+    /// The same without the processes before the first one with calls: of many files each has few.
+    pub fn trimmed(mut self) -> Placement {
+        let none = self.cuts.iter().take_while(|cuts| cuts.is_empty()).count();
+        self.first += none as u32;
+        self.cuts = self.cuts.split_off(none);
+        self
+    }
+
+    /// The gap of a process's call, by its number; `None` for one beyond those that were placed.
+    pub fn gap(&self, process: u32, number: u32) -> Option<u32> {
+        let at = process.checked_sub(self.first)?;
+        lately::gap_of(self.cuts.get(at as usize)?, number)
+    }
+
+    /// Gives the gaps of calls that are met again in line order.
+    pub fn again(&self) -> Again<'_> {
+        Again {
+            first: self.first,
+            cuts: &self.cuts,
+            at: vec![At::default(); self.cuts.len()],
+        }
+    }
+}
+
+/// The gaps of all calls, process by process, as they are met again in line order.
+#[derive(Debug)]
+pub struct Again<'a> {
+    first: u32,
+    cuts: &'a [Vec<(u32, u32)>],
+    /// By process.
+    at: Vec<At>,
+}
+
+/// Where a process is in its cuts: in a gap with so many calls to come.
+#[derive(Debug, Clone, Copy, Default)]
+struct At {
+    gap: u32,
+    left: u32,
+    /// The calls up to the gap's end, and the next cut.
+    end: u32,
+    next: u32,
+}
+
+impl Again<'_> {
+    /// The gap of the next call of a process; `None` for one beyond those that were placed.
+    #[inline]
+    pub fn next(&mut self, process: u32) -> Option<u32> {
+        let process = process.checked_sub(self.first)? as usize;
+        let at = self.at.get_mut(process)?;
+        if at.left == 0 {
+            at.turn(self.cuts.get(process)?)?;
+        }
+        at.left -= 1;
+        Some(at.gap)
+    }
+}
+
+impl At {
+    /// Goes on to the next gap with calls.
+    fn turn(&mut self, cuts: &[(u32, u32)]) -> Option<()> {
+        while self.left == 0 {
+            let &(gap, end) = cuts.get(self.next as usize)?;
+            self.next += 1;
+            self.gap = gap;
+            self.left = end.saturating_sub(self.end);
+            self.end = self.end.max(end);
+        }
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

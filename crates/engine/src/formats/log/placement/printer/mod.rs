@@ -1,0 +1,298 @@
+//! Which rank prints the step lines.
+//!
+//! Its own calls fit its lines: what it does just before and just after each line is the same at every
+//! line, it makes calls in every step, and the first line does not come after two steps of it. A rank
+//! that runs ahead by another lead at each line does not look like that; one whose lead never changes
+//! does, but for the first step and the last. Where several fit equally well the rank that the
+//! trainer's source prints on is taken.
+
+pub(super) mod several;
+
+use super::bounds::Bounds;
+use super::keys::{Keys, look};
+use super::streams::{Stream, Streams};
+use crate::grammar::trainer::Trainer;
+use crate::members::Merged;
+use rustc_hash::{FxHashMap, FxHashSet};
+use serde::{Deserialize, Serialize};
+
+/// Bounds that are looked at, at most.
+const LOOKED_AT: usize = 256;
+
+/// Calls looked at on each side of a bound.
+const NEAR: usize = 3;
+
+/// A process of which no rank is known has its own number and this.
+const UNKNOWN: u64 = 1 << 32;
+
+/// How many of the same number are compared.
+const TRIED: usize = 64;
+
+/// How much better another rank must fit than the one that the trainer prints on, in thousandths.
+const MARGIN: i64 = 200;
+
+/// ... and than the one that printed before the job was started again: an attempt may have few lines.
+const AGAIN: i64 = 2 * MARGIN;
+
+/// Who printed the lines so far.
+#[derive(Debug, Default, Clone, Serialize, Deserialize)]
+pub(super) struct Printers {
+    processes: FxHashSet<u32>,
+    /// The rank of the first of them: a job that is started again prints on the same rank.
+    rank: Option<u64>,
+}
+
+impl Printers {
+    /// The process among those of `job` that printed before.
+    pub(super) fn among(&self, job: &[u32]) -> Option<u32> {
+        job.iter().copied().find(|p| self.processes.contains(p))
+    }
+
+    /// These, and who printed later.
+    pub(super) fn and(&self, later: &Printers) -> Printers {
+        Printers {
+            processes: &self.processes | &later.processes,
+            rank: self.rank.or(later.rank),
+        }
+    }
+
+    /// Remembers who printed; `rank` is asked for where no rank is known yet.
+    pub(super) fn met(&mut self, process: u32, rank: impl FnOnce() -> Option<u64>) {
+        if self.processes.insert(process) && self.rank.is_none() {
+            self.rank = rank();
+        }
+    }
+}
+
+/// The process among `processes`, members of one job, that prints the lines; `None` where none fits.
+pub(super) fn find(
+    processes: &[u32],
+    bounds: &Bounds,
+    streams: &Streams,
+    (keys, merged): (&Keys, &Merged),
+    before: &Printers,
+) -> Option<u32> {
+    let (ranks, world) = ranks(processes, streams, keys, merged);
+    let fit = |process: u32| fit(&streams.streams[process as usize], bounds, streams);
+    // Where no communicator has all ranks, several have this rank in one.
+    let best_of = |rank: Option<u64>| {
+        let those = ranks.iter().filter(|r| Some(r.0) == rank).take(TRIED);
+        those
+            .map(|r| r.1)
+            .max_by_key(|&process| (fit(process), std::cmp::Reverse(process)))
+    };
+    let first = best_of(ranks.iter().map(|r| r.0).min())?;
+    let last = best_of(ranks.iter().map(|r| r.0).max())?;
+    let again = best_of(before.rank).map(|process| (fit(process), process));
+    let usual = match prints(bounds.trainer, bounds.stage) {
+        Prints::First => [first, last],
+        Prints::Last => [last, first],
+        prints @ Prints::Stage(_) => {
+            let rank = Some(u64::from(prints.rank(world)));
+            let of_stage = best_of(rank).unwrap_or(last);
+            [of_stage, if of_stage == first { last } else { first }]
+        }
+    };
+    let of_usual = fit(usual[0]);
+    if of_usual >= 1000 - MARGIN && again.is_none() {
+        return Some(usual[0]);
+    }
+    let all: Vec<(i64, u32)> = processes.iter().map(|&p| (fit(p), p)).collect();
+    let best = all.iter().map(|f| f.0).max()?;
+    if let Some((of_it, process)) = again
+        && of_it >= best - AGAIN
+    {
+        return Some(process);
+    }
+    if of_usual >= best - MARGIN {
+        return Some(usual[0]);
+    }
+    if fit(usual[1]) >= best - MARGIN / 2 {
+        return Some(usual[1]);
+    }
+    let mut those = all.iter().filter(|f| f.0 == best);
+    those.next().map(|f| f.1)
+}
+
+/// The process among `processes` that has this rank in the job's largest communicator.
+pub(super) fn of_rank(
+    rank: u32,
+    processes: &[u32],
+    streams: &Streams,
+    keys: &Keys,
+    merged: &Merged,
+) -> Option<u32> {
+    let (ranks, _) = ranks(processes, streams, keys, merged);
+    let found = ranks.iter().find(|(of, _)| *of == u64::from(rank));
+    found.map(|(_, process)| *process)
+}
+
+/// The rank of `process` in the job's largest communicator, if it is known.
+pub(super) fn rank_of(
+    process: u32,
+    streams: &Streams,
+    keys: &Keys,
+    merged: &Merged,
+) -> Option<u64> {
+    let (ranks, _) = ranks(&[process], streams, keys, merged);
+    let known = ranks.first().map(|(rank, _)| *rank);
+    known.filter(|&rank| rank < UNKNOWN)
+}
+
+/// The rank that a trainer prints on, as its source has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Prints {
+    /// Rank 0.
+    First,
+    /// The last rank.
+    Last,
+    /// The first rank of this pipeline stage, which is the last one.
+    Stage(u32),
+}
+
+impl Prints {
+    /// The rank among so many.
+    pub fn rank(self, ranks: u32) -> u32 {
+        match self {
+            Prints::First => 0,
+            Prints::Last => ranks.saturating_sub(1),
+            Prints::Stage(stage) => {
+                let before = u64::from(ranks) * u64::from(stage) / (u64::from(stage) + 1);
+                before as u32
+            }
+        }
+    }
+}
+
+/// Megatron-LM and what descends from it print on the last rank (`print_rank_last`,
+/// `megatron/training/utils.py`); nanotron on the first rank of the last pipeline stage, which its lines
+/// name (`logger_ranks` in `trainer.py` @2411b02, whose stages are the outermost of the ranks' order).
+pub fn prints(trainer: Option<Trainer>, stage: Option<u32>) -> Prints {
+    match (trainer, stage) {
+        (_, Some(stage)) => Prints::Stage(stage),
+        (Some(Trainer::Megatron | Trainer::MegatronDeepSpeed | Trainer::Nanotron), None) => {
+            Prints::Last
+        }
+        _ => Prints::First,
+    }
+}
+
+/// Each process's rank in the largest communicator it has calls on, (rank, process), and how many ranks
+/// that one has.
+fn ranks(
+    processes: &[u32],
+    streams: &Streams,
+    keys: &Keys,
+    merged: &Merged,
+) -> (Vec<(u64, u32)>, u32) {
+    let mut size_of: FxHashMap<u32, u32> = FxHashMap::default();
+    let mut largest: FxHashMap<u32, (u32, u32)> = FxHashMap::default();
+    for (at, what) in streams.whats().iter().enumerate() {
+        if keys.comm_of[at].is_none() {
+            continue;
+        }
+        let member = merged.origins.members.get(what.member);
+        let process = merged.origins.places.get(member.place).process;
+        if let Some(identity) = merged.identity_of(member) {
+            let best = largest
+                .entry(process)
+                .or_insert((identity.nranks, identity.rank));
+            if identity.nranks > best.0 {
+                *best = (identity.nranks, identity.rank);
+            }
+            size_of.insert(process, best.0);
+        }
+    }
+    let most = size_of.values().max().copied().unwrap_or(0);
+    let rank = |&p: &u32| {
+        let known = largest.get(&p).filter(|(size, _)| *size == most);
+        let rank = known.map_or(u64::from(p) + UNKNOWN, |(_, rank)| u64::from(*rank));
+        (rank, p)
+    };
+    (processes.iter().map(rank).collect(), most)
+}
+
+/// How well a process's calls fit the lines, in thousandths.
+fn fit(stream: &Stream, bounds: &Bounds, streams: &Streams) -> i64 {
+    let hash = |range: std::ops::Range<usize>, level: usize| {
+        look(
+            level as u64 + 1,
+            &stream.calls[range],
+            streams.whats(),
+            level,
+        )
+    };
+    let len = stream.calls.len();
+    let lines: Vec<usize> = bounds
+        .lines()
+        .take(LOOKED_AT)
+        .map(|gap| stream.until(gap) as usize)
+        .collect();
+    let mut seen: [FxHashMap<u64, u64>; 4] = Default::default();
+    let mut both: FxHashMap<u64, u64> = FxHashMap::default();
+    let mut n = 0_u64;
+    for &at in lines.iter().filter(|&&at| at > 0 && at < len) {
+        n += 1;
+        let (before, after) = (at.saturating_sub(NEAR)..at, at..len.min(at + NEAR));
+        for level in 0..2 {
+            *seen[2 * level]
+                .entry(hash(before.clone(), level))
+                .or_default() += 1;
+            *seen[2 * level + 1]
+                .entry(hash(after.clone(), level))
+                .or_default() += 1;
+        }
+        *both.entry(hash(before.start..after.end, 0)).or_default() += 1;
+    }
+    if n == 0 {
+        return 0;
+    }
+    let same =
+        |seen: &FxHashMap<u64, u64>| seen.values().map(|v| v * v).sum::<u64>() * 1000 / (n * n);
+    let alike: u64 = seen.iter().map(same).sum::<u64>() / 4;
+    let mut fit = alike as i64;
+    // A step without a call, between lines that have others'.
+    let steps = std::iter::once(0).chain(lines.iter().copied()).zip(&lines);
+    let late = usize::from(bounds.trainer.is_some_and(Trainer::lags_one_step));
+    let empty = steps
+        .filter(|(from, to)| from >= *to)
+        .count()
+        .saturating_sub(late);
+    fit -= 1000 * empty as i64 / lines.len().max(1) as i64;
+    // The line of the first step comes after more than one. Where lines lag by a step, the first comes
+    // after two, and the last two at the end.
+    if let (Some(&first), Some(&second)) = (lines.first(), lines.get(1))
+        && let Some((&usual, _)) = both.iter().max_by_key(|(hash, n)| (**n, **hash))
+    {
+        let within = |from: usize, to: usize| {
+            (from + 1..to)
+                .filter(|&at| at >= NEAR && at + NEAR <= len)
+                .filter(|&at| hash(at - NEAR..at + NEAR, 0) == usual)
+                .count()
+        };
+        if within(0, first) > within(first, second) + late {
+            fit -= MARGIN + 50;
+        }
+        if lines.last() == Some(&len) && lines.iter().filter(|&&at| at == len).count() > 1 + late {
+            fit -= MARGIN + 50;
+        }
+    }
+    fit
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rank_is_the_one_that_the_trainer_prints_on() {
+        let rank = |trainer, stage| prints(Some(trainer), stage).rank(16);
+        assert_eq!(rank(Trainer::Torchtitan, None), 0);
+        assert_eq!(rank(Trainer::Megatron, None), 15);
+        // One stage, two and four.
+        let nanotron = [0, 1, 3].map(|stage| rank(Trainer::Nanotron, Some(stage)));
+        assert_eq!(nanotron, [0, 8, 12]);
+        // A damaged number.
+        assert_eq!(rank(Trainer::Nanotron, Some(u32::MAX)), 15);
+    }
+}

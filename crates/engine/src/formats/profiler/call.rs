@@ -1,0 +1,277 @@
+//! Calls of a trace as rows of the call table.
+
+use super::event::{Cat, Event};
+use crate::error::Result;
+use crate::grammar::token::hex_u64;
+use crate::grammar::values::{Datatype, has_root};
+use crate::members::comm_id::CommId;
+use crate::output::table::{Row, Timing};
+
+/// A call as the program made it (v5 and later).
+#[derive(Debug)]
+pub(super) struct Api {
+    name: Box<[u8]>,
+    pid: u64,
+    count: u64,
+    datatype: Option<Datatype>,
+    root: Option<i64>,
+    stream: Option<u64>,
+    /// When its group began: its own start is printed as 0.
+    begin: Option<u64>,
+    pub(super) has_call: bool,
+}
+
+/// A call as NCCL launched it.
+#[derive(Debug)]
+pub(super) struct Call {
+    pub name: Box<[u8]>,
+    pid: u64,
+    pub(super) comm: Option<u64>,
+    pub(super) rank: Option<u64>,
+    pub(super) seq: Option<u64>,
+    peer: Option<u64>,
+    count: u64,
+    datatype: Option<Datatype>,
+    algo: Box<[u8]>,
+    proto: Box<[u8]>,
+    nchannels: Option<u32>,
+    /// When it was enqueued, and when its slot was released: ns since the plugin began.
+    pub(super) begin: u64,
+    pub(super) end: Option<u64>,
+    /// When the last of its proxy operations ended.
+    proxied: Option<u64>,
+    /// Channels of its kernel, and those with an end.
+    pub(super) channels: u64,
+    ended: u64,
+    /// On the GPU's clock, over those.
+    gpu: Option<(u64, u64)>,
+    /// When the plugin saw the last of them end.
+    kernel_end: Option<u64>,
+    /// A copy engine's: ns, by the GPU.
+    copied: Option<u64>,
+    is_copied: bool,
+}
+
+/// The clock of times that the plugin takes on the host.
+const HOST: &[u8] = b"plugin";
+/// The clock of the GPU (globaltimer), in ns since 1970.
+const GPU: &[u8] = b"gpu";
+
+/// NCCL's name of a type, or its number (v1).
+fn datatype(text: &[u8]) -> Option<Datatype> {
+    let name = match text {
+        b"ncclInt8" | b"ncclChar" => "int8",
+        b"ncclUint8" => "uint8",
+        b"ncclInt32" | b"ncclInt" => "int32",
+        b"ncclUint32" => "uint32",
+        b"ncclInt64" => "int64",
+        b"ncclUint64" => "uint64",
+        b"ncclFloat16" | b"ncclHalf" => "fp16",
+        b"ncclFloat32" | b"ncclFloat" => "fp32",
+        b"ncclFloat64" | b"ncclDouble" => "fp64",
+        b"ncclBfloat16" => "bf16",
+        b"ncclFloat8e4m3" => "fp8_e4m3",
+        b"ncclFloat8e5m2" => "fp8_e5m2",
+        digits => {
+            let number = std::str::from_utf8(digits).ok()?.parse().ok()?;
+            return Some(Datatype(number));
+        }
+    };
+    Datatype::from_name(name.as_bytes())
+}
+
+pub(super) fn named(name: &[u8]) -> Box<[u8]> {
+    name.strip_prefix(b"nccl").unwrap_or(name).into()
+}
+
+impl Api {
+    pub(super) fn of(event: &Event<'_>, group: Option<u64>) -> Option<Api> {
+        let args = event.args;
+        let stream = args
+            .text("Stream")
+            .and_then(|text| text.strip_prefix(b"0x"));
+        let stream = stream.and_then(|text| match hex_u64(text) {
+            Ok((b"", stream)) => Some(stream),
+            _ => None,
+        });
+        let is_null = args.text("Stream") == Some(b"(nil)");
+        let root = args
+            .number("root")
+            .and_then(|root| i64::try_from(root).ok());
+        Some(Api {
+            name: named(event.name),
+            pid: event.pid,
+            count: args.number("count")?,
+            datatype: datatype(args.text("datatype")?),
+            root: root.filter(|_| has_root(event.name)),
+            stream: stream.or(is_null.then_some(0)),
+            begin: Some(event.ts).filter(|&ts| ts > 0).or(group),
+            has_call: false,
+        })
+    }
+
+    /// The row of a call of which the trace has nothing else.
+    pub(super) fn row(&self, mut take: impl FnMut(&Row<'_>) -> Result<()>) -> Result<()> {
+        let timing = Timing {
+            start_ns: self.begin,
+            clock: if self.begin.is_some() { HOST } else { b"" },
+            quality: b"API call only",
+            ..Timing::default()
+        };
+        take(&Row {
+            pid: Some(self.pid),
+            op: &self.name,
+            count: Some(self.count),
+            datatype: self.datatype,
+            root: self.root,
+            stream: self.stream,
+            calls: 1,
+            src: b"profiler",
+            timing: Some(&timing),
+            ..Row::default()
+        })
+    }
+}
+
+impl Call {
+    pub(super) fn of(event: &Event<'_>) -> Option<Call> {
+        let args = event.args;
+        let is_copied = event.cat == Cat::CeColl;
+        let count = args.number(if is_copied { "count" } else { "Count" })?;
+        let of_type = args.text(if is_copied { "datatype" } else { "Datatype" })?;
+        let channels = args.number("nChannels").or(args.number("nMaxChannels"));
+        let text = |key| {
+            args.text(key)
+                .unwrap_or_default()
+                .to_ascii_uppercase()
+                .into()
+        };
+        Some(Call {
+            name: named(event.name),
+            pid: event.pid,
+            comm: args.number("CommHash").filter(|&id| id > 0),
+            rank: args.number("Rank"),
+            seq: args.number("SeqNum"),
+            peer: args.number("Peer"),
+            count,
+            datatype: datatype(of_type),
+            algo: text("Algorithm"),
+            proto: text("Protocol"),
+            nchannels: channels.and_then(|n| u32::try_from(n).ok()),
+            begin: event.ts,
+            end: None,
+            proxied: None,
+            channels: 0,
+            ended: 0,
+            gpu: None,
+            kernel_end: None,
+            copied: args
+                .number("duration_gpu_us")
+                .and_then(|us| us.checked_mul(1000)),
+            is_copied,
+        })
+    }
+
+    /// A channel of its kernel ended, with times on the GPU's clock where it has them.
+    pub(super) fn kernel(&mut self, start: u64, stop: u64, seen: u64) {
+        self.ended += 1;
+        self.kernel_end = self.kernel_end.max(Some(seen));
+        if start > 0 && stop >= start {
+            let (from, to) = self.gpu.unwrap_or((start, stop));
+            self.gpu = Some((from.min(start), to.max(stop)));
+        }
+    }
+
+    /// An operation of the proxy thread for it ended.
+    pub(super) fn proxied(&mut self, end: u64) {
+        self.proxied = self.proxied.max(Some(end));
+    }
+
+    /// True where its count is one of bytes: NCCL turns AllGather and Broadcast into calls of int8
+    /// before the plugin sees them.
+    pub(super) fn is_in_bytes(&self, api: Option<&Api>) -> bool {
+        let is_int8 = self.datatype == Datatype::from_name(b"int8");
+        let is_turned = matches!(&*self.name, b"AllGather" | b"Broadcast") && !self.is_copied;
+        is_turned
+            && is_int8
+            && self
+                .api(api)
+                .is_none_or(|api| api.datatype != self.datatype)
+    }
+
+    /// The API call that it belongs to.
+    fn api<'a>(&self, api: Option<&'a Api>) -> Option<&'a Api> {
+        api.filter(|api| api.name == self.name)
+    }
+
+    pub(super) fn row(
+        &self,
+        api: Option<&Api>,
+        mut take: impl FnMut(&Row<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let api = self.api(api);
+        let quality = self.quality();
+        let (start, dur, clock) = self.times();
+        let timing = Timing {
+            start_ns: Some(start),
+            dur_ns: dur,
+            clock,
+            quality: quality.as_bytes(),
+            algo: &self.algo,
+            proto: &self.proto,
+            nchannels: self.nchannels,
+            ..Timing::default()
+        };
+        let peer = self.peer.and_then(|peer| i64::try_from(peer).ok());
+        take(&Row {
+            pid: Some(self.pid),
+            rank: self.rank.and_then(|rank| u32::try_from(rank).ok()),
+            comm_id: self.comm.map(CommId::printed),
+            seq: self.seq,
+            op: &self.name,
+            count: Some(api.map_or(self.count, |api| api.count)),
+            datatype: api.map_or(self.datatype, |api| api.datatype),
+            root: peer.or(api.and_then(|api| api.root)),
+            stream: api.and_then(|api| api.stream),
+            calls: 1,
+            src: b"profiler",
+            timing: Some(&timing),
+            ..Row::default()
+        })
+    }
+
+    /// When it began, how long it took, and on which clock.
+    fn times(&self) -> (u64, Option<u64>, &'static [u8]) {
+        if let Some((start, stop)) = self.gpu {
+            return (start, Some(stop - start), GPU);
+        }
+        // The later of what ended last: either may be missing.
+        let end = self.kernel_end.max(self.proxied);
+        let dur = end.and_then(|end| end.checked_sub(self.begin));
+        (self.begin, self.copied.or(dur), HOST)
+    }
+
+    fn quality(&self) -> String {
+        let channels = match (self.ended, self.channels) {
+            (ended, all) if ended < all => format!(", {ended} of {all} channels"),
+            _ => String::new(),
+        };
+        match (
+            self.is_copied,
+            self.copied,
+            self.gpu,
+            self.kernel_end,
+            self.proxied,
+        ) {
+            (true, Some(_), ..) => "copy engine, duration by the GPU".to_owned(),
+            (true, ..) => "copy engine, enqueue only".to_owned(),
+            (_, _, Some(_), ..) => format!("kernel{channels}"),
+            (_, _, _, Some(_), None) => format!("kernel as the host saw it{channels}"),
+            (_, _, _, Some(_), Some(_)) => {
+                format!("kernel and proxy as the host saw them{channels}")
+            }
+            (.., Some(_)) => "from enqueue to the proxy's end".to_owned(),
+            _ => "enqueue only".to_owned(),
+        }
+    }
+}

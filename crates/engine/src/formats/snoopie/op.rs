@@ -1,0 +1,96 @@
+//! What the name of an instruction tells. The log's `mem_range` is the constant 4 for loads and stores,
+//! however wide they are.
+
+/// Which way data goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// From the owner of the memory to who reads it.
+    Load,
+    /// From who writes to the owner.
+    Store,
+    /// A change in the owner's memory, sent to it; what ATOM gives back is as wide and is not counted.
+    Atomic,
+    /// A copy that the host began, from one device to another.
+    Copy,
+}
+
+impl Kind {
+    /// The word in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Load => "load",
+            Kind::Store => "store",
+            Kind::Atomic => "atomic",
+            Kind::Copy => "copy",
+        }
+    }
+
+    /// From whom to whom, of who runs it and whose memory it is. In the row of a copy these are the
+    /// source and the destination.
+    pub fn way<T>(self, running: T, owner: T) -> (T, T) {
+        match self {
+            Kind::Load => (owner, running),
+            Kind::Store | Kind::Atomic | Kind::Copy => (running, owner),
+        }
+    }
+}
+
+/// Kind and width in bytes of an instruction; a copy has no width of its own, and of an instruction that
+/// is none of these nothing is known.
+pub fn of(name: &[u8]) -> Option<(Kind, Option<u64>)> {
+    let mut parts = name.split(|&b| b == b'.');
+    let first = parts.next()?;
+    let kind = match first {
+        b"LD" | b"LDG" | b"LDGSTS" => Kind::Load,
+        b"ST" | b"STG" => Kind::Store,
+        b"ATOM" | b"ATOMG" | b"RED" | b"REDG" => Kind::Atomic,
+        _ if name.starts_with(b"cuMemcpy") => return Some((Kind::Copy, None)),
+        _ => return None,
+    };
+    // Without a suffix an access is 32 bits wide. A number that no suffix is known by may be a width.
+    let suffix = parts.find_map(width);
+    Some((kind, suffix.unwrap_or(Some(4))))
+}
+
+/// The width that a suffix names; `None` for a suffix that names none.
+fn width(suffix: &[u8]) -> Option<Option<u64>> {
+    let bytes = match suffix {
+        b"U8" | b"S8" | b"8" => 1,
+        b"U16" | b"S16" | b"16" | b"F16" | b"BF16" => 2,
+        b"32" | b"U32" | b"S32" | b"F32" | b"F16x2" | b"BF16x2" | b"BF16_V2" => 4,
+        b"64" | b"U64" | b"S64" | b"F64" => 8,
+        b"128" => 16,
+        b"256" => 32,
+        _ => {
+            let is_number = !suffix.is_empty() && suffix.iter().all(u8::is_ascii_digit);
+            return is_number.then_some(None);
+        }
+    };
+    Some(Some(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_tells_width_and_direction() {
+        let of = |name: &str| of(name.as_bytes());
+        assert_eq!(of("STG.E"), Some((Kind::Store, Some(4))));
+        assert_eq!(of("LDG.E.128.SYS"), Some((Kind::Load, Some(16))));
+        assert_eq!(of("ST.E.U8"), Some((Kind::Store, Some(1))));
+        assert_eq!(of("LD.E.U16"), Some((Kind::Load, Some(2))));
+        assert_eq!(of("LDG.E.64.CONSTANT"), Some((Kind::Load, Some(8))));
+        assert_eq!(of("RED.E.ADD.F64.RN"), Some((Kind::Atomic, Some(8))));
+        assert_eq!(of("ATOM.E.ADD.F16x2.RN"), Some((Kind::Atomic, Some(4))));
+        assert_eq!(of("cuMemcpyDtoDAsync_v2"), Some((Kind::Copy, None)));
+        assert_eq!(of("LDG.E.ENL2.256"), Some((Kind::Load, Some(32))));
+        assert_eq!(of("LDG.E.512"), Some((Kind::Load, None)));
+        assert_eq!((of("BAR.SYNC"), of("LDS.U.128")), (None, None));
+        // A load gives the owner's bytes to who reads them.
+        assert_eq!(
+            (Kind::Load.way(1, 0), Kind::Store.way(1, 0)),
+            ((0, 1), (1, 0))
+        );
+    }
+}

@@ -1,0 +1,144 @@
+//! Operations by number.
+
+use crate::grammar::values::{Kind, kind};
+use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
+
+/// The operations met, numbered.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Ops {
+    names: Vec<(Tag, Box<[u8]>, Kind)>,
+    /// The numbers of those from [`FEW`] on: a table may have any names in any number.
+    others: FxHashMap<Box<[u8]>, u32>,
+    /// The number of the name met last at each place.
+    places: [u8; PLACES],
+}
+
+/// How many operations are looked for one by one; NCCL has fewer.
+const FEW: usize = 16;
+
+/// A name's length, its first eight bytes and its last: of up to 16 bytes, all of it. Of a shorter
+/// one so many as it has, four and four, or one by one.
+type Tag = (usize, u64, u64);
+
+#[inline]
+fn tag(name: &[u8]) -> Tag {
+    let n = name.len();
+    if let (Some(first), Some(last)) = (name.first_chunk::<8>(), name.last_chunk::<8>()) {
+        return (n, u64::from_le_bytes(*first), u64::from_le_bytes(*last));
+    }
+    if let (Some(first), Some(last)) = (name.first_chunk::<4>(), name.last_chunk::<4>()) {
+        let half = |bytes: &[u8; 4]| u64::from(u32::from_le_bytes(*bytes));
+        return (n, half(first), half(last));
+    }
+    (
+        n,
+        name.iter().fold(0, |word, &b| word << 8 | u64::from(b)),
+        0,
+    )
+}
+
+/// Places that names are found again by.
+const PLACES: usize = 32;
+
+#[inline]
+fn place((n, first, last): Tag) -> usize {
+    let mixed = (first ^ last.rotate_left(9) ^ n as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> 59) as usize & (PLACES - 1)
+}
+
+impl Ops {
+    /// The number and kind of `name`.
+    #[inline]
+    pub fn intern(&mut self, name: &[u8]) -> (u32, Kind) {
+        let tag = tag(name);
+        // NCCL's own names each have a place; a walk through those met would be a guess for each.
+        let place = &mut self.places[place(tag)];
+        if let Some((known, text, kind)) = self.names.get(usize::from(*place))
+            && *known == tag
+            && (name.len() <= 16 || **text == *name)
+        {
+            return (u32::from(*place), *kind);
+        }
+        let (at, kind) = self.find(name, tag);
+        if let Ok(at) = u8::try_from(at) {
+            self.places[self::place(tag)] = at;
+        }
+        (at, kind)
+    }
+
+    /// The same for a name that was not the last one at its place.
+    fn find(&mut self, name: &[u8], tag: Tag) -> (u32, Kind) {
+        for (at, (known, text, kind)) in (0_u32..).zip(self.names.iter().take(FEW)) {
+            if *known == tag && (name.len() <= 16 || **text == *name) {
+                return (at, *kind);
+            }
+        }
+        self.intern_other(name, tag)
+    }
+
+    /// The same for a name that is none of the first few.
+    #[cold]
+    fn intern_other(&mut self, name: &[u8], tag: Tag) -> (u32, Kind) {
+        if let Some(&at) = self.others.get(name) {
+            return (at, self.names[at as usize].2);
+        }
+        let at = self.names.len() as u32;
+        if self.names.len() >= FEW {
+            self.others.insert(name.into(), at);
+        }
+        let kind = kind(name);
+        self.names.push((tag, name.into(), kind));
+        (at, kind)
+    }
+
+    /// All names, by number.
+    pub fn names(&self) -> impl Iterator<Item = &[u8]> {
+        self.names.iter().map(|(_, name, _)| &**name)
+    }
+
+    /// The kind of a number.
+    pub(crate) fn kind(&self, op: u32) -> Kind {
+        self.names.get(op as usize).map_or(Kind::Other, |n| n.2)
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> u32 {
+        self.names.len() as u32
+    }
+
+    /// True where none was met.
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// The name of a number.
+    pub fn name(&self, op: u32) -> &[u8] {
+        &self.names[op as usize].1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_name_has_the_number_of_its_first_appearance(
+            names in proptest::collection::vec("[ab]{0,3}|[ab]{8}[ab]{0,12}", 0..80),
+        ) {
+            let mut ops = Ops::default();
+            let mut naive: Vec<&str> = Vec::new();
+            for name in &names {
+                let expect = naive.iter().position(|n| n == name).unwrap_or_else(|| {
+                    naive.push(name);
+                    naive.len() - 1
+                });
+                prop_assert_eq!(ops.intern(name.as_bytes()).0 as usize, expect);
+                prop_assert_eq!(ops.name(expect as u32), name.as_bytes());
+            }
+            prop_assert_eq!(ops.len() as usize, naive.len());
+        }
+    }
+}

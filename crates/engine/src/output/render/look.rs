@@ -1,0 +1,359 @@
+//! A table for people: numbers to the right, in groups of three, and where it goes to a terminal
+//! only what fits one.
+
+use super::Cell;
+use super::fit::{self, Column};
+use super::units::{grouped, percent, short, short_bytes};
+use crate::error::escape::printable;
+use anstyle::{AnsiColor, Style};
+use std::fmt::Write;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// Where a table is drawn. By default not on a terminal: with all columns and rows, every number in
+/// full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Look {
+    /// The characters of a terminal's line. On a terminal columns are left out until rows fit, and
+    /// bytes have units.
+    pub width: Option<usize>,
+    /// Only so many rows are drawn.
+    pub rows: Option<usize>,
+    /// Whether colours are used.
+    pub colour: bool,
+}
+
+/// How many rows a terminal gets: more than one looks at, and few enough to find the table's head.
+pub const ROWS: usize = 100;
+
+/// A table whose rows come one after the other.
+#[derive(Debug)]
+pub struct Drawn<'c> {
+    names: &'c [String],
+    look: Look,
+    rows: Vec<Vec<String>>,
+    columns: Vec<Column>,
+    /// Rows that are not drawn.
+    more: u128,
+}
+
+/// What numbers are names of something: no groups of three, and no sums.
+const NAMES: [&str; 22] = [
+    "pid",
+    "tid",
+    "dev",
+    "device",
+    "rank",
+    "global_rank",
+    "nvml_dev",
+    "peer",
+    "root",
+    "step",
+    "segment",
+    "seq",
+    "op_count",
+    "line",
+    "first_line",
+    "last_line",
+    "object",
+    "number",
+    "from",
+    "to",
+    "from_rank",
+    "to_rank",
+];
+
+/// The space between two columns.
+const BETWEEN: usize = 2;
+
+impl<'c> Drawn<'c> {
+    /// No rows yet, under these columns.
+    pub fn new(names: &'c [String], look: Look) -> Drawn<'c> {
+        let columns = names.iter().map(|name| Column::new(name)).collect();
+        Drawn {
+            names,
+            look,
+            rows: Vec::new(),
+            columns,
+            more: 0,
+        }
+    }
+
+    /// One more row.
+    pub fn row<'r, 'v: 'r>(&mut self, cells: impl Iterator<Item = &'r Cell<'v>>) {
+        if self.look.rows.is_some_and(|most| self.rows.len() >= most) {
+            self.more += 1;
+            return;
+        }
+        let has_units = self.look.width.is_some();
+        let mut texts = Vec::with_capacity(self.columns.len());
+        for (cell, column) in cells.zip(&mut self.columns) {
+            let text = shown(cell, &column.name, has_units);
+            column.is_empty &= text.is_empty();
+            column.is_text |= matches!(cell, Cell::Text(_));
+            column.width = column.width.max(text.width());
+            texts.push(text);
+        }
+        self.rows.push(texts);
+    }
+
+    /// The table.
+    pub fn text(mut self) -> String {
+        let left_out = match self.look.width {
+            Some(width) => fit::fit(&mut self.columns, BETWEEN, width),
+            None => Vec::new(),
+        };
+        let mut out = String::new();
+        let bold = |_: &str| self.look.colour.then(|| Style::new().bold());
+        self.line(self.names, &bold, &mut out);
+        for row in &self.rows {
+            let ink = |at: usize, text: &str| match self.look.colour {
+                true => ink(&self.columns[at].name, text),
+                false => None,
+            };
+            self.inked(row, &ink, &mut out);
+        }
+        self.end(&left_out, &mut out);
+        out
+    }
+
+    fn line(&self, texts: &[String], style: &dyn Fn(&str) -> Option<Style>, out: &mut String) {
+        self.inked(texts, &|_, text| style(text), out);
+    }
+
+    fn inked(
+        &self,
+        texts: &[String],
+        style: &dyn Fn(usize, &str) -> Option<Style>,
+        out: &mut String,
+    ) {
+        // Blanks are written when something follows them.
+        let mut blanks = 0;
+        for (at, (text, column)) in texts.iter().zip(&self.columns).enumerate() {
+            if !column.is_kept {
+                continue;
+            }
+            let cut = cut(text, column.width);
+            let free = column.width.saturating_sub(cut.width());
+            let (before, after) = match column.is_text {
+                true => (0, free),
+                false => (free, 0),
+            };
+            if !cut.is_empty() {
+                out.extend(std::iter::repeat_n(' ', blanks + before));
+                match style(at, text) {
+                    Some(style) => {
+                        let _ = write!(out, "{style}{cut}{style:#}");
+                    }
+                    None => out.push_str(&cut),
+                }
+                blanks = 0;
+            } else {
+                blanks += before;
+            }
+            blanks += after + BETWEEN;
+        }
+        out.push('\n');
+    }
+
+    /// What is not drawn.
+    fn end(&self, left_out: &[String], out: &mut String) {
+        let mut notes = Vec::new();
+        if self.more > 0 {
+            let rows = if self.more == 1 { "row" } else { "rows" };
+            notes.push(format!("... {} more {rows}", grouped(self.more)));
+        }
+        if !left_out.is_empty() {
+            let names = left_out.join(", ");
+            notes.push(format!("no room for: {names} (--format csv has them)"));
+        }
+        let width = self.look.width.unwrap_or(usize::MAX);
+        for note in notes {
+            for line in wrapped(&note, width) {
+                let style = self.look.colour.then(|| Style::new().dimmed());
+                let style = style.unwrap_or_default();
+                let _ = writeln!(out, "{style}{line}{style:#}");
+            }
+        }
+    }
+}
+
+/// A cell as people look at it.
+fn shown(cell: &Cell<'_>, name: &str, has_units: bool) -> String {
+    let is_bytes = name == "bytes" || name.ends_with("_bytes");
+    match cell {
+        Cell::Int(n) if NAMES.contains(&name) => n.to_string(),
+        Cell::Int(n) if has_units && is_bytes => short_bytes(*n as f64),
+        Cell::Float(x) if has_units && is_bytes => short_bytes(*x),
+        Cell::Int(n) => grouped(*n),
+        Cell::Float(x) => short(*x),
+        Cell::Share(x) => percent(*x),
+        Cell::Text(t) => printable(&String::from_utf8_lossy(t), false),
+        Cell::Empty => String::new(),
+    }
+}
+
+/// The colour of a value: how bad it is, and what changed.
+pub(super) fn ink(column: &str, text: &str) -> Option<Style> {
+    let colour = match (column, text) {
+        ("severity", "error") | ("verdict", "violated") | ("change", "only-a") => AnsiColor::Red,
+        ("severity", "warning") | ("verdict", "unanswerable") => AnsiColor::Yellow,
+        ("verdict", "met") | ("change", "only-b") => AnsiColor::Green,
+        ("severity", "note") => AnsiColor::Cyan,
+        ("change", "more" | "less" | "differs") => AnsiColor::Yellow,
+        _ => return None,
+    };
+    let style = Style::new().fg_color(Some(colour.into()));
+    Some(match text {
+        "error" => style.bold(),
+        _ => style,
+    })
+}
+
+/// The beginning of a text that is too wide, with a mark that more follows.
+pub fn cut(text: &str, width: usize) -> std::borrow::Cow<'_, str> {
+    if text.width() <= width {
+        return text.into();
+    }
+    let mut kept = String::new();
+    let mut free = width.saturating_sub(1);
+    for c in text.chars() {
+        let wide = c.width().unwrap_or(0);
+        if wide > free {
+            break;
+        }
+        free -= wide;
+        kept.push(c);
+    }
+    kept.push('…');
+    kept.into()
+}
+
+/// A sentence in lines of at most `width` characters, broken between words where they fit.
+pub fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    // The characters of the last line.
+    let mut wide = 0;
+    for (at, word) in text.split(' ').enumerate() {
+        let blank = usize::from(at > 0 && !(wide == 0 && lines.len() > 1));
+        if wide > 0 && wide + blank + word.width() > width {
+            lines.push(String::new());
+            wide = 0;
+        } else if let Some(line) = lines.last_mut().filter(|_| blank > 0) {
+            line.push(' ');
+            wide += 1;
+        }
+        for c in word.chars() {
+            let more = c.width().unwrap_or(0);
+            if wide > 0 && wide + more > width {
+                lines.push(String::new());
+                wide = 0;
+            }
+            if let Some(line) = lines.last_mut() {
+                line.push(c);
+            }
+            wide += more;
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn drawn(names: &[&str], rows: &[Vec<Cell<'_>>], look: Look) -> String {
+        let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+        let mut drawn = Drawn::new(&names, look);
+        for row in rows {
+            drawn.row(row.iter());
+        }
+        drawn.text()
+    }
+
+    fn terminal(width: usize) -> Look {
+        Look {
+            width: Some(width),
+            rows: Some(2),
+            colour: false,
+        }
+    }
+
+    #[test]
+    fn a_terminal_gets_units_and_what_fits() {
+        let names = ["op", "pid", "from_bytes", "total_bytes", "share of calls"];
+        let row = |op: &str| {
+            vec![
+                Cell::from(op.to_owned()),
+                5488_u64.into(),
+                65_536_u64.into(),
+                (12_u64 << 30).into(),
+                "█████".into(),
+            ]
+        };
+        let rows = [row("AllReduce"), row("Send"), row("Recv"), row("Recv")];
+        let full = "\
+op         pid   from_bytes     total_bytes  share of calls
+AllReduce  5488      65 536  12 884 901 888  █████
+Send       5488      65 536  12 884 901 888  █████
+Recv       5488      65 536  12 884 901 888  █████
+Recv       5488      65 536  12 884 901 888  █████
+";
+        // A number of a process is a name.
+        let full = full.replace("op         pid ", "op          pid");
+        assert_eq!(drawn(&names, &rows, Look::default()), full);
+        let narrow = "\
+op          pid  total_bytes
+AllReduce  5488     12.0 GiB
+Send       5488     12.0 GiB
+... 2 more rows
+no room for: share of calls,
+from_bytes (--format csv has
+them)
+";
+        assert_eq!(drawn(&names, &rows, terminal(28)), narrow);
+    }
+
+    #[test]
+    fn colours_are_only_there_where_they_are_wanted() {
+        let rows = [vec![Cell::from("error")], vec!["warning".into()]];
+        let look = Look {
+            colour: true,
+            ..Look::default()
+        };
+        let text = drawn(&["severity"], &rows, look);
+        assert!(
+            text.contains("\u{1b}[1m\u{1b}[31merror\u{1b}[0m"),
+            "{text:?}"
+        );
+        assert!(!drawn(&["severity"], &rows, Look::default()).contains('\u{1b}'));
+    }
+
+    proptest! {
+        /// Whatever is in the cells, no line is wider than the terminal, and no column vanishes
+        /// without a word.
+        #[test]
+        fn no_line_is_wider_than_the_terminal(
+            width in 1..220_usize,
+            names in proptest::collection::vec("[a-z_ ]{1,14}", 1..12),
+            rows in proptest::collection::vec(proptest::collection::vec(prop_oneof![
+                "\\PC{0,60}".prop_map(Cell::from),
+                any::<u64>().prop_map(Cell::from),
+                any::<f64>().prop_map(Cell::from),
+                Just(Cell::Empty),
+            ], 12), 0..4),
+        ) {
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            let text = drawn(&names, &rows, terminal(width));
+            for line in text.lines() {
+                prop_assert!(line.width() <= width, "{line:?} in {width}");
+            }
+            let letters = |text: &str| text.split_whitespace().collect::<String>();
+            let told = letters(&text);
+            for name in names {
+                let is_there = told.contains(&letters(name)) || told.contains('…');
+                prop_assert!(is_there, "{name} in {text}");
+            }
+        }
+    }
+}

@@ -1,0 +1,354 @@
+//! Rows as bytes: CSV, JSON lines, or a table drawn for a terminal. What is drawn never depends
+//! on whether someone looks, only on the format asked for.
+
+pub mod cells;
+mod fit;
+pub mod look;
+pub mod order;
+pub(crate) mod text;
+pub mod units;
+pub mod wrap;
+
+use crate::error::{Error, Result};
+use crate::pool;
+use look::{Drawn, Look};
+use std::borrow::Cow;
+use std::io::Write;
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+use text::{Csv, Form, Json, Text};
+
+/// One value of a row.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Cell<'a> {
+    /// A whole number.
+    Int(u128),
+    /// A number with a fraction, in its shortest form.
+    Float(f64),
+    /// A part of a whole; in percent where people look at it.
+    Share(f64),
+    /// A text.
+    Text(Cow<'a, [u8]>),
+    /// Not known.
+    Empty,
+}
+
+impl<'a> From<&'a str> for Cell<'a> {
+    fn from(text: &'a str) -> Cell<'a> {
+        text.as_bytes().into()
+    }
+}
+
+impl<'a> From<&'a [u8]> for Cell<'a> {
+    fn from(text: &'a [u8]) -> Cell<'a> {
+        Cell::Text(Cow::Borrowed(text))
+    }
+}
+
+impl From<Vec<u8>> for Cell<'_> {
+    fn from(text: Vec<u8>) -> Self {
+        Cell::Text(Cow::Owned(text))
+    }
+}
+
+impl From<String> for Cell<'_> {
+    fn from(text: String) -> Self {
+        Cell::Text(Cow::Owned(text.into_bytes()))
+    }
+}
+
+impl<'a, T: Into<Cell<'a>>> From<Option<T>> for Cell<'a> {
+    fn from(value: Option<T>) -> Cell<'a> {
+        value.map_or(Cell::Empty, Into::into)
+    }
+}
+
+impl From<u64> for Cell<'_> {
+    fn from(n: u64) -> Self {
+        Cell::Int(n.into())
+    }
+}
+
+impl From<u128> for Cell<'_> {
+    fn from(n: u128) -> Self {
+        Cell::Int(n)
+    }
+}
+
+impl From<f64> for Cell<'_> {
+    fn from(x: f64) -> Self {
+        if x.is_finite() {
+            Cell::Float(x)
+        } else {
+            Cell::Empty
+        }
+    }
+}
+
+impl Cell<'_> {
+    /// What part `n` is of `whole`; not known where there is no whole.
+    pub fn share(n: f64, whole: f64) -> Self {
+        let share = n / whole;
+        if share.is_finite() {
+            Cell::Share(share)
+        } else {
+            Cell::Empty
+        }
+    }
+}
+
+impl Cell<'_> {
+    /// The same, kept.
+    pub fn into_owned(self) -> Cell<'static> {
+        match self {
+            Cell::Int(n) => Cell::Int(n),
+            Cell::Float(x) => Cell::Float(x),
+            Cell::Share(x) => Cell::Share(x),
+            Cell::Text(text) => Cell::Text(Cow::Owned(text.into_owned())),
+            Cell::Empty => Cell::Empty,
+        }
+    }
+}
+
+/// Rows under named columns, kept.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Grid {
+    /// The columns' names.
+    pub columns: Vec<String>,
+    /// The rows, each as long as `columns`.
+    pub rows: Vec<Vec<Cell<'static>>>,
+}
+
+impl From<Grid> for Sheet<'_> {
+    fn from(grid: Grid) -> Self {
+        let Grid { columns, rows } = grid;
+        Sheet {
+            columns,
+            parts: parts(rows.len()),
+            rows: Box::new(move |part, sink| given(&rows[part], sink)),
+        }
+    }
+}
+
+impl<'a> From<&'a Grid> for Sheet<'a> {
+    fn from(grid: &'a Grid) -> Self {
+        Sheet {
+            columns: grid.columns.clone(),
+            parts: parts(grid.rows.len()),
+            rows: Box::new(move |part, sink| given(&grid.rows[part], sink)),
+        }
+    }
+}
+
+/// Rows that are made into text at a time.
+const PART: usize = 4096;
+
+fn parts(rows: usize) -> Vec<Range<usize>> {
+    let from = (0..rows).step_by(PART);
+    from.map(|from| from..rows.min(from + PART)).collect()
+}
+
+/// Gives rows that are there as they are.
+fn given(rows: &[Vec<Cell<'static>>], sink: &mut dyn Sink) {
+    sink.group(&[], &[], &mut |out| rows.iter().for_each(|row| out(row)));
+}
+
+/// Who takes the rows of a part, a group at a time.
+pub trait Sink {
+    /// The rows of a group: `columns` are in front of each, and `own` gives what follows
+    /// them, row by row. `made_of` is a number of the group, the same in all parts, and all that
+    /// the rows after the columns depend on: where equal words come again, so do equal rows. It
+    /// is empty where that is not said.
+    fn group(&mut self, columns: &[Cell<'_>], made_of: &[u64], own: &mut Own<'_>);
+}
+
+/// Gives each row to what it is handed.
+pub type Own<'a> = dyn FnMut(&mut dyn FnMut(&[Cell<'_>])) + 'a;
+
+/// Gives the rows of a part.
+type Rows<'a> = dyn Fn(Range<usize>, &mut dyn Sink) + Sync + 'a;
+
+/// Rows under named columns, made a part at a time when they are written: there may be millions.
+pub struct Sheet<'a> {
+    /// The columns' names.
+    pub columns: Vec<String>,
+    /// The parts, in order.
+    pub parts: Vec<Range<usize>>,
+    /// The rows of a part.
+    pub rows: Box<Rows<'a>>,
+}
+
+/// Makes every row anew.
+struct Each<F>(F);
+
+impl<F: FnMut(&[Cell<'_>], &[Cell<'_>])> Sink for Each<F> {
+    fn group(&mut self, columns: &[Cell<'_>], _: &[u64], own: &mut Own<'_>) {
+        own(&mut |cells| (self.0)(columns, cells));
+    }
+}
+
+/// Makes rows into text.
+struct Written<'t, F> {
+    form: &'t F,
+    text: &'t mut Text,
+}
+
+impl<F: Form> Sink for Written<'_, F> {
+    fn group(&mut self, columns: &[Cell<'_>], made_of: &[u64], own: &mut Own<'_>) {
+        self.text.group(self.form, columns, made_of, own);
+    }
+}
+
+impl Sheet<'_> {
+    /// All rows.
+    pub fn grid(&self) -> Grid {
+        let mut rows = Vec::new();
+        self.each(|columns, own| {
+            let row = columns.iter().chain(own).cloned();
+            rows.push(row.map(Cell::into_owned).collect());
+        });
+        Grid {
+            columns: self.columns.clone(),
+            rows,
+        }
+    }
+
+    /// Gives each row to `take`, its first columns and the others.
+    pub fn each(&self, mut take: impl FnMut(&[Cell<'_>], &[Cell<'_>])) {
+        for part in &self.parts {
+            (self.rows)(part.clone(), &mut Each(&mut take));
+        }
+    }
+
+    /// Writes the rows as CSV with a header.
+    ///
+    /// # Errors
+    /// The output cannot be written.
+    pub fn csv(&self, jobs: usize, out: &mut (dyn Write + Send)) -> Result<()> {
+        let header = self.columns.join(",") + "\n";
+        out.write_all(header.as_bytes()).map_err(Error::Output)?;
+        self.write(jobs, out, &Csv)
+    }
+
+    /// Writes each row as a line of JSON with all columns; what is not known is null.
+    ///
+    /// # Errors
+    /// The output cannot be written.
+    pub fn jsonl(&self, jobs: usize, out: &mut (dyn Write + Send)) -> Result<()> {
+        self.write(jobs, out, &Json(&self.columns, b"\n"))
+    }
+
+    /// The rows as one list of JSON.
+    pub fn json(&self, jobs: usize) -> Vec<u8> {
+        let mut list = b"[".to_vec();
+        // There is no error in writing to memory.
+        let _ = self.write(jobs, &mut list, &Json(&self.columns, b","));
+        list.pop_if(|last| *last == b',');
+        list.push(b']');
+        list
+    }
+
+    /// Makes parts into text on `jobs` threads and writes them in order.
+    fn write(
+        &self,
+        jobs: usize,
+        out: &mut (dyn Write + Send),
+        form: &(impl Form + Sync),
+    ) -> Result<()> {
+        // One part needs no threads.
+        let jobs = jobs.min(self.parts.len());
+        // What is written leaves its memory and the texts it made to the next part.
+        let spare = Mutex::new(Vec::<Text>::new());
+        let spare = || spare.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = |part: Range<usize>| {
+            let found = spare().pop();
+            let mut text = found.unwrap_or_else(Text::new);
+            let mut written = Written {
+                form,
+                text: &mut text,
+            };
+            (self.rows)(part, &mut written);
+            text
+        };
+        let parts = self.parts.iter().cloned();
+        pool::in_turn(jobs, parts, text, |mut text| {
+            out.write_all(&text.text).map_err(Error::Output)?;
+            text.text.clear();
+            spare().push(text);
+            Ok(())
+        })
+    }
+
+    /// Draws the rows as a table, numbers to the right, large ones in groups of three.
+    ///
+    /// # Errors
+    /// The output cannot be written.
+    pub fn table(&self, look: &Look, out: &mut dyn Write) -> Result<()> {
+        let mut drawn = Drawn::new(&self.columns, *look);
+        self.each(|columns, own| drawn.row(columns.iter().chain(own)));
+        let text = drawn.text();
+        out.write_all(text.as_bytes()).map_err(Error::Output)
+    }
+}
+
+/// A number as AWK prints it: whole ones in full, others with `%.6g`.
+pub fn awk(x: f64) -> String {
+    if x == x.trunc() && x.abs() < 1e16 {
+        return format!("{x:.0}");
+    }
+    let text = format!("{x:.5e}");
+    let Some((mantissa, exponent)) = text.split_once('e') else {
+        return text;
+    };
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let trim = |t: &str| match t.contains('.') {
+        true => t.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => t.to_owned(),
+    };
+    if (-5..6).contains(&exponent) && exponent != -5 {
+        let decimals = usize::try_from(5 - exponent).unwrap_or(0);
+        return trim(&format!("{x:.decimals$}"));
+    }
+    let sign = if exponent < 0 { '-' } else { '+' };
+    format!("{}e{sign}{:02}", trim(mantissa), exponent.abs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_as_awk_prints_them() {
+        let cases = [
+            (19131.333333, "19131.3"),
+            (1037.4166, "1037.42"),
+            (30734815.1785, "3.07348e+07"),
+            (17512416.0, "17512416"),
+            (0.5, "0.5"),
+            (0.00001234, "1.234e-05"),
+            (123456.5, "123456"),
+            (999999.5, "1e+06"),
+        ];
+        for (x, text) in cases {
+            assert_eq!(awk(x), text, "{x}");
+        }
+    }
+
+    #[test]
+    fn the_three_forms_of_one_row() {
+        let sheet = Sheet::from(Grid {
+            columns: vec!["op".into(), "calls".into(), "rank".into()],
+            rows: vec![vec!["a,b".into(), 1_234_567_u64.into(), Cell::Empty]],
+        });
+        let text = |f: &dyn Fn(&mut (dyn Write + Send)) -> Result<()>| {
+            let mut out = Vec::new();
+            f(&mut out).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        let csv = text(&|out| sheet.csv(2, out));
+        assert_eq!(csv, "op,calls,rank\n\"a,b\",1234567,\n");
+        let jsonl = text(&|out| sheet.jsonl(1, out));
+        assert_eq!(jsonl, "{\"op\":\"a,b\",\"calls\":1234567,\"rank\":null}\n");
+        assert!(text(&|out| sheet.table(&Look::default(), out)).contains("1 234 567"));
+    }
+}

@@ -1,0 +1,359 @@
+//! Bars, strips and maps as SVG. Colours are classes, which the style around sets for light and dark;
+//! each mark has its numbers in a title.
+
+use crate::output::render::look::cut;
+use svg::node::element::Element;
+use svg::node::{Node, Text};
+
+/// How wide a plot is, in units of its own.
+pub(super) const WIDTH: f64 = 960.0;
+/// What is left of it, for labels.
+const LEFT: f64 = 180.0;
+/// How wide a character is at most, but for the widest.
+const CHARACTER: f64 = 7.7;
+/// How many columns a plot has; of several values behind one the largest is drawn.
+const COLUMNS: usize = 240;
+
+/// A mark: how large, what it is, its class, and where it leads.
+#[derive(Debug, Clone, Default)]
+pub struct Mark {
+    /// How large, in the plot's unit.
+    pub value: f64,
+    /// What is shown of it under a pointer.
+    pub title: String,
+    /// The class that gives it its colour.
+    pub class: &'static str,
+    /// Where it leads.
+    pub link: Option<String>,
+    /// What is written on it in a map, where there is room.
+    pub text: String,
+}
+
+/// A row of marks side by side, with its name.
+#[derive(Debug, Clone, Default)]
+pub struct Strip {
+    /// What stands at its left.
+    pub name: String,
+    /// From left to right.
+    pub marks: Vec<Mark>,
+}
+
+fn element(name: &str, attributes: &[(&str, f64)]) -> Element {
+    let mut element = Element::new(name);
+    for (name, value) in attributes {
+        // Two digits are a hundredth of a pixel.
+        element.assign(*name, (value * 100.0).round() / 100.0);
+    }
+    element
+}
+
+fn text(x: f64, y: f64, anchor: &str, words: &str) -> Element {
+    let mut element = element("text", &[("x", x), ("y", y)]);
+    element.assign("text-anchor", anchor);
+    element.append(Text::new(words));
+    element
+}
+
+/// A drawn plot.
+#[derive(Debug, Clone)]
+pub struct Plot {
+    /// What it shows, for those who cannot see it, too.
+    pub(super) name: String,
+    pub(super) height: f64,
+    pub(super) svg: Element,
+}
+
+impl Plot {
+    fn new(name: &str, height: f64) -> Plot {
+        let mut svg = Element::new("svg");
+        svg.assign("viewBox", format!("0 0 {WIDTH} {height}"));
+        svg.assign("role", "img");
+        svg.assign("aria-label", name);
+        Plot {
+            name: name.to_owned(),
+            height,
+            svg,
+        }
+    }
+
+    fn append(&mut self, child: Element) {
+        self.svg.append(child);
+    }
+
+    /// As a part of a page.
+    pub fn inline(&self) -> String {
+        self.svg.to_string()
+    }
+}
+
+/// A rectangle with its title, which may lead somewhere.
+fn mark(of: &Mark, place: &[(&str, f64)]) -> Element {
+    let mut shape = element("rect", place);
+    shape.assign("class", of.class);
+    if !of.title.is_empty() {
+        let mut title = Element::new("title");
+        title.append(Text::new(of.title.as_str()));
+        shape.append(title);
+    }
+    match &of.link {
+        None => shape,
+        Some(link) => {
+            let mut a = Element::new("a");
+            a.assign("href", link.as_str());
+            a.assign("aria-label", of.title.as_str());
+            a.append(shape);
+            a
+        }
+    }
+}
+
+/// Values from left to right, from 0 on; `scale` writes the largest, `ends` are what is under the first
+/// and the last.
+pub fn columns(
+    name: &str,
+    marks: &[Mark],
+    scale: impl Fn(f64) -> String,
+    ends: (String, String),
+) -> Option<Plot> {
+    const HEIGHT: f64 = 180.0;
+    let most = marks.iter().map(|m| m.value).fold(0.0, f64::max);
+    if marks.is_empty() || most <= 0.0 || !most.is_finite() {
+        return None;
+    }
+    let each = marks.len().div_ceil(COLUMNS).max(1);
+    let groups = marks.chunks(each);
+    let largest = |group: &[Mark]| group.iter().map(|m| m.value).fold(0.0, f64::max);
+    let top = top(groups.clone().map(largest).collect());
+    let wide = ((WIDTH - LEFT) / groups.len() as f64).min(48.0);
+    let end = LEFT + wide * groups.len() as f64;
+    // With links in it a plot is no single picture.
+    let is_linked = marks.iter().any(|mark| mark.link.is_some());
+    let mut plot = Plot::new(name, HEIGHT + 30.0);
+    if is_linked {
+        plot.svg.assign("role", "group");
+    }
+    for part in [1.0, 0.5, 0.0] {
+        let y = 10.0 + HEIGHT * (1.0 - part);
+        let line = [("x1", LEFT), ("x2", WIDTH), ("y1", y), ("y2", y)];
+        let mut line = element("line", &line);
+        line.assign("class", "grid");
+        plot.append(line);
+        plot.append(text(LEFT - 8.0, y + 4.0, "end", &scale(top * part)));
+    }
+    // Where the last words beside a column end.
+    let mut written = 0.0;
+    let groups_are_many = end - LEFT > 160.0;
+    for (at, group) in groups.enumerate() {
+        let largest = group.iter().max_by(|a, b| a.value.total_cmp(&b.value));
+        let Some(largest) = largest else { continue };
+        let high = HEIGHT * (largest.value / top).clamp(0.0, 1.0);
+        let x = LEFT + at as f64 * wide;
+        let place = [
+            ("x", x),
+            ("y", 10.0 + HEIGHT - high),
+            (
+                "width",
+                (wide - if wide > 3.0 { 1.0 } else { 0.0 }).max(0.5),
+            ),
+            ("height", high.max(0.5)),
+        ];
+        plot.append(mark(largest, &place));
+        if largest.value > top {
+            cut_off(&mut plot, (x, wide), &scale(largest.value), &mut written);
+        }
+    }
+    let under = HEIGHT + 26.0;
+    plot.append(text(LEFT, under, "start", &ends.0));
+    if groups_are_many {
+        plot.append(text(end, under, "end", &ends.1));
+    }
+    Some(plot)
+}
+
+/// One column in so many may be higher than the plot ...
+const FEW: usize = 10;
+/// ... where it is so many times as high as the others.
+const ABOVE: f64 = 4.0;
+
+/// What the upper edge is: the largest value, or twice the largest but of a few columns that are far
+/// above the others, as a job's first step may be. These would leave nothing to see of the rest.
+fn top(mut columns: Vec<f64>) -> f64 {
+    columns.sort_by(f64::total_cmp);
+    let most = columns.last().copied().unwrap_or(0.0);
+    let few = columns.len() / FEW;
+    let usual = columns.iter().rev().nth(few).copied().unwrap_or(most);
+    match usual > 0.0 && most > ABOVE * usual {
+        true => 2.0 * usual,
+        false => most,
+    }
+}
+
+/// Marks a column that is higher than the plot: a gap, and its value beside it, where there is room for
+/// the words; `written` is where others end.
+fn cut_off(plot: &mut Plot, (x, wide): (f64, f64), words: &str, written: &mut f64) {
+    let gap = [("x", x), ("y", 22.0), ("width", wide), ("height", 4.0)];
+    let mut gap = element("rect", &gap);
+    gap.assign("class", "paper");
+    plot.append(gap);
+    let from = x + wide + 4.0;
+    let long = CHARACTER * words.chars().count() as f64;
+    if from >= *written && from + long <= WIDTH {
+        plot.append(text(from, 22.0, "start", words));
+        *written = from + long;
+    }
+}
+
+/// Strips under each other, each from the left, in one scale.
+pub fn strips(name: &str, strips: &[Strip], legend: &[(&'static str, &str)]) -> Option<Plot> {
+    const HIGH: f64 = 24.0;
+    let whole = |strip: &Strip| strip.marks.iter().map(|m| m.value).sum::<f64>();
+    let most = strips.iter().map(whole).fold(0.0, f64::max);
+    if most <= 0.0 || !most.is_finite() {
+        return None;
+    }
+    let places = legend_places(legend);
+    let top = match places.last() {
+        Some((_, line)) => 4.0 + HIGH * (line + 1.0),
+        None => 4.0,
+    };
+    let mut plot = Plot::new(name, top + HIGH * strips.len() as f64 + 4.0);
+    for ((class, words), (x, line)) in legend.iter().zip(places) {
+        let y = HIGH * line;
+        let colour = Mark {
+            class,
+            ..Mark::default()
+        };
+        let place = [("x", x), ("y", y + 6.0), ("width", 12.0), ("height", 12.0)];
+        plot.append(mark(&colour, &place));
+        plot.append(text(x + 18.0, y + 17.0, "start", words));
+    }
+    for (at, strip) in strips.iter().enumerate() {
+        let y = top + at as f64 * HIGH;
+        plot.append(text(LEFT - 8.0, y + 16.0, "end", &short(&strip.name)));
+        let mut x = LEFT;
+        for one in &strip.marks {
+            let wide = (WIDTH - LEFT) * (one.value / most).clamp(0.0, 1.0);
+            let place = [
+                ("x", x),
+                ("y", y + 2.0),
+                ("width", wide),
+                ("height", HIGH - 4.0),
+            ];
+            plot.append(mark(one, &place));
+            x += wide;
+        }
+    }
+    Some(plot)
+}
+
+/// Where each entry of a legend begins, and in which line: as many in a line as have room.
+fn legend_places(legend: &[(&'static str, &str)]) -> Vec<(f64, f64)> {
+    let (mut x, mut line) = (LEFT, 0.0);
+    let place = |(_, words): &(&'static str, &str)| {
+        let wide = 18.0 + CHARACTER * words.chars().count() as f64 + 24.0;
+        if x > LEFT && x + wide > WIDTH {
+            (x, line) = (LEFT, line + 1.0);
+        }
+        let at = (x, line);
+        x += wide;
+        at
+    };
+    legend.iter().map(place).collect()
+}
+
+/// Cells in rows and columns, the darker the larger; a row's `marks` are its columns.
+pub fn map(name: &str, rows: &[Strip], columns: &[String]) -> Option<Plot> {
+    let most = rows.iter().flat_map(|row| &row.marks);
+    let most = most.map(|mark| mark.value).fold(0.0, f64::max);
+    if columns.is_empty() || most <= 0.0 {
+        return None;
+    }
+    let wide = ((WIDTH - LEFT) / columns.len() as f64).min(60.0);
+    let high = wide.clamp(14.0, 24.0);
+    let top = 24.0;
+    let mut plot = Plot::new(name, top + high * rows.len() as f64 + 6.0);
+    // What is written on a cell must be read: none is as dark as where nothing is written.
+    let is_written = wide > 44.0
+        && rows
+            .iter()
+            .flat_map(|row| &row.marks)
+            .any(|one| !one.text.is_empty());
+    let strongest = if is_written { 0.6 } else { 1.0 };
+    // Labels that do not fit are left out: every cell has a title.
+    let each = (40.0 / wide).ceil().max(1.0) as usize;
+    for (at, column) in columns.iter().enumerate().step_by(each) {
+        let x = LEFT + (at as f64 + 0.5) * wide;
+        let half = CHARACTER * column.chars().count() as f64 / 2.0;
+        plot.append(match x + half > WIDTH {
+            true => text(WIDTH, 16.0, "end", column),
+            false => text(x, 16.0, "middle", column),
+        });
+    }
+    for (at, row) in rows.iter().enumerate() {
+        let y = top + at as f64 * high;
+        plot.append(text(
+            LEFT - 8.0,
+            y + high / 2.0 + 4.0,
+            "end",
+            &short(&row.name),
+        ));
+        for (at, one) in row
+            .marks
+            .iter()
+            .enumerate()
+            .filter(|(_, one)| one.value > 0.0)
+        {
+            let place = [
+                ("x", LEFT + at as f64 * wide),
+                ("y", y),
+                ("width", wide - 1.0),
+                ("height", high - 1.0),
+                ("fill-opacity", strongest * (0.25 + 0.75 * one.value / most)),
+            ];
+            plot.append(mark(one, &place));
+            if is_written && !one.text.is_empty() {
+                let (x, y) = (LEFT + (at as f64 + 0.5) * wide, y + high / 2.0 + 4.0);
+                plot.append(text(x, y, "middle", &one.text));
+            }
+        }
+    }
+    Some(plot)
+}
+
+/// A label that fits to the left of a plot.
+fn short(name: &str) -> String {
+    cut(name, ((LEFT - 8.0) / CHARACTER) as usize).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_few_columns_far_above_the_others_are_cut() {
+        let steps = |first: f64| {
+            let mut all = vec![1.0; 20];
+            all[0] = first;
+            all
+        };
+        assert_eq!(top(steps(20.0)), 2.0);
+        assert_eq!(top(steps(4.0)), 4.0);
+        // Of few columns, and where many are high, none is cut.
+        assert_eq!(top(vec![1.0, 1.0, 20.0]), 20.0);
+        assert_eq!(top([[1.0; 4], [20.0; 4]].concat()), 20.0);
+        assert_eq!(top(vec![0.0; 12]), 0.0);
+        let mark = |value| Mark {
+            value,
+            ..Mark::default()
+        };
+        let marks: Vec<Mark> = steps(20.0).into_iter().map(mark).collect();
+        let words = |n: f64| format!("{n} s");
+        let drawn = columns("a", &marks, words, Default::default()).unwrap();
+        let svg = drawn.inline();
+        assert!(
+            svg.contains(">\n20 s\n<") || svg.contains(">20 s<"),
+            "{svg}"
+        );
+        assert_eq!(svg.matches("paper").count(), 1, "{svg}");
+    }
+}

@@ -1,0 +1,423 @@
+//! The kinds of field that columns have: how a value is written, and how it is read.
+//!
+//! Written by hand into the worker's buffer instead of through the csv crate's writer: a row is
+//! mostly integers, there are millions of them, and the text fields are quoted by the same rule
+//! (a property test reads the rows back with the csv crate).
+
+use super::scalar::Scalar;
+use crate::grammar::token::{dec_i64, dec_u64, hex_u64};
+use crate::grammar::values::{Datatype, RedOp};
+use crate::members::comm_id::CommId;
+use std::fmt::Display;
+use std::io::Write;
+
+/// A kind of field.
+pub(super) trait Kind {
+    /// Blanks at the end are the field's own.
+    const IS_TEXT: bool = false;
+}
+
+/// Makes the kinds.
+macro_rules! kinds {
+    ($( $(#[$about:meta])* $kind:ident { $( $rest:tt )* } )*) => {
+        $( $(#[$about])* pub(super) enum $kind {} impl Kind for $kind { $( $rest )* } )*
+    };
+}
+
+kinds! {
+    /// Whatever was printed; empty where it is unknown.
+    Text { const IS_TEXT: bool = true; }
+    /// A name that every row has.
+    Name {}
+    /// An integer.
+    Number {}
+    /// How many calls a row is; one where nothing is written.
+    Times {}
+    /// An address.
+    Pointer {}
+    /// A communicator's id.
+    Id {}
+    /// A value that mostly has a name.
+    Word {}
+}
+
+/// A value of kind `K`, as it is written.
+pub(crate) trait Written<K>: Copy {
+    /// Appends the value; nothing where it is unknown.
+    fn write(self, out: &mut Vec<u8>);
+
+    /// Appends it as a field of CSV.
+    #[inline(always)]
+    fn csv(self, out: &mut Vec<u8>) {
+        self.write(out);
+    }
+
+    /// Appends it as JSON; null where it is unknown.
+    fn json(self, out: &mut Vec<u8>);
+}
+
+/// A value of kind `K`, as it is read; `None` where the field has no such value.
+pub trait Readable<'r, K>: Sized {
+    /// Reads a field of CSV.
+    fn of_text(text: &'r [u8]) -> Option<Self>;
+
+    /// Reads a value of JSON.
+    #[inline]
+    fn of_json(value: &'r Scalar<'_>) -> Option<Self> {
+        match value {
+            Scalar::Null => Self::of_text(b""),
+            Scalar::Text(text) => Self::of_text(text.as_bytes()),
+            Scalar::Number(_) | Scalar::Other => None,
+        }
+    }
+}
+
+impl Written<Text> for &[u8] {
+    #[inline(always)]
+    fn write(self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self);
+    }
+
+    #[inline(always)]
+    fn csv(self, out: &mut Vec<u8>) {
+        csv_text(self, out);
+    }
+
+    fn json(self, out: &mut Vec<u8>) {
+        match self {
+            b"" => out.extend_from_slice(NULL),
+            text => {
+                // A string into a buffer: neither can fail.
+                let _ = serde_json::to_writer(out, &*String::from_utf8_lossy(text));
+            }
+        }
+    }
+}
+
+impl<'r> Readable<'r, Text> for &'r [u8] {
+    #[inline(always)]
+    fn of_text(text: &'r [u8]) -> Option<Self> {
+        Some(text)
+    }
+}
+
+impl Written<Name> for &[u8] {
+    #[inline(always)]
+    fn write(self, out: &mut Vec<u8>) {
+        Written::<Text>::write(self, out);
+    }
+
+    #[inline(always)]
+    fn csv(self, out: &mut Vec<u8>) {
+        Written::<Text>::csv(self, out);
+    }
+
+    fn json(self, out: &mut Vec<u8>) {
+        Written::<Text>::json(self, out);
+    }
+}
+
+impl<'r> Readable<'r, Name> for &'r [u8] {
+    #[inline(always)]
+    fn of_text(text: &'r [u8]) -> Option<Self> {
+        (!text.is_empty()).then_some(text)
+    }
+}
+
+/// Integers that are read.
+trait Integer: Sized {
+    fn of(text: &[u8]) -> Option<Self>;
+}
+
+impl Integer for u64 {
+    #[inline(always)]
+    fn of(text: &[u8]) -> Option<u64> {
+        number(text)
+    }
+}
+
+impl Integer for u32 {
+    #[inline(always)]
+    fn of(text: &[u8]) -> Option<u32> {
+        number(text).and_then(|n| u32::try_from(n).ok())
+    }
+}
+
+impl Integer for i64 {
+    #[inline(always)]
+    fn of(text: &[u8]) -> Option<i64> {
+        match dec_i64(text) {
+            Ok((b"", n)) => Some(n),
+            _ => None,
+        }
+    }
+}
+
+impl<N: itoa::Integer + Copy> Written<Number> for Option<N> {
+    #[inline(always)]
+    fn write(self, out: &mut Vec<u8>) {
+        if let Some(value) = self {
+            integer(value, out);
+        }
+    }
+
+    fn json(self, out: &mut Vec<u8>) {
+        match self {
+            Some(value) => integer(value, out),
+            None => out.extend_from_slice(NULL),
+        }
+    }
+}
+
+impl<N: Integer + TryFrom<i128>> Readable<'_, Number> for Option<N> {
+    #[inline(always)]
+    fn of_text(text: &[u8]) -> Option<Self> {
+        match text {
+            b"" => Some(None),
+            _ => N::of(text).map(Some),
+        }
+    }
+
+    fn of_json(value: &Scalar<'_>) -> Option<Self> {
+        match value {
+            Scalar::Null => Some(None),
+            Scalar::Number(n) => N::try_from(*n).ok().map(Some),
+            Scalar::Text(_) | Scalar::Other => None,
+        }
+    }
+}
+
+/// A number that is always there is one that may be unknown, and is not.
+macro_rules! known {
+    ($kind:ident, $read:expr) => {
+        impl Written<$kind> for u64 {
+            #[inline(always)]
+            fn write(self, out: &mut Vec<u8>) {
+                integer(self, out);
+            }
+
+            fn json(self, out: &mut Vec<u8>) {
+                integer(self, out);
+            }
+        }
+
+        impl Readable<'_, $kind> for u64 {
+            #[inline(always)]
+            fn of_text(text: &[u8]) -> Option<u64> {
+                $read(Readable::<Number>::of_text(text)?)
+            }
+
+            fn of_json(value: &Scalar<'_>) -> Option<u64> {
+                $read(Readable::<Number>::of_json(value)?)
+            }
+        }
+    };
+}
+
+known!(Times, |n: Option<u64>| Some(n.unwrap_or(1)));
+
+impl Written<Pointer> for Option<u64> {
+    #[inline(always)]
+    fn write(self, out: &mut Vec<u8>) {
+        if let Some(value) = self {
+            hex(value, out);
+        }
+    }
+
+    fn json(self, out: &mut Vec<u8>) {
+        quoted(self, out, hex);
+    }
+}
+
+impl Readable<'_, Pointer> for Option<u64> {
+    #[inline(always)]
+    fn of_text(text: &[u8]) -> Option<Self> {
+        match text {
+            b"" => Some(None),
+            _ => match text.strip_prefix(b"0x").map(hex_u64) {
+                Some(Ok((b"", p))) => Some(Some(p)),
+                _ => None,
+            },
+        }
+    }
+}
+
+impl Written<Id> for Option<CommId> {
+    #[inline(always)]
+    fn write(self, out: &mut Vec<u8>) {
+        if let Some(value) = self {
+            show(value, out);
+        }
+    }
+
+    fn json(self, out: &mut Vec<u8>) {
+        quoted(self, out, show);
+    }
+}
+
+impl Readable<'_, Id> for Option<CommId> {
+    #[inline(always)]
+    fn of_text(text: &[u8]) -> Option<Self> {
+        match text {
+            b"" => Some(None),
+            _ => CommId::parse(text).map(Some),
+        }
+    }
+}
+
+/// What mostly has a name, which is copied and not formatted.
+trait Named: Display + Copy {
+    fn name(self) -> Option<&'static str>;
+    fn of(name: &[u8]) -> Option<Self>;
+}
+
+impl Named for Datatype {
+    #[inline(always)]
+    fn name(self) -> Option<&'static str> {
+        Datatype::name(self)
+    }
+
+    #[inline(always)]
+    fn of(name: &[u8]) -> Option<Self> {
+        Datatype::from_name(name)
+    }
+}
+
+impl Named for RedOp {
+    #[inline(always)]
+    fn name(self) -> Option<&'static str> {
+        RedOp::name(self)
+    }
+
+    #[inline(always)]
+    fn of(name: &[u8]) -> Option<Self> {
+        RedOp::from_name(name)
+    }
+}
+
+impl<N: Named> Written<Word> for Option<N> {
+    #[inline(always)]
+    fn write(self, out: &mut Vec<u8>) {
+        match self.map(|value| (value.name(), value)) {
+            Some((Some(name), _)) => out.extend_from_slice(name.as_bytes()),
+            Some((None, value)) => show(value, out),
+            None => {}
+        }
+    }
+
+    fn json(self, out: &mut Vec<u8>) {
+        quoted(self, out, |value, out| Some(value).write(out));
+    }
+}
+
+impl<N: Named> Readable<'_, Word> for Option<N> {
+    #[inline(always)]
+    fn of_text(text: &[u8]) -> Option<Self> {
+        match text {
+            b"" => Some(None),
+            _ => N::of(text).map(Some),
+        }
+    }
+}
+
+const NULL: &[u8] = b"null";
+
+/// Appends what `write` does as a JSON string: nothing in it needs an escape.
+fn quoted<T>(value: Option<T>, out: &mut Vec<u8>, write: impl FnOnce(T, &mut Vec<u8>)) {
+    match value {
+        Some(value) => {
+            out.push(b'"');
+            write(value, out);
+            out.push(b'"');
+        }
+        None => out.extend_from_slice(NULL),
+    }
+}
+
+/// Writes to a buffer, which cannot fail.
+fn show(value: impl Display, out: &mut Vec<u8>) {
+    let _ = write!(out, "{value}");
+}
+
+#[inline(always)]
+fn integer(value: impl itoa::Integer, out: &mut Vec<u8>) {
+    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+}
+
+/// Appends `0x` and the pointer in hexadecimal.
+fn hex(value: u64, out: &mut Vec<u8>) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut text = [b'0'; 18];
+    let mut at = text.len();
+    let mut rest = value;
+    loop {
+        at -= 1;
+        text[at] = DIGITS[(rest & 15) as usize];
+        rest >>= 4;
+        if rest == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(b"0x");
+    out.extend_from_slice(&text[at..]);
+}
+
+/// Appends a field of CSV, in quotes where it needs them.
+pub fn csv_text(text: &[u8], out: &mut Vec<u8>) {
+    if text
+        .iter()
+        .any(|b| matches!(b, b',' | b'"' | b'\n' | b'\r'))
+    {
+        out.push(b'"');
+        for &b in text {
+            if b == b'"' {
+                out.push(b'"');
+            }
+            out.push(b);
+        }
+        out.push(b'"');
+    } else {
+        out.extend_from_slice(text);
+    }
+}
+
+/// Reads a number of at least one digit.
+#[inline(always)]
+fn number(text: &[u8]) -> Option<u64> {
+    if text.len() > 19 {
+        return long_number(text);
+    }
+    // 19 digits fit.
+    let (mut value, mut wrong) = (0, text.is_empty());
+    for &b in text {
+        let digit = b.wrapping_sub(b'0');
+        wrong |= digit > 9;
+        value = u64::from(digit).wrapping_add(10_u64.wrapping_mul(value));
+    }
+    (!wrong).then_some(value)
+}
+
+#[cold]
+fn long_number(text: &[u8]) -> Option<u64> {
+    match dec_u64(text) {
+        Ok((b"", n)) => Some(n),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_number_is_what_the_grammar_reads(text in "[0-9]{0,21}|[ -~]{0,4}|[0-9]{1,19}[a:/-]") {
+            let expected = match dec_u64(text.as_bytes()) {
+                Ok((b"", n)) => Some(n),
+                _ => None,
+            };
+            prop_assert_eq!(number(text.as_bytes()), expected);
+        }
+    }
+}
