@@ -8,7 +8,7 @@
 //!
 //! # The stages
 //!
-//! Everything is in this library; a program in `src/bin` is arguments and exit code. A stage has
+//! Everything is in this library and the crates below it; a program in `src/bin` is arguments and exit code. A stage has
 //! a module in [`stages`], with plain `Options` and no knowledge of the command line.
 //!
 //! **nccl-steps** ([`stages::steps`]) finds the trainer's step lines and passes the lines of the
@@ -204,6 +204,9 @@
 //! take them.
 //!
 //! # Where to change what
+//!
+//! `stages` and `program` are in `src`, `grammar` and `synth` in `crates/grammar/src` and
+//! `crates/synth/src`, all else is in `crates/engine/src`.
 //!
 //! | to add | change |
 //! |---|---|
