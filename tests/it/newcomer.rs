@@ -428,6 +428,9 @@ fn what_is_printed_reads_as_written() {
     assert!(!out.stderr.contains("\\n"), "{}", out.stderr);
     assert_eq!(out.stderr.lines().count(), 1, "{}", out.stderr);
     out.says(&["--step-regex: ", r"`step=(?P<step>\d+`: unclosed group"]);
+    // What it repeats cannot drive a terminal, nor be read as another line.
+    let out = feed("nccl-steps", &["--step-regex", "x\n\x1b[2J("], "x\n").ends(2);
+    out.says(&[r"`x\n\u{1b}[2J(`: "]);
     let out = feed("nccl-comms", &[], "hello\n").ends(0);
     out.says(&["no NCCL calls in 1 line;"]);
     // A mean of printed decimals.

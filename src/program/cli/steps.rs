@@ -1,5 +1,6 @@
 //! Steps: which ones, and what a step line looks like.
 
+use crate::error::escape::printable;
 use crate::formats::log::timeline::Window;
 use crate::grammar::trainer::{Recogniser, Trainer};
 use anyhow::Context;
@@ -154,8 +155,9 @@ impl StepArgs {
             return Recogniser::regex(AWK_MARKER).map_err(anyhow::Error::msg);
         }
         match (&self.lines.step_regex, self.lines.trainer) {
+            // The complaint repeats the pattern.
             (Some(pattern), _) => Recogniser::regex(pattern)
-                .map_err(anyhow::Error::msg)
+                .map_err(|what| anyhow::Error::msg(printable(&what, false)))
                 .context("--step-regex"),
             (None, Some(trainer)) => Ok(Recogniser::only(trainer)),
             (None, None) => Ok(Recogniser::all()),

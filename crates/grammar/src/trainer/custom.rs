@@ -156,7 +156,7 @@ mod tests {
     fn what_is_wrong_with_a_pattern_is_said_with_an_example() {
         for (pattern, complaint) in [
             ("(?P<step>", "expected a regular expression"),
-            ("x\n(", "`x\\n(`: unclosed group"),
+            ("x(", "`x(`: unclosed group"),
             (r"it (\d+)", "expected a group named `step`"),
             (r"it (?P<stp>\d+)", "unknown group `stp`"),
             (r"(?P<step>\d+)(?P<time_s>x)(?P<time_ms>y)", "only one of"),

@@ -80,7 +80,7 @@ impl Recogniser {
     ///
     /// # Errors
     ///
-    /// What is wrong with the pattern, with an example of a right one.
+    /// What is wrong with the pattern, which is repeated as it is, with an example of a right one.
     pub fn regex(pattern: &str) -> Result<Recogniser, String> {
         Pattern::new(pattern).map(|pattern| Recogniser {
             anchors: Anchors::new(),
