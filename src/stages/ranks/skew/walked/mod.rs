@@ -1,13 +1,23 @@
 //! The calls of logs that another stage walks: who comes late, without a walk of its own.
 //!
-//! Of each call a few bytes wait ([`super::times`]) until all logs are read. Then they are met again in line
-//! order, with the steps and numbers that nccl-comms' rows would have.
+//! Of each call a few bytes wait ([`times`], `packed`) until all logs are read. Then the calls of each
+//! communicator are matched by their number in the sequences of its ranks, on all cores (`together`):
+//! nothing is looked up for a call. Where that might tell something else than the rows of nccl-comms
+//! would, calls are met again in line order, with the steps and numbers of these rows (`again`).
 
-use super::rows::{Caller, Taken};
-use super::times::{Packed, Partial};
-use super::{Options, table};
+mod again;
+mod aligned;
+mod members;
+mod packed;
+mod part;
+mod steps;
+mod stretches;
+pub(crate) mod times;
+mod together;
+
+use super::rows::Taken;
+use super::{Found, Options, table};
 use crate::count::calls::Options as Read;
-use crate::count::who::{Who, who_as};
 use crate::error::Result;
 use crate::formats::log::Part;
 use crate::formats::log::placement::{self, Across, Placed, Placement, Placer};
@@ -15,10 +25,12 @@ use crate::formats::log::timeline::Timeline;
 use crate::grammar::values::{Kind, kind};
 use crate::members::{Merged, Ops};
 use crate::output::render::Grid;
-use crate::output::table::Row;
 use crate::report::Report;
-use rustc_hash::FxHashMap;
+use again::Again;
+use members::Op;
+use packed::Packed;
 use std::sync::Arc;
+use times::Partial;
 
 /// A chunk's calls.
 struct Chunk {
@@ -136,157 +148,38 @@ impl Times {
             Some((_, across)) => across.place(merged, self.jobs),
             None => placed,
         };
-        let options = Options::default();
-        let mut again = Again::new(merged, &options);
-        again.taken.timed(0, self.step);
-        for mut log in self.logs {
+        for log in &mut self.logs {
             if let (Some(held), Some(placed)) = (log.held, &placed)
                 && placed.has(held)
             {
                 log.placement = placed.placement(held);
                 log.timeline = Arc::clone(&placed.timeline);
             }
-            again.log(log);
         }
-        Some(table(&again.taken.end(&options), false, &options, report))
+        let options = Options::default();
+        let together = together::found(&self.logs, merged, self.jobs, &options);
+        let mut found = together.unwrap_or_else(|| in_order(&self.logs, merged, &options));
+        found.step = self.step;
+        Some(table(&found, false, &options, report))
     }
 }
 
-/// Calls as they are met again.
-struct Again<'m> {
-    merged: &'m Merged,
-    options: &'m Options,
-    /// How many collectives each (process, communicator) made so far.
-    made: Vec<u64>,
-    sequences: FxHashMap<(u32, u64, u32), usize>,
-    taken: Taken,
+/// What all calls show, in line order.
+fn in_order(logs: &[Log], merged: &Merged, options: &Options) -> Found {
+    let mut again = Again::new(merged, options);
+    logs.iter().for_each(|log| again.log(log));
+    again.taken.end(options)
 }
 
-/// A member, as far as it was met in a log.
-#[derive(Clone, Copy)]
-struct Member {
-    process: u32,
-    /// The number of its sequence of calls.
-    sequence: usize,
-    /// Known from its first call with a time on.
-    caller: Option<Option<Caller>>,
-}
-
-/// What an operation's name tells.
-struct Op {
-    number: u32,
-    /// It is one of the sequence of collectives.
-    counts: bool,
-    /// Ranks wait for each other.
-    compared: bool,
-}
-
-impl<'m> Again<'m> {
-    fn new(merged: &'m Merged, options: &'m Options) -> Again<'m> {
-        Again {
-            merged,
-            options,
-            made: Vec::new(),
-            sequences: FxHashMap::default(),
-            taken: Taken::default(),
-        }
-    }
-
-    fn log(&mut self, log: Log) {
-        let mut members: Vec<Option<Member>> = Vec::new();
-        let mut gaps = log.placement.again();
-        // Most calls are of the gap of the call before.
-        let mut known = (None, None);
-        let mut timed = 0;
-        for chunk in log.chunks {
-            let ops: Vec<Op> = chunk.ops.names().map(|name| self.op(name)).collect();
-            for call in chunk.calls.calls() {
-                let Some(&number) = chunk.members.get(call.member as usize) else {
-                    continue;
-                };
-                let member = match members.get_mut(number as usize) {
-                    Some(Some(member)) => member,
-                    _ => self.member(&mut members, number),
-                };
-                let gap = gaps.next(member.process);
-                let op = &ops[call.op as usize];
-                if !op.counts {
-                    continue;
-                }
-                let made = &mut self.made[member.sequence];
-                let seq = *made;
-                *made += 1;
-                let Some(ns) = call.ns.filter(|_| op.compared) else {
-                    continue;
-                };
-                timed += 1;
-                let caller = *member.caller.get_or_insert_with(|| {
-                    caller(&mut self.taken, self.merged, &log.aliases, number)
-                });
-                let Some(caller) = caller else { continue };
-                if known.0 != gap {
-                    let step = gap.and_then(|gap| log.timeline.step_of(gap as usize));
-                    known = (gap, step.map(|step| step.step));
-                }
-                let call = (op.number, seq, known.1);
-                self.taken.came(caller, call, (ns, None), self.options);
-            }
-        }
-        self.taken.timed(timed, 0);
-    }
-
-    fn op(&mut self, name: &[u8]) -> Op {
-        Op {
-            number: self.taken.op(name),
-            counts: !matches!(name, b"Send" | b"Recv"),
+impl Chunk {
+    /// What its operations are.
+    fn ops(&self, taken: &mut Taken) -> Vec<Op> {
+        let ops = self.ops.names().map(|name| Op {
+            number: taken.op(name),
             compared: kind(name) != Kind::PointToPoint,
-        }
+        });
+        ops.collect()
     }
-
-    /// A member that was not met in this log.
-    #[cold]
-    fn member<'l>(&mut self, members: &'l mut Vec<Option<Member>>, number: u32) -> &'l mut Member {
-        let own = self.merged.origins.members.get(number);
-        let process = self.merged.origins.places.get(own.place).process;
-        let next = self.made.len();
-        let key = (process, own.comm, own.identity);
-        let sequence = *self.sequences.entry(key).or_insert(next);
-        if sequence == next {
-            self.made.push(0);
-        }
-        let at = number as usize;
-        if members.len() <= at {
-            members.resize(at + 1, None);
-        }
-        members[at].insert(Member {
-            process,
-            sequence,
-            caller: None,
-        })
-    }
-}
-
-/// Who a member is.
-#[cold]
-fn caller(taken: &mut Taken, merged: &Merged, aliases: &[u32], number: u32) -> Option<Caller> {
-    let member = merged.origins.members.get(number);
-    let Who {
-        host,
-        pid,
-        dev,
-        comm_id,
-        rank,
-        ..
-    } = who_as(merged, merged, aliases, member);
-    taken.caller(&Row {
-        host: &host,
-        pid,
-        dev,
-        comm_id,
-        rank,
-        nranks: member.nranks,
-        ..Row::default()
-    })
 }
 
 #[cfg(test)]
