@@ -20,6 +20,8 @@ pub enum Times {
     Printed,
     /// From the differences of the lines' time stamps.
     Stamps,
+    /// The same where these are whole seconds and steps are shorter: over as many steps as are needed.
+    Seconds,
     /// From the samples a second and the batch size that the log states.
     Throughput,
     /// From a rate that is a moving average over the last steps.
@@ -54,19 +56,19 @@ pub(super) fn fill(t: &mut Timeline, marks: &[MarkAt], pauses: &[Pause]) {
     for (step, sum) in t.steps.iter_mut().zip(sums(&lines)) {
         step.time_s = step.time_s.or(sum);
     }
-    let stamps = stamps(&lines, t.counted);
+    let (stamps, of_stamps) = stamps(&lines, t);
     if t.steps.iter().any(|step| step.time_s.is_some()) {
         for (step, stamp) in t.steps.iter_mut().zip(stamps) {
             if step.time_s.is_none() && stamp.is_some() {
                 step.time_s = stamp;
-                t.times = Times::Stamps;
+                t.times = of_stamps;
             }
         }
         return;
     }
     let throughput: Vec<_> = lines.iter().map(Line::of_throughput).collect();
     let smoothed: Vec<_> = lines.iter().map(Line::of_smoothing).collect();
-    let (clock, clear) = clocks(&lines, &t.steps);
+    let (clock, clear) = clocks(&lines);
     let is = |times: &[Option<f64>]| times.iter().any(Option::is_some);
     // Where the rate is one process's, the stamps show it.
     let whole = match (median(&throughput), median(&stamps)) {
@@ -76,7 +78,7 @@ pub(super) fn fill(t: &mut Timeline, marks: &[MarkAt], pauses: &[Pause]) {
     let (times, basis) = if whole {
         (throughput, Times::Throughput)
     } else if is(&stamps) {
-        (stamps, Times::Stamps)
+        (stamps, of_stamps)
     } else if is(&clock) && (clear || !is(&smoothed)) {
         (clock, Times::Clock)
     } else if is(&smoothed) {
@@ -228,11 +230,14 @@ struct Passed {
 ///
 /// What a job does around an evaluation is on no line, and some evaluate beside the training: the
 /// steps after the evaluation, what is left without it, or else all has to be like other times.
-fn stamps(lines: &[Line<'_>], counted: Counted) -> Vec<Option<f64>> {
-    if counted == Counted::Samples {
-        return vec![None; lines.len()];
+fn stamps(lines: &[Line<'_>], t: &Timeline) -> (Vec<Option<f64>>, Times) {
+    if t.counted == Counted::Samples {
+        return (vec![None; lines.len()], Times::Stamps);
     }
     let passed = passed(lines);
+    if are_whole_seconds(lines) && passed.iter().any(Passed::is_nothing) {
+        return (seconds(lines), Times::Seconds);
+    }
     let plain = |passed: &Passed| passed.plain.and_then(Span::of_a_step);
     let usual = median(&passed.iter().map(plain).collect::<Vec<_>>());
     let like = |time: &f64| usual.is_none_or(|usual| (time / usual).max(usual / time) < SAME);
@@ -241,7 +246,56 @@ fn stamps(lines: &[Line<'_>], counted: Counted) -> Vec<Option<f64>> {
         times.filter_map(|span| span.of_a_step()).find(like)
     };
     let time = |passed: &Passed| plain(passed).or_else(|| around(passed));
-    passed.iter().map(time).collect()
+    (passed.iter().map(time).collect(), Times::Stamps)
+}
+
+/// True where no stamp has a part of a second that is not 0.
+fn are_whole_seconds(lines: &[Line<'_>]) -> bool {
+    let mut stamps = lines.iter().filter_map(|line| line.line.wall_ms);
+    stamps.all(|ms| ms % 1000 == 0)
+}
+
+/// Over how many ms a mean is taken where stamps are whole seconds.
+const ENOUGH_MS: i64 = (CLEAR * 1000.0) as i64;
+
+/// The mean over the last steps whose lines are enough whole seconds apart. The first line of a second came
+/// less than a step after that began: from one such line to another the seconds are those of the
+/// steps between them. A later line has the mean of the first one of its second.
+fn seconds(lines: &[Line<'_>]) -> Vec<Option<f64>> {
+    // The first lines of seconds since the segment began, or the last evaluation.
+    let mut firsts: Vec<(u64, i64)> = Vec::new();
+    let (mut last, mut mean) = (None, None);
+    let time = |line: &Line<'_>| {
+        let now = line.line.wall_ms?;
+        let pause = line.pause;
+        let is_paused = pause.unknown || pause.ms != 0 || pause.said != 0.0;
+        // A host's clock may be set back.
+        let is_back = last.is_some_and(|last| now < last);
+        if line.since.is_none() || is_paused || is_back {
+            firsts.clear();
+            (last, mean) = (None, None);
+        }
+        if last.replace(now).is_some_and(|last| now > last) {
+            let enough = firsts.partition_point(|first| now.saturating_sub(first.1) >= ENOUGH_MS);
+            let then = enough.checked_sub(1).and_then(|at| firsts.get(at));
+            mean = then.and_then(|&(step, ms)| {
+                let (ms, steps) = (now.checked_sub(ms)?, line.from_first.checked_sub(step)?);
+                Span { ms, steps }.of_a_step()
+            });
+            firsts.drain(..enough.saturating_sub(1));
+            firsts.push((line.from_first, now));
+        }
+        mean
+    };
+    lines.iter().map(time).collect()
+}
+
+impl Passed {
+    /// A step was over in the second in which it began.
+    fn is_nothing(&self) -> bool {
+        self.plain
+            .is_some_and(|span| span.ms == 0 && span.steps > 0)
+    }
 }
 
 fn passed(lines: &[Line<'_>]) -> Vec<Passed> {
@@ -298,16 +352,16 @@ fn passed(lines: &[Line<'_>]) -> Vec<Passed> {
 
 /// Times by the clock on the lines, each over as many steps as it needs to be clear of the
 /// clock's error; and whether one line is enough, mostly.
-fn clocks(lines: &[Line<'_>], steps: &[Step]) -> (Vec<Option<f64>>, bool) {
+fn clocks(lines: &[Line<'_>]) -> (Vec<Option<f64>>, bool) {
     let mut times = Vec::with_capacity(lines.len());
     // The lines since the last evaluation whose length is unknown, or since a segment began.
     let mut points: Vec<(u64, Clock)> = Vec::new();
     let (mut one, mut all) = (0_usize, 0_usize);
-    for (line, step) in lines.iter().zip(steps) {
+    for line in lines {
         if line.since.is_none() {
             points.clear();
             // All steps are this line's: the clock began with them.
-            if line.from_first == step.steps {
+            if line.from_first == line.steps {
                 points.push((
                     0,
                     Clock {
