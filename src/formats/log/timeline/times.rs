@@ -1,7 +1,7 @@
 //! How long each step took: what its line says, or what follows from it and from the line before.
 
 use super::evaluation::Pause;
-use super::{Counted, Step, Timeline};
+use super::{Counted, Step, Timeline, seconds};
 use crate::formats::log::walk::MarkAt;
 use crate::grammar::trainer::{Clock, Evaluation, Mark, Pace, StepLine};
 use serde::{Deserialize, Serialize};
@@ -31,15 +31,15 @@ pub enum Times {
 }
 
 /// A step's line, with what is around it.
-struct Line<'a> {
-    line: &'a StepLine,
+pub(super) struct Line<'a> {
+    pub(super) line: &'a StepLine,
     /// How many samples a step has.
     batch: Option<u64>,
-    pause: Pause,
+    pub(super) pause: Pause,
     /// How many steps since the line before in its segment; `None` for a segment's first line.
-    since: Option<u64>,
+    pub(super) since: Option<u64>,
     /// How many steps since the numbering began.
-    from_first: u64,
+    pub(super) from_first: u64,
     /// The same for the first line of a later epoch than the line before.
     in_epoch: Option<u64>,
     /// How many steps the line represents.
@@ -204,14 +204,14 @@ fn sums(lines: &[Line<'_>]) -> Vec<Option<f64>> {
 
 /// Milliseconds that steps took.
 #[derive(Clone, Copy)]
-struct Span {
-    ms: i64,
-    steps: u64,
+pub(super) struct Span {
+    pub(super) ms: i64,
+    pub(super) steps: u64,
 }
 
 impl Span {
     /// One rounding: 14.648 seconds for ten steps are 1.4648, and print as that.
-    fn of_a_step(self) -> Option<f64> {
+    pub(super) fn of_a_step(self) -> Option<f64> {
         let is = self.ms >= 0 && self.steps > 0;
         is.then(|| self.ms as f64 / (1000.0 * self.steps as f64))
     }
@@ -235,8 +235,12 @@ fn stamps(lines: &[Line<'_>], t: &Timeline) -> (Vec<Option<f64>>, Times) {
         return (vec![None; lines.len()], Times::Stamps);
     }
     let passed = passed(lines);
-    if are_whole_seconds(lines) && passed.iter().any(Passed::is_nothing) {
-        return (seconds(lines), Times::Seconds);
+    let is_short = |passed: &Passed| {
+        let span = passed.plain;
+        span.is_some_and(|span| span.ms == 0 && span.steps > 0)
+    };
+    if seconds::are_whole(lines) && passed.iter().any(is_short) {
+        return (seconds::means(lines), Times::Seconds);
     }
     let plain = |passed: &Passed| passed.plain.and_then(Span::of_a_step);
     let usual = median(&passed.iter().map(plain).collect::<Vec<_>>());
@@ -247,55 +251,6 @@ fn stamps(lines: &[Line<'_>], t: &Timeline) -> (Vec<Option<f64>>, Times) {
     };
     let time = |passed: &Passed| plain(passed).or_else(|| around(passed));
     (passed.iter().map(time).collect(), Times::Stamps)
-}
-
-/// True where no stamp has a part of a second that is not 0.
-fn are_whole_seconds(lines: &[Line<'_>]) -> bool {
-    let mut stamps = lines.iter().filter_map(|line| line.line.wall_ms);
-    stamps.all(|ms| ms % 1000 == 0)
-}
-
-/// Over how many ms a mean is taken where stamps are whole seconds.
-const ENOUGH_MS: i64 = (CLEAR * 1000.0) as i64;
-
-/// The mean over the last steps whose lines are enough whole seconds apart. The first line of a second came
-/// less than a step after that began: from one such line to another the seconds are those of the
-/// steps between them. A later line has the mean of the first one of its second.
-fn seconds(lines: &[Line<'_>]) -> Vec<Option<f64>> {
-    // The first lines of seconds since the segment began, or the last evaluation.
-    let mut firsts: Vec<(u64, i64)> = Vec::new();
-    let (mut last, mut mean) = (None, None);
-    let time = |line: &Line<'_>| {
-        let now = line.line.wall_ms?;
-        let pause = line.pause;
-        let is_paused = pause.unknown || pause.ms != 0 || pause.said != 0.0;
-        // A host's clock may be set back.
-        let is_back = last.is_some_and(|last| now < last);
-        if line.since.is_none() || is_paused || is_back {
-            firsts.clear();
-            (last, mean) = (None, None);
-        }
-        if last.replace(now).is_some_and(|last| now > last) {
-            let enough = firsts.partition_point(|first| now.saturating_sub(first.1) >= ENOUGH_MS);
-            let then = enough.checked_sub(1).and_then(|at| firsts.get(at));
-            mean = then.and_then(|&(step, ms)| {
-                let (ms, steps) = (now.checked_sub(ms)?, line.from_first.checked_sub(step)?);
-                Span { ms, steps }.of_a_step()
-            });
-            firsts.drain(..enough.saturating_sub(1));
-            firsts.push((line.from_first, now));
-        }
-        mean
-    };
-    lines.iter().map(time).collect()
-}
-
-impl Passed {
-    /// A step was over in the second in which it began.
-    fn is_nothing(&self) -> bool {
-        self.plain
-            .is_some_and(|span| span.ms == 0 && span.steps > 0)
-    }
 }
 
 fn passed(lines: &[Line<'_>]) -> Vec<Passed> {

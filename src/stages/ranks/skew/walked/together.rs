@@ -122,8 +122,9 @@ fn one_host(
     (fits || most + open <= window).then_some(())
 }
 
-/// How many stretches are aligned by one thread, one after the other.
-const SOME: usize = 8;
+/// How many stretches are aligned by one thread, one after the other: so few that how late a rank is to
+/// them is mostly a list, which is added to others at less cost than a histogram.
+const SOME: usize = 4;
 
 /// Adds the calls of ranks of several hosts.
 fn hosts(
