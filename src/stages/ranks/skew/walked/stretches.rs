@@ -1,6 +1,6 @@
 //! Which calls become whole one after the other: the clocks of hosts are aligned by so many at a time.
 
-use super::together::{About, Comm};
+use super::together::{About, Comm, Places};
 use crate::stages::skew::rows::STRETCH;
 use std::ops::Range;
 
@@ -43,7 +43,7 @@ const GONE: usize = 256;
 /// than `window` parts of calls wait.
 pub(super) fn stretches(
     chunks: &[About<'_>],
-    (comms, places): (&[Comm<'_>], &[Option<(usize, usize)>]),
+    (comms, places): (&[Comm<'_>], &Places),
     window: u64,
 ) -> Option<Stretches> {
     let mut found = Stretches::default();

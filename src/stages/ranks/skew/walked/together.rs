@@ -58,8 +58,11 @@ pub(super) struct About<'l> {
     made: Vec<u64>,
 }
 
+/// Whose a sequence of calls is, once one with a time was met, and its pieces.
+type Sequence<'l> = (Option<Option<Caller>>, Vec<Piece<'l>>);
+
 /// Communicator and rank there, by the number of a sequence.
-type Places = Vec<Option<(usize, usize)>>;
+pub(super) type Places = Vec<Option<(usize, usize)>>;
 
 /// What all calls show; `None` where that would depend on the order of the lines.
 pub(super) fn found(
@@ -227,7 +230,7 @@ fn comms<'l>(
     chunks: &'l [About<'l>],
     steps: &'l [Vec<Vec<Run>>],
 ) -> Option<(Vec<Comm<'l>>, Places)> {
-    let mut sequences: Vec<(Option<Option<Caller>>, Vec<Piece<'l>>)> = Vec::new();
+    let mut sequences: Vec<Sequence<'l>> = Vec::new();
     for (number, (about, steps)) in chunks.iter().zip(steps).enumerate() {
         for (member, stream) in about.chunk.calls.streams().iter().enumerate() {
             let (Some(&sequence), true) = (about.sequence_of.get(member), stream.len() > 0) else {
