@@ -109,6 +109,12 @@ fn what_has_no_kernels_is_refused() {
     out.says(&["stdin is a call table: it has no times of kernels"]);
     let out = feed("nccl-kernels", &[], "h:1:2 [0] NCCL INFO Bootstrap\n").ends(2);
     out.says(&["stdin is an NCCL log: it has no times of kernels"]);
+    // Whatever its name is.
+    let work = Work::new();
+    let letter = work.file("a.sqlite", "x");
+    run("nccl-kernels", &[arg(&letter)])
+        .ends(2)
+        .says(&["a.sqlite is text without a line of NCCL: it has no times of kernels"]);
     feed("nccl-kernels", &[], "")
         .ends(2)
         .says(&["stdin is empty"]);

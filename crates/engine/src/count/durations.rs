@@ -108,6 +108,25 @@ impl Kept {
         }
     }
 
+    /// The same duration so many times.
+    fn add_times(&mut self, ns: u64, calls: u64) {
+        match self {
+            Kept::List(list) if calls <= LISTED as u64 => {
+                list.resize(list.len() + calls as usize, ns);
+                self.settle();
+            }
+            Kept::List(list) => {
+                if let Some(mut histogram) = counted::none() {
+                    list.iter()
+                        .for_each(|&ns| counted::add(&mut histogram, ns, 1));
+                    counted::add(&mut histogram, ns, calls);
+                    *self = Kept::Counted(histogram);
+                }
+            }
+            Kept::Counted(histogram) => counted::add(histogram, ns, calls),
+        }
+    }
+
     fn merge(&mut self, other: &Kept) {
         match (&mut *self, other) {
             (Kept::List(list), Kept::List(more)) => {
@@ -207,6 +226,18 @@ impl Durations {
         self.kept.add(ns);
     }
 
+    /// Adds so many calls that all took as long.
+    pub fn add_times(&mut self, ns: u64, calls: u64) {
+        if calls == 0 {
+            return;
+        }
+        self.calls = self.calls.saturating_add(calls);
+        self.sum = (self.sum).saturating_add(u128::from(ns).saturating_mul(calls.into()));
+        self.least = Some(self.least.map_or(ns, |least| least.min(ns)));
+        self.most = self.most.max(ns);
+        self.kept.add_times(ns, calls);
+    }
+
     /// Adds calls that were counted apart.
     pub fn merge(&mut self, other: &Durations) {
         self.calls = self.calls.saturating_add(other.calls);
@@ -273,10 +304,10 @@ mod tests {
             let mut list = Vec::new();
             for (machine, file, times) in &files {
                 let own = machines[*machine].get_or_insert_default();
-                for ns in file.repeat(*times) {
-                    whole.add(ns);
-                    own.add(ns);
-                    list.push(ns);
+                for ns in file {
+                    (0..*times).for_each(|_| whole.add(*ns));
+                    own.add_times(*ns, *times as u64);
+                    list.resize(list.len() + times, *ns);
                 }
                 *own = sent(own);
             }

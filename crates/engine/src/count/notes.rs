@@ -27,6 +27,10 @@ pub fn stamps(name: &str, timeline: &Timeline, report: &Report) {
             "these step lines print no step time: it is computed from the lines' time stamps and \
              step numbers",
         ),
+        Times::Seconds => note(
+            "these step lines print no step time, and their time stamps have whole seconds: it is \
+             the mean over the steps of the last five seconds or more",
+        ),
         Times::Throughput => note(
             "these step lines print no step time: it is the log's batch size divided by the \
              samples per second on the line",

@@ -48,6 +48,11 @@ fn named<V>(origin: &Origin, input: Input, needs: Tells) -> Result<Known<V>> {
     }
     let (mut format, mut reader) = recognise(&Head::of(&head), needs);
     let is_empty = head.is_empty();
+    // A few letters in a file of any name are read as a log is, but are none.
+    let is_log = matches!(reader, Reader::Log);
+    if is_log && !is_empty && !input.is_utf16() && log::is_other(&Head::of(&head)) {
+        format = &log::OTHER;
+    }
     drop(head);
     // Where a database has many tables, their names are not in its first bytes.
     let is_database = format.what == binary::SQLITE.what && input.is_rewindable();

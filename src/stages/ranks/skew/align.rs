@@ -16,15 +16,44 @@ struct Ahead {
     found: Vec<(i64, i64)>,
 }
 
+/// By how many ns hosts are apart at calls, by pair.
+pub(super) type Pairs = BTreeMap<(u32, u32), Vec<i64>>;
+
+/// By how many ns each host is ahead, and the median of what calls differ from that.
+pub(super) type Reached = BTreeMap<u32, (i64, i64)>;
+
 /// What is known of the hosts' clocks.
 #[derive(Debug, Default)]
 pub(super) struct Clocks {
     hosts: BTreeMap<Vec<u8>, Ahead>,
 }
 
+/// So few are put in order sooner than the middle one of them is found.
+const FEW: usize = 16;
+
+/// Puts a few in order; false where they are many.
+#[inline]
+pub(super) fn sort_few(values: &mut [i64]) -> bool {
+    if values.len() > FEW {
+        return false;
+    }
+    for next in 1..values.len() {
+        let mut at = next;
+        while at > 0 && values[at - 1] > values[at] {
+            values.swap(at - 1, at);
+            at -= 1;
+        }
+    }
+    true
+}
+
 /// The lower median.
+#[inline]
 pub(super) fn median(values: &mut [i64]) -> Option<i64> {
     let at = values.len().checked_sub(1)? / 2;
+    if sort_few(values) {
+        return values.get(at).copied();
+    }
     Some(*values.select_nth_unstable(at).1)
 }
 
@@ -38,7 +67,7 @@ impl Clocks {
         names: &[Vec<u8>],
     ) {
         // What hosts are apart from the first of each call, by pair.
-        let mut pairs: BTreeMap<(u32, u32), Vec<i64>> = BTreeMap::new();
+        let mut pairs = Pairs::new();
         let mut of_host: FxHashMap<u32, Vec<i64>> = FxHashMap::default();
         for call in calls.iter() {
             of_host.clear();
@@ -67,6 +96,11 @@ impl Clocks {
                 }
             }
         }
+        self.found(ahead, names);
+    }
+
+    /// Adds how far hosts were found to be ahead in a stretch.
+    pub(super) fn found(&mut self, ahead: Reached, names: &[Vec<u8>]) {
         for (host, found) in ahead {
             if let Some(name) = names.get(host as usize) {
                 let known = self.hosts.entry(name.clone()).or_default();
@@ -108,7 +142,7 @@ const HOSTS: usize = 8;
 
 /// How far each host is ahead of the first one that it is compared with, over others where it must
 /// be.
-fn reach(pairs: &mut BTreeMap<(u32, u32), Vec<i64>>) -> BTreeMap<u32, (i64, i64)> {
+pub(super) fn reach(pairs: &mut Pairs) -> Reached {
     let mut apart: BTreeMap<(u32, u32), (usize, i64, i64)> = BTreeMap::new();
     for (pair, list) in pairs.iter_mut() {
         let Some(middle) = median(list) else { continue };
@@ -119,7 +153,7 @@ fn reach(pairs: &mut BTreeMap<(u32, u32), Vec<i64>>) -> BTreeMap<u32, (i64, i64)
         let error = median(&mut off).unwrap_or(0);
         apart.insert(*pair, (list.len(), middle, error));
     }
-    let mut known: BTreeMap<u32, (i64, i64)> = BTreeMap::new();
+    let mut known = Reached::new();
     let hosts: Vec<u32> = apart.keys().map(|(first, _)| *first).collect();
     for start in hosts {
         known.entry(start).or_insert((0, 0));

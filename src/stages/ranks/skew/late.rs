@@ -1,6 +1,6 @@
 //! How late each rank comes, call by call and step by step.
 
-use super::align::median;
+use super::align::{median, sort_few};
 use super::window::Call;
 use crate::count::durations::Durations;
 use crate::error::phrases::ranges;
@@ -31,13 +31,19 @@ struct Rank {
 }
 
 /// A rank's calls of a step.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 struct Step {
     calls: u64,
     /// Those to which it came late by so much that it counts.
     late: u64,
     /// How late it came at most.
     most: i64,
+}
+
+impl Default for Step {
+    fn default() -> Step {
+        Step::NONE
+    }
 }
 
 impl Step {
@@ -48,11 +54,22 @@ impl Step {
         most: i64::MIN,
     };
 
+    #[inline]
     fn merge(&mut self, other: Step) {
         self.calls += other.calls;
         self.late += other.late;
         self.most = other.most.max(self.most);
     }
+}
+
+/// A rank's calls of one communicator, added up apart from others.
+#[derive(Debug, Default)]
+pub(super) struct Own {
+    rank: Rank,
+    /// To how many calls it came no later than the middle one.
+    in_time: u64,
+    /// The calls since the last end of a step.
+    now: Step,
 }
 
 /// All ranks.
@@ -78,10 +95,7 @@ impl Late {
         let times = &mut self.times;
         times.clear();
         times.extend(call.came.iter().map(|came| came.ns));
-        let (Some(middle), Some(most)) = (median(times), times.iter().copied().max()) else {
-            return;
-        };
-        let one_last = times.iter().filter(|ns| **ns == most).count() == 1;
+        let (middle, last) = middle(times);
         for came in &call.came {
             let who = came.who as usize;
             if self.ranks.len() <= who {
@@ -95,7 +109,7 @@ impl Late {
             rank.late.add(ns);
             let counts = u64::from(ns >= late_ns.max(1));
             rank.late_calls += counts;
-            rank.last += u64::from(one_last && came.ns == most);
+            rank.last += u64::from(last == Some(came.ns));
             if let Some(step) = call.step {
                 rank.at(step).merge(Step {
                     calls: 1,
@@ -104,6 +118,24 @@ impl Late {
                 });
             }
         }
+    }
+
+    /// Adds a rank's calls that were added up apart.
+    pub(super) fn merge(&mut self, who: u32, own: Own) {
+        let who = who as usize;
+        if self.ranks.len() <= who {
+            self.ranks.resize_with(who + 1, Rank::default);
+        }
+        if let Some(rank) = self.ranks.get_mut(who) {
+            rank.merge(own);
+        }
+    }
+
+    /// True where no two ranks have the same name.
+    pub(super) fn are_distinct(&self) -> bool {
+        let mut names: Vec<&Name> = self.names.iter().collect();
+        names.sort_unstable();
+        names.windows(2).all(|pair| pair[0] != pair[1])
     }
 
     /// All calls were added.
@@ -143,7 +175,73 @@ impl Late {
     }
 }
 
+/// The middle one of the times that ranks came at (of two, the earlier), and the last if one rank came
+/// after all others.
+#[inline]
+pub(super) fn middle(times: &mut [i64]) -> (i64, Option<i64>) {
+    if sort_few(times) {
+        let last = match *times {
+            [.., before, last] if before < last => Some(last),
+            [last] => Some(last),
+            _ => None,
+        };
+        let middle = times.get(times.len().saturating_sub(1) / 2);
+        return (middle.copied().unwrap_or(0), last);
+    }
+    let most = times.iter().copied().max();
+    let last = most.filter(|most| times.iter().filter(|ns| *ns == most).count() == 1);
+    (median(times).unwrap_or(0), last)
+}
+
+impl Own {
+    /// A rank comes to a call of which this is the middle, and this the last.
+    #[inline]
+    pub(super) fn add(&mut self, ns: i64, middle: i64, last: Option<i64>, late_ns: u64) {
+        let late = ns.saturating_sub(middle);
+        self.now.calls += 1;
+        self.now.most = self.now.most.max(late);
+        self.rank.last += u64::from(last == Some(ns));
+        if late <= 0 {
+            self.in_time += 1;
+            return;
+        }
+        let ns = late.unsigned_abs();
+        self.rank.late.add(ns);
+        self.now.late += u64::from(ns >= late_ns);
+    }
+
+    /// The calls since the last end are of this step.
+    #[inline]
+    pub(super) fn end(&mut self, step: Option<u64>) {
+        if self.now == Step::NONE {
+            return;
+        }
+        self.rank.late_calls += self.now.late;
+        if let Some(step) = step {
+            self.rank.at(step).merge(self.now);
+        }
+        self.now = Step::NONE;
+    }
+}
+
 impl Rank {
+    /// Adds what was added up apart, and has ended.
+    fn merge(
+        &mut self,
+        Own {
+            mut rank, in_time, ..
+        }: Own,
+    ) {
+        rank.close();
+        self.late.add_times(0, in_time);
+        self.late.merge(&rank.late);
+        self.late_calls += rank.late_calls;
+        self.last += rank.last;
+        for (step, own) in rank.steps {
+            self.steps.entry(step).or_insert(Step::NONE).merge(own);
+        }
+    }
+
     /// The step in hand, which is this one from now on.
     fn at(&mut self, step: u64) -> &mut Step {
         if self.now.as_ref().is_none_or(|(now, _)| *now != step) {

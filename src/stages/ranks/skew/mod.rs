@@ -1,7 +1,7 @@
 //! nccl-skew: who comes late to the collectives of a communicator, how often, and by how much.
 //!
 //! It reads the rows of the call table, which nccl-comms' stage makes of any input. A page, for which
-//! logs are walked anyway, takes the calls from that walk (`times`, `walked`). Rows of the same
+//! logs are walked anyway, takes the calls from that walk (`walked`). Rows of the same
 //! call are put together in a window (`window`), the clocks of hosts are aligned by what many calls
 //! have in common (`align`), and each rank's lateness is kept by step (`late`).
 //!
@@ -15,7 +15,6 @@ mod latency;
 mod rows;
 #[cfg(test)]
 mod tests;
-pub(crate) mod times;
 pub(crate) mod walked;
 mod window;
 

@@ -1,5 +1,6 @@
 //! The rows of the call table as they come, one after the other.
 
+use super::align::Reached;
 use super::late::Name;
 use super::window::{Call, Came, Window};
 use super::{Found, From, Options};
@@ -14,15 +15,15 @@ use rustc_hash::FxHashMap;
 type Who = (Vec<u8>, Option<u64>, Option<u32>, Option<(CommId, u32)>);
 
 /// Who makes calls on a communicator, by number.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Caller {
-    who: u32,
-    comm: u32,
-    nranks: Option<u32>,
+    pub(super) who: u32,
+    pub(super) comm: u32,
+    pub(super) nranks: Option<u32>,
 }
 
 /// Calls whose clocks are aligned together.
-const STRETCH: usize = 4096;
+pub(super) const STRETCH: usize = 4096;
 
 /// What the rows so far show.
 #[derive(Default)]
@@ -125,6 +126,26 @@ impl Taken {
     pub(super) fn timed(&mut self, calls: u64, step: i64) {
         self.found.timed += calls;
         self.found.step = self.found.step.max(step);
+    }
+
+    /// True where all ranks so far are of one host, whose clock they have.
+    pub(super) fn is_of_one_host(&self) -> bool {
+        self.hosts.items().len() <= 1
+    }
+
+    /// The number of the host of each of those who make calls.
+    pub(super) fn host_of(&self) -> &[u32] {
+        &self.host_of
+    }
+
+    /// How far hosts were found to be ahead in a stretch of calls.
+    pub(super) fn reached(&mut self, ahead: Reached) {
+        self.found.clocks.found(ahead, self.hosts.items());
+    }
+
+    /// What all rows show so far.
+    pub(super) fn found_mut(&mut self) -> &mut Found {
+        &mut self.found
     }
 
     /// When a row's rank came.

@@ -22,7 +22,7 @@ pub(super) struct Came {
 pub(super) struct Call {
     /// The operation's number.
     pub(super) op: u32,
-    /// The step of the first of them that is in one.
+    /// The first step that one of them is in: it does not depend on which came first.
     pub(super) step: Option<u64>,
     /// How many ranks there are.
     pub(super) nranks: Option<u32>,
@@ -72,7 +72,7 @@ impl Window {
         if call.came.iter().any(|known| known.who == came.who) {
             return;
         }
-        call.step = call.step.or(step);
+        call.step = call.step.into_iter().chain(step).min();
         call.nranks = call.nranks.or(nranks);
         call.came.push(came);
         self.held += 1;

@@ -13,7 +13,7 @@ use crate::formats::log::attempts::{Attempts, Begin};
 use crate::formats::log::timeline::{ByPosition, Growing, Timeline};
 use crate::formats::log::torn::{Joined, Joiner};
 use crate::formats::log::walk::{Call, Had, MarkAt, Piece, Scanned, Torn, Visit};
-use crate::formats::{Format, Is, Tells};
+use crate::formats::{Format, Head, Is, Tells};
 use crate::grammar::trainer::{Mark, Recogniser};
 use crate::members::twice::{Again, Count, End};
 use crate::members::{Merged, Renumbered};
@@ -36,6 +36,17 @@ pub(super) const FORMAT: Format = Format {
         .and(Tells::LINES),
     probe: |_| Is::Perhaps,
 };
+
+/// The same text where none of it is NCCL's.
+pub(super) const OTHER: Format = Format {
+    what: "text without a line of NCCL",
+    ..FORMAT
+};
+
+/// True for a whole text, of which none is NCCL's.
+pub(super) fn is_other(head: &Head<'_>) -> bool {
+    head.is_whole && memchr::memmem::find(head.bytes, b"NCCL").is_none()
+}
 
 /// How a log is read.
 #[derive(Debug, Clone)]

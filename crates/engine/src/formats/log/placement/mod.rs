@@ -80,6 +80,13 @@ impl Placement {
         lately::gap_of(self.cuts.get(at as usize)?, number)
     }
 
+    /// Where a process's calls are cut.
+    pub fn cuts_of(&self, process: u32) -> &[(u32, u32)] {
+        let at = process.checked_sub(self.first);
+        let cuts = at.and_then(|at| self.cuts.get(at as usize));
+        cuts.map_or(&[], |cuts| cuts)
+    }
+
     /// Gives the gaps of calls that are met again in line order.
     pub fn again(&self) -> Again<'_> {
         Again {

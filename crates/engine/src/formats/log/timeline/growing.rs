@@ -227,8 +227,8 @@ mod tests {
         ]
     }
 
-    /// The marks of a job, of a trainer that prints times or stamps.
-    fn job(trainer: Trainer, events: &[Event], timed: bool) -> Vec<Mark> {
+    /// The marks of a job, of a trainer that prints times or stamps: whole seconds where steps are shorter.
+    fn job(trainer: Trainer, events: &[Event], timed: bool, each_ms: i64) -> Vec<Mark> {
         let (mut step, mut ms, mut epoch) = (0_u64, 0_i64, 0_u64);
         let mut all = Vec::new();
         for event in events {
@@ -236,10 +236,11 @@ mod tests {
                 Event::Steps(n) => {
                     for _ in 0..*n {
                         step += 1;
-                        ms += 1000 + (step % 7) as i64;
+                        ms += each_ms + (step % 7) as i64;
+                        let stamp = if each_ms < 1000 { ms - ms % 1000 } else { ms };
                         all.push(Mark::Step(StepLine {
                             time_s: timed.then_some(1.0 + step as f64 / 1e6),
-                            wall_ms: Some(ms),
+                            wall_ms: Some(stamp),
                             epoch: Some(epoch),
                             ..StepLine::bare(trainer, step)
                         }));
@@ -294,10 +295,11 @@ mod tests {
                 Just(Trainer::Torchtitan),
             ],
             timed: bool,
+            each_ms in prop_oneof![Just(1000_i64), Just(130), Just(994)],
             pieces in proptest::collection::vec(1..60_usize, 1..8),
             begin in 0..2000_u64,
         ) {
-            let all = marks(job(trainer, &events, timed));
+            let all = marks(job(trainer, &events, timed, each_ms));
             let start = all.get(begin as usize).map(|mark| mark.start);
             let begins: Vec<Begin> = start.into_iter().map(|at| Begin {
                 at, sure: true, smaller: false,
@@ -323,7 +325,7 @@ mod tests {
     #[test]
     fn of_a_long_job_all_lines_are_resolved_once() {
         let events = [Event::Steps(200), Event::Evaluation].repeat(40);
-        let all = marks(job(Trainer::Megatron, &events, true));
+        let all = marks(job(Trainer::Megatron, &events, true, 1000));
         let mut growing = Growing::new(100);
         for end in 1..=all.len() {
             growing.resolve(&all[..end], &[], &Options::default());

@@ -15,6 +15,7 @@ pub(crate) mod counting;
 pub(crate) mod evaluation;
 pub(crate) mod gaps;
 mod growing;
+mod seconds;
 pub(crate) mod times;
 mod voices;
 pub(crate) mod window;

@@ -308,6 +308,41 @@ fn samples_a_second_are_a_time_where_the_batch_is_known() {
 }
 
 #[test]
+fn steps_within_a_second_take_the_mean_over_enough_whole_seconds() {
+    let line = |step, ms| {
+        Mark::Step(StepLine {
+            wall_ms: Some(ms),
+            ..StepLine::bare(Trainer::OlmoCore, step)
+        })
+    };
+    // Four steps a second, as the clock was read: 0, 0, 0, 0, 1, 1, ...
+    let list = |ms: i64| (1..=60).map(move |step| line(step, (250 * step as i64) / ms * ms));
+    let (times, got) = timed(list(1000).collect());
+    assert_eq!(times, Times::Seconds);
+    let known = got.iter().position(|step| step.2.is_some()).unwrap();
+    // The first second that begins in the log is that of step 4; no step takes no time.
+    assert_eq!(known, 23);
+    assert!(
+        got[known..].iter().all(|step| step.2 == Some(0.25)),
+        "{got:?}"
+    );
+    // Stamps with fractions tell each step.
+    let (times, got) = timed(list(50).collect());
+    assert_eq!((times, got[1].2), (Times::Stamps, Some(0.25)));
+    // A log of a few seconds tells nothing.
+    let (_, got) = timed(list(1000).take(23).collect());
+    assert!(got.iter().all(|step| step.2.is_none()), "{got:?}");
+    // What came before the clock was set back tells nothing of what comes after.
+    let back = list(1000).chain((61..=64).map(|step| line(step, 0)));
+    let (_, got) = timed(back.collect());
+    assert!(got[60..].iter().all(|step| step.2.is_none()), "{got:?}");
+    // Longer steps are told one by one.
+    let long = [(1, 0), (2, 2_000), (3, 5_000)];
+    let (times, got) = timed(long.map(|(step, ms)| line(step, ms)).to_vec());
+    assert_eq!((times, got[2].2), (Times::Stamps, Some(3.0)));
+}
+
+#[test]
 fn a_sum_is_over_its_steps_and_without_its_evaluation() {
     let sum = |time_s, steps| Pace::Sum { time_s, steps };
     let line = |step, time_s| paced(Trainer::HugeCtr, step, 0, sum(time_s, Some(1000)));

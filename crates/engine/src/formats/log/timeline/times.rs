@@ -1,7 +1,7 @@
 //! How long each step took: what its line says, or what follows from it and from the line before.
 
 use super::evaluation::Pause;
-use super::{Counted, Step, Timeline};
+use super::{Counted, Step, Timeline, seconds};
 use crate::formats::log::walk::MarkAt;
 use crate::grammar::trainer::{Clock, Evaluation, Mark, Pace, StepLine};
 use serde::{Deserialize, Serialize};
@@ -20,6 +20,8 @@ pub enum Times {
     Printed,
     /// From the differences of the lines' time stamps.
     Stamps,
+    /// The same where these are whole seconds and steps are shorter: over as many steps as are needed.
+    Seconds,
     /// From the samples a second and the batch size that the log states.
     Throughput,
     /// From a rate that is a moving average over the last steps.
@@ -29,15 +31,15 @@ pub enum Times {
 }
 
 /// A step's line, with what is around it.
-struct Line<'a> {
-    line: &'a StepLine,
+pub(super) struct Line<'a> {
+    pub(super) line: &'a StepLine,
     /// How many samples a step has.
     batch: Option<u64>,
-    pause: Pause,
+    pub(super) pause: Pause,
     /// How many steps since the line before in its segment; `None` for a segment's first line.
-    since: Option<u64>,
+    pub(super) since: Option<u64>,
     /// How many steps since the numbering began.
-    from_first: u64,
+    pub(super) from_first: u64,
     /// The same for the first line of a later epoch than the line before.
     in_epoch: Option<u64>,
     /// How many steps the line represents.
@@ -54,19 +56,19 @@ pub(super) fn fill(t: &mut Timeline, marks: &[MarkAt], pauses: &[Pause]) {
     for (step, sum) in t.steps.iter_mut().zip(sums(&lines)) {
         step.time_s = step.time_s.or(sum);
     }
-    let stamps = stamps(&lines, t.counted);
+    let (stamps, of_stamps) = stamps(&lines, t);
     if t.steps.iter().any(|step| step.time_s.is_some()) {
         for (step, stamp) in t.steps.iter_mut().zip(stamps) {
             if step.time_s.is_none() && stamp.is_some() {
                 step.time_s = stamp;
-                t.times = Times::Stamps;
+                t.times = of_stamps;
             }
         }
         return;
     }
     let throughput: Vec<_> = lines.iter().map(Line::of_throughput).collect();
     let smoothed: Vec<_> = lines.iter().map(Line::of_smoothing).collect();
-    let (clock, clear) = clocks(&lines, &t.steps);
+    let (clock, clear) = clocks(&lines);
     let is = |times: &[Option<f64>]| times.iter().any(Option::is_some);
     // Where the rate is one process's, the stamps show it.
     let whole = match (median(&throughput), median(&stamps)) {
@@ -76,7 +78,7 @@ pub(super) fn fill(t: &mut Timeline, marks: &[MarkAt], pauses: &[Pause]) {
     let (times, basis) = if whole {
         (throughput, Times::Throughput)
     } else if is(&stamps) {
-        (stamps, Times::Stamps)
+        (stamps, of_stamps)
     } else if is(&clock) && (clear || !is(&smoothed)) {
         (clock, Times::Clock)
     } else if is(&smoothed) {
@@ -202,14 +204,14 @@ fn sums(lines: &[Line<'_>]) -> Vec<Option<f64>> {
 
 /// Milliseconds that steps took.
 #[derive(Clone, Copy)]
-struct Span {
-    ms: i64,
-    steps: u64,
+pub(super) struct Span {
+    pub(super) ms: i64,
+    pub(super) steps: u64,
 }
 
 impl Span {
     /// One rounding: 14.648 seconds for ten steps are 1.4648, and print as that.
-    fn of_a_step(self) -> Option<f64> {
+    pub(super) fn of_a_step(self) -> Option<f64> {
         let is = self.ms >= 0 && self.steps > 0;
         is.then(|| self.ms as f64 / (1000.0 * self.steps as f64))
     }
@@ -228,11 +230,18 @@ struct Passed {
 ///
 /// What a job does around an evaluation is on no line, and some evaluate beside the training: the
 /// steps after the evaluation, what is left without it, or else all has to be like other times.
-fn stamps(lines: &[Line<'_>], counted: Counted) -> Vec<Option<f64>> {
-    if counted == Counted::Samples {
-        return vec![None; lines.len()];
+fn stamps(lines: &[Line<'_>], t: &Timeline) -> (Vec<Option<f64>>, Times) {
+    if t.counted == Counted::Samples {
+        return (vec![None; lines.len()], Times::Stamps);
     }
     let passed = passed(lines);
+    let is_short = |passed: &Passed| {
+        let span = passed.plain;
+        span.is_some_and(|span| span.ms == 0 && span.steps > 0)
+    };
+    if seconds::are_whole(lines) && passed.iter().any(is_short) {
+        return (seconds::means(lines), Times::Seconds);
+    }
     let plain = |passed: &Passed| passed.plain.and_then(Span::of_a_step);
     let usual = median(&passed.iter().map(plain).collect::<Vec<_>>());
     let like = |time: &f64| usual.is_none_or(|usual| (time / usual).max(usual / time) < SAME);
@@ -241,7 +250,7 @@ fn stamps(lines: &[Line<'_>], counted: Counted) -> Vec<Option<f64>> {
         times.filter_map(|span| span.of_a_step()).find(like)
     };
     let time = |passed: &Passed| plain(passed).or_else(|| around(passed));
-    passed.iter().map(time).collect()
+    (passed.iter().map(time).collect(), Times::Stamps)
 }
 
 fn passed(lines: &[Line<'_>]) -> Vec<Passed> {
@@ -298,16 +307,16 @@ fn passed(lines: &[Line<'_>]) -> Vec<Passed> {
 
 /// Times by the clock on the lines, each over as many steps as it needs to be clear of the
 /// clock's error; and whether one line is enough, mostly.
-fn clocks(lines: &[Line<'_>], steps: &[Step]) -> (Vec<Option<f64>>, bool) {
+fn clocks(lines: &[Line<'_>]) -> (Vec<Option<f64>>, bool) {
     let mut times = Vec::with_capacity(lines.len());
     // The lines since the last evaluation whose length is unknown, or since a segment began.
     let mut points: Vec<(u64, Clock)> = Vec::new();
     let (mut one, mut all) = (0_usize, 0_usize);
-    for (line, step) in lines.iter().zip(steps) {
+    for line in lines {
         if line.since.is_none() {
             points.clear();
             // All steps are this line's: the clock began with them.
-            if line.from_first == step.steps {
+            if line.from_first == line.steps {
                 points.push((
                     0,
                     Clock {

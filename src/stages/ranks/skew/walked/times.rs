@@ -1,105 +1,13 @@
 //! When calls of a chunk were made, in a few bytes each: a log's calls wait until it is read to its
 //! end, since only then their steps are known.
 
+use super::packed::{Kept, Made, Packed};
 use crate::formats::log::placement::Recorder;
 use crate::formats::log::walk::{Call, Torn, Visit, put_in};
 use crate::grammar::stamp::Reader;
 use crate::grammar::values::Kind;
 use crate::members::Ops;
 use serde::{Deserialize, Serialize};
-
-/// A call, as the chunk numbers its member and operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Kept {
-    pub(super) member: u32,
-    pub(super) op: u32,
-    /// When it was made; `None` for a message between two ranks, and where the stamp tells nothing.
-    pub(super) ns: Option<i64>,
-}
-
-/// Calls in line order: numbers of seven bits a byte, and of a time what it is after the last one.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(super) struct Packed {
-    bytes: Vec<u8>,
-    last: i64,
-}
-
-impl Packed {
-    fn push(&mut self, call: Kept) {
-        let has_time = u64::from(call.ns.is_some());
-        self.number(u64::from(call.member) << 1 | has_time);
-        self.number(call.op.into());
-        if let Some(ns) = call.ns {
-            let after = ns.wrapping_sub(self.last);
-            self.number((after << 1 ^ after >> 63).cast_unsigned());
-            self.last = ns;
-        }
-    }
-
-    #[inline]
-    fn number(&mut self, mut number: u64) {
-        while number >= 128 {
-            self.bytes.push(number as u8 | 128);
-            number >>= 7;
-        }
-        self.bytes.push(number as u8);
-    }
-
-    /// The calls.
-    pub(super) fn calls(&self) -> Unpacked<'_> {
-        Unpacked {
-            rest: &self.bytes,
-            last: 0,
-        }
-    }
-
-    /// Without the memory that is not used.
-    pub(super) fn trimmed(mut self) -> Packed {
-        self.bytes.shrink_to_fit();
-        self
-    }
-}
-
-/// What is left of packed calls.
-pub(super) struct Unpacked<'p> {
-    rest: &'p [u8],
-    last: i64,
-}
-
-impl Unpacked<'_> {
-    #[inline]
-    fn number(&mut self) -> Option<u64> {
-        let (mut number, mut shift) = (0, 0);
-        loop {
-            let (&byte, rest) = self.rest.split_first()?;
-            self.rest = rest;
-            number |= u64::from(byte & 127).checked_shl(shift).unwrap_or(0);
-            if byte < 128 {
-                return Some(number);
-            }
-            shift += 7;
-        }
-    }
-}
-
-impl Iterator for Unpacked<'_> {
-    type Item = Kept;
-
-    #[inline]
-    fn next(&mut self) -> Option<Kept> {
-        let who = self.number()?;
-        let op = self.number()? as u32;
-        let mut ns = None;
-        if who & 1 == 1 {
-            let after = self.number()?;
-            let after = (after >> 1).cast_signed() ^ -(after & 1).cast_signed();
-            self.last = self.last.wrapping_add(after);
-            ns = Some(self.last);
-        }
-        let member = (who >> 1) as u32;
-        Some(Kept { member, op, ns })
-    }
-}
 
 /// What is kept of a chunk. Where a call has no time stamp nothing is.
 #[derive(Debug, Serialize, Deserialize)]
@@ -138,14 +46,19 @@ impl Partial {
     /// A call as it is kept.
     #[inline]
     fn kept(&mut self, op: &[u8], member: u32, time: &[u8]) -> Kept {
-        let (op, kind) = self.ops.intern(op);
-        let stamp = match kind {
-            Kind::PointToPoint => None,
-            _ => self.reader.stamp(time),
+        let (number, kind) = self.ops.intern(op);
+        let is_message = kind == Kind::PointToPoint;
+        if is_message && matches!(op, b"Send" | b"Recv") {
+            return Kept { member, made: None };
+        }
+        let stamp = match is_message {
+            true => None,
+            false => self.reader.stamp(time),
         };
         self.step = self.step.max(stamp.map_or(0, |stamp| stamp.step));
         let ns = stamp.map(|stamp| stamp.ns);
-        Kept { member, op, ns }
+        let made = Some(Made { op: number, ns });
+        Kept { member, made }
     }
 
     // A log without stamps must not pay for what is done here.
@@ -213,25 +126,5 @@ impl Visit for Partial {
         self.len = all.len();
         self.calls = Packed::default();
         all.into_iter().for_each(|call| self.calls.push(call));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    proptest! {
-        #[test]
-        fn packed_calls_are_the_calls(
-            calls in proptest::collection::vec(
-                (any::<u32>(), any::<u32>(), any::<Option<i64>>()), 0..40),
-        ) {
-            let kept = calls.into_iter().map(|(member, op, ns)| Kept { member, op, ns });
-            let kept: Vec<Kept> = kept.collect();
-            let mut packed = Packed::default();
-            kept.iter().for_each(|&call| packed.push(call));
-            prop_assert_eq!(packed.calls().collect::<Vec<_>>(), kept);
-        }
     }
 }

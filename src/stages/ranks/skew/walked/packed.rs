@@ -1,0 +1,319 @@
+//! The calls of a chunk in a few bytes each: whose they are in line order, and for each member its
+//! operations and times.
+
+use serde::{Deserialize, Serialize};
+
+/// A call, as the chunk numbers its member and operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Kept {
+    pub(super) member: u32,
+    /// `None` for a Send or Recv: each peer has its own number of those, and no other rank waits.
+    pub(super) made: Option<Made>,
+}
+
+/// A call that is one of the sequence of collectives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Made {
+    pub(super) op: u32,
+    /// When; `None` for a message between two ranks, and where the stamp tells nothing.
+    pub(super) ns: Option<i64>,
+}
+
+/// The calls of a chunk.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(super) struct Packed {
+    /// The members in line order, twice each, plus one for a call that is in the member's stream.
+    order: Vec<u8>,
+    streams: Vec<Stream>,
+    /// The members with times, in the order of their first.
+    timed: Vec<u32>,
+}
+
+/// A member's calls in order.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(super) struct Stream {
+    /// A number for each: see [`Stream::push`].
+    bytes: Vec<u8>,
+    last: i64,
+    calls: u64,
+    timed: u64,
+    /// Sends and Recvs, which are not among the calls.
+    messages: u64,
+}
+
+/// The operations that need no second number.
+const FEW: u32 = 31;
+
+/// Time stamps with microseconds are the finest that are usual.
+const US: i64 = 1000;
+
+impl Packed {
+    #[inline]
+    pub(super) fn push(&mut self, Kept { member, made }: Kept) {
+        let (who, at) = (u64::from(member) << 1, member as usize);
+        if self.streams.len() <= at {
+            self.streams.resize_with(at + 1, Stream::default);
+        }
+        let stream = &mut self.streams[at];
+        let Some(made) = made else {
+            stream.messages += 1;
+            return number(&mut self.order, who);
+        };
+        number(&mut self.order, who | 1);
+        if made.ns.is_some() && stream.timed == 0 {
+            self.timed.push(member);
+        }
+        stream.push(made);
+    }
+
+    /// The members of the calls in line order, each with whether the call is in its stream.
+    pub(super) fn order(&self) -> impl Iterator<Item = (u32, bool)> {
+        let mut rest = Numbers(&self.order);
+        std::iter::from_fn(move || rest.next()).map(|who| ((who >> 1) as u32, who & 1 == 1))
+    }
+
+    /// By the chunk's members.
+    pub(super) fn streams(&self) -> &[Stream] {
+        &self.streams
+    }
+
+    /// The members with times, in the order of their first.
+    pub(super) fn timed(&self) -> &[u32] {
+        &self.timed
+    }
+
+    /// The calls in line order.
+    pub(super) fn calls(&self) -> impl Iterator<Item = Kept> {
+        let mut streams: Vec<Unpacked<'_>> = self.streams.iter().map(Stream::calls).collect();
+        self.order().map(move |(member, is_made)| {
+            let stream = is_made.then(|| streams.get_mut(member as usize));
+            let made = stream.flatten().and_then(Iterator::next);
+            Kept { member, made }
+        })
+    }
+
+    /// Without the memory that is not used.
+    pub(super) fn trimmed(mut self) -> Packed {
+        self.order.shrink_to_fit();
+        let streams = self.streams.iter_mut();
+        streams.for_each(|stream| stream.bytes.shrink_to_fit());
+        self
+    }
+}
+
+impl Stream {
+    /// One number for most calls: the time after the last one, in microseconds where it is whole ones,
+    /// the operation, and whether it is. Other calls have their operation's number and whether there is
+    /// a time behind [`FEW`], and then the time.
+    #[inline]
+    fn push(&mut self, Made { op, ns }: Made) {
+        self.calls += 1;
+        let after = ns.map(|ns| ns.wrapping_sub(self.last));
+        if let Some(ns) = ns {
+            self.timed += 1;
+            self.last = ns;
+            let after = ns_or_us(after.unwrap_or(0));
+            if op < FEW && after.0 < 1 << 58 {
+                let what = u64::from(op) << 1 | after.1;
+                return number(&mut self.bytes, after.0 << 6 | what);
+            }
+        }
+        let has_time = u64::from(after.is_some());
+        let what = u64::from(op) << 1 | has_time;
+        number(&mut self.bytes, what << 6 | u64::from(FEW) << 1);
+        if let Some(after) = after {
+            number(&mut self.bytes, zigzag(after));
+        }
+    }
+
+    /// How many calls there are.
+    pub(super) fn len(&self) -> u64 {
+        self.calls
+    }
+
+    /// How many of them have a time.
+    pub(super) fn timed(&self) -> u64 {
+        self.timed
+    }
+
+    /// How many Sends and Recvs the member made besides.
+    pub(super) fn messages(&self) -> u64 {
+        self.messages
+    }
+
+    /// The calls.
+    pub(super) fn calls(&self) -> Unpacked<'_> {
+        Unpacked {
+            rest: Numbers(&self.bytes),
+            last: 0,
+        }
+    }
+}
+
+/// A difference of times as it is written, and 1 where that is in microseconds.
+#[inline]
+fn ns_or_us(after: i64) -> (u64, u64) {
+    match after % US {
+        0 => (zigzag(after / US), 1),
+        _ => (zigzag(after), 0),
+    }
+}
+
+/// Small numbers for what is near 0.
+#[inline]
+fn zigzag(n: i64) -> u64 {
+    (n << 1 ^ n >> 63).cast_unsigned()
+}
+
+#[inline]
+fn unzigzag(n: u64) -> i64 {
+    (n >> 1).cast_signed() ^ -(n & 1).cast_signed()
+}
+
+/// Appends a number: seven bits a byte, as many ones at the low end of the first byte as bytes follow it.
+#[inline(always)]
+fn number(bytes: &mut Vec<u8>, number: u64) {
+    if number < 1 << 7 {
+        return bytes.push((number << 1) as u8);
+    }
+    let len = (70 - number.leading_zeros() as usize) / 7;
+    if len > 8 {
+        bytes.push(u8::MAX);
+        bytes.extend_from_slice(&number.to_le_bytes());
+        return;
+    }
+    let word = number << len | ((1 << (len - 1)) - 1);
+    let end = bytes.len() + len;
+    // Eight bytes at once are cheaper than one by one.
+    bytes.extend_from_slice(&word.to_le_bytes());
+    bytes.truncate(end);
+}
+
+/// Numbers that are left.
+struct Numbers<'p>(&'p [u8]);
+
+impl Numbers<'_> {
+    #[inline]
+    fn next(&mut self) -> Option<u64> {
+        let word = match self.0.first_chunk::<8>() {
+            Some(word) => u64::from_le_bytes(*word),
+            None => self.end()?,
+        };
+        let len = word.trailing_ones() as usize + 1;
+        if len > 8 {
+            let (word, rest) = self.0.get(1..)?.split_first_chunk::<8>()?;
+            self.0 = rest;
+            return Some(u64::from_le_bytes(*word));
+        }
+        self.0 = self.0.get(len..)?;
+        Some((word & (u64::MAX >> (64 - 8 * len))) >> len)
+    }
+
+    /// The last few bytes.
+    #[cold]
+    fn end(&self) -> Option<u64> {
+        let mut word = [0; 8];
+        word.get_mut(..self.0.len())?.copy_from_slice(self.0);
+        (!self.0.is_empty()).then(|| u64::from_le_bytes(word))
+    }
+}
+
+/// What is left of a member's calls.
+pub(super) struct Unpacked<'p> {
+    rest: Numbers<'p>,
+    last: i64,
+}
+
+impl Iterator for Unpacked<'_> {
+    type Item = Made;
+
+    #[inline]
+    fn next(&mut self) -> Option<Made> {
+        let number = self.rest.next()?;
+        let (op, what) = ((number >> 1) as u32 & FEW, number >> 6);
+        if op == FEW {
+            return self.odd(what);
+        }
+        let after = unzigzag(what);
+        let after = match number & 1 {
+            1 => after.wrapping_mul(US),
+            _ => after,
+        };
+        self.last = self.last.wrapping_add(after);
+        let ns = Some(self.last);
+        Some(Made { op, ns })
+    }
+}
+
+impl Unpacked<'_> {
+    /// Of no calls.
+    pub(super) fn none() -> Self {
+        let rest = Numbers(&[]);
+        Unpacked { rest, last: 0 }
+    }
+
+    /// A call that needs two numbers, or has no time.
+    #[cold]
+    fn odd(&mut self, what: u64) -> Option<Made> {
+        let op = (what >> 1) as u32;
+        if what & 1 == 0 {
+            return Some(Made { op, ns: None });
+        }
+        let after = unzigzag(self.rest.next()?);
+        self.last = self.last.wrapping_add(after);
+        let ns = Some(self.last);
+        Some(Made { op, ns })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Numbers of any size, most of them small.
+    fn sized() -> impl Strategy<Value = u64> {
+        (any::<u64>(), 0..64_u32).prop_map(|(n, small)| n >> small)
+    }
+
+    proptest! {
+        #[test]
+        fn numbers_are_read_as_they_were_written(list in proptest::collection::vec(sized(), 0..40)) {
+            let mut bytes = Vec::new();
+            list.iter().for_each(|&n| number(&mut bytes, n));
+            let mut numbers = Numbers(&bytes);
+            let read: Vec<u64> = std::iter::from_fn(|| numbers.next()).collect();
+            prop_assert_eq!(read, list);
+        }
+
+        #[test]
+        fn packed_calls_are_the_calls(
+            calls in proptest::collection::vec(
+                (0..300_u32, prop_oneof![0..40_u32, any::<u32>()], any::<bool>(), any::<bool>(), sized()),
+                0..60),
+        ) {
+            let calls = calls.into_iter().map(|(member, op, is_made, is_timed, ns)| {
+                let ns = is_timed.then_some(ns.cast_signed());
+                Kept { member, made: is_made.then_some(Made { op, ns }) }
+            });
+            let calls: Vec<Kept> = calls.collect();
+            let mut packed = Packed::default();
+            calls.iter().for_each(|&call| packed.push(call));
+            let packed = packed.trimmed();
+            prop_assert_eq!(packed.calls().collect::<Vec<_>>(), calls.clone());
+            let of = |member: u32| calls.iter().filter(move |c| c.member == member).filter_map(|c| c.made);
+            for (member, stream) in (0..).zip(packed.streams()) {
+                prop_assert_eq!(stream.calls().collect::<Vec<_>>(), of(member).collect::<Vec<_>>());
+                prop_assert_eq!(stream.len(), of(member).count() as u64);
+                prop_assert_eq!(stream.timed(), of(member).filter(|made| made.ns.is_some()).count() as u64);
+            }
+        }
+
+        /// A state may come from another machine.
+        #[test]
+        fn any_bytes_are_numbers(bytes: Vec<u8>) {
+            let mut numbers = Numbers(&bytes);
+            while numbers.next().is_some() {}
+        }
+    }
+}
