@@ -500,6 +500,7 @@ impl<'o, 'e> Collector<'o, 'e> {
         if !self.tally_options.steps {
             return Timeline::default();
         }
+        self.growing = Growing::default();
         let timeline = log.timeline(&self.options.timeline);
         self.present.add(&timeline);
         timeline

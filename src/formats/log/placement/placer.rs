@@ -143,7 +143,7 @@ impl Placer {
         sink: &mut impl FnMut(&Streams, &[Vec<(u32, u32)>]),
     ) {
         let later = self.streams.split(gap);
-        let marks = part.marks.get(..=gap as usize).unwrap_or(part.marks);
+        let marks = part.marks.part(0..gap as usize + 1);
         let timeline = timeline::resolve(marks, &[], steps);
         let bounds = Bounds::of(&timeline);
         let is_endless = self.by_position == Some(ByPosition::Many);

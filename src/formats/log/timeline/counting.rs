@@ -4,7 +4,7 @@
 //! be either: NVIDIA's Llama 3.1 405B (v5.0) logs `"step": 1152.0` after the first step of 1152
 //! samples, its GPT-3 (v4.0) `"step": 4194304`, tokens. What the log itself shows decides.
 
-use crate::formats::log::walk::MarkAt;
+use super::marks::Marks;
 use crate::grammar::trainer::{Counts, Mark, Pace, StepLine, Trainer};
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +16,13 @@ const NEAR: f64 = 1.5;
 pub(super) struct Counting {
     /// What `step` alone grows by in a step.
     by_step: Option<u64>,
+}
+
+/// A line that does not say what its number counts.
+struct Unsaid {
+    step: u64,
+    wall_ms: Option<i64>,
+    time_s: Option<f64>,
 }
 
 /// What the numbers on step lines count.
@@ -34,14 +41,18 @@ pub enum Counted {
 
 impl Counting {
     /// Looks through all lines of `trainer`.
-    pub(super) fn of(marks: &[MarkAt], trainer: Trainer) -> Counting {
+    pub(super) fn of(marks: Marks<'_>, trainer: Trainer) -> Counting {
         let mut batch = None;
-        let mut lines: Vec<&StepLine> = Vec::new();
-        for mark in marks {
+        let mut lines: Vec<Unsaid> = Vec::new();
+        for mark in marks.iter() {
             match &mark.mark {
                 Mark::BatchSize(size) => batch = Some(*size),
                 Mark::Step(line) if line.trainer == trainer && line.counts == Counts::Unsaid => {
-                    lines.push(line);
+                    lines.push(Unsaid {
+                        step: line.step,
+                        wall_ms: line.wall_ms,
+                        time_s: line.time_s,
+                    });
                 }
                 _ => {}
             }
@@ -90,8 +101,8 @@ fn epoch(line: &StepLine) -> u64 {
 
 /// What the number grows by in a step, by the median of all pairs of lines: a step's time is on
 /// the line, and the time between two of them is known by their stamps.
-fn grows(lines: &[&StepLine]) -> Option<f64> {
-    let between = |pair: &[&StepLine]| {
+fn grows(lines: &[Unsaid]) -> Option<f64> {
+    let between = |pair: &[Unsaid]| {
         let ms = pair[1].wall_ms?.checked_sub(pair[0].wall_ms?)?;
         let count = pair[1].step.checked_sub(pair[0].step)?;
         let steps = ms as f64 / 1000.0 / pair[1].time_s?;
@@ -114,6 +125,7 @@ fn common(a: u64, b: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::formats::log::walk::MarkAt;
 
     fn lines(list: &[(u64, i64)], time_s: Option<f64>) -> Vec<MarkAt> {
         let line = |&(step, ms): &(u64, i64)| {
@@ -133,7 +145,7 @@ mod tests {
                 Mark::BatchSize(batch),
             ]));
         }
-        Counting::of(&marks, Trainer::MlPerf).by_step
+        Counting::of((&marks).into(), Trainer::MlPerf).by_step
     }
 
     #[test]

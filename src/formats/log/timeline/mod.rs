@@ -15,6 +15,7 @@ pub(crate) mod counting;
 pub(crate) mod evaluation;
 pub(crate) mod gaps;
 mod growing;
+mod marks;
 pub(crate) mod times;
 mod voices;
 pub(crate) mod window;
@@ -22,6 +23,7 @@ pub(crate) mod window;
 pub use crate::report::methods::ByPosition;
 pub use counting::Counted;
 pub use growing::Growing;
+pub use marks::{MarkList, Marks};
 pub use times::Times;
 pub use window::{Present, Window};
 
@@ -177,32 +179,32 @@ impl Timeline {
 
     /// A segment's first line represents as many steps as the others, but for no more than
     /// there are up to it; the first of a later epoch for all of the epoch's up to it.
-    fn begin_segments(&mut self, trainer: Trainer, marks: &[MarkAt]) {
+    fn begin_segments(&mut self, trainer: Trainer, marks: Marks<'_>) {
         let interval = self.interval();
-        let mut before: Option<(u32, Option<u64>)> = None;
+        let epoch = |mark: usize| match marks.get(mark)?.mark {
+            Mark::Step(line) => line.epoch,
+            _ => None,
+        };
+        let mut before: Option<(u32, usize)> = None;
         for step in &mut self.steps {
-            let epoch = match marks.get(step.mark).map(|mark| mark.mark) {
-                Some(Mark::Step(line)) => line.epoch,
-                _ => None,
-            };
-            let (segment, last) = before.replace((step.segment, epoch)).unzip();
+            let (segment, last) = before.replace((step.segment, step.mark)).unzip();
             if segment == Some(step.segment) {
                 continue;
             }
+            let (epoch, last) = (epoch(step.mark), last.and_then(epoch));
             // Where every tenth line is of step 9, 19 ..., counting begins at 0.
             let from_0 = interval > 1 && step.step.saturating_add(1).is_multiple_of(interval);
             let first = if from_0 { 0 } else { trainer.first_step() };
             let all = step.step.saturating_sub(first).saturating_add(1);
-            let later = epoch
-                .zip(last.flatten())
-                .is_some_and(|(epoch, last)| epoch > last);
+            let later = epoch.zip(last).is_some_and(|(epoch, last)| epoch > last);
             step.steps = if later { all } else { interval.min(all) };
         }
     }
 }
 
 /// Names the gaps between `marks`; new processes took over where `begins` says.
-pub fn resolve(marks: &[MarkAt], begins: &[Begin], options: &Options) -> Timeline {
+pub fn resolve<'m>(marks: impl Into<Marks<'m>>, begins: &[Begin], options: &Options) -> Timeline {
+    let marks = marks.into();
     let chosen = match options.none {
         true => Choice::Nothing,
         false => choice::choose(marks, begins, options.asked),
@@ -282,7 +284,7 @@ impl Successors {
 }
 
 impl Building {
-    fn of(shape: Shape, by_ranks: bool, marks: &[MarkAt]) -> Building {
+    fn of(shape: Shape, by_ranks: bool, marks: Marks<'_>) -> Building {
         Building {
             shape,
             timeline: Timeline {
@@ -290,7 +292,7 @@ impl Building {
                 ..Timeline::default()
             },
             counting: Counting::of(marks, shape.trainer),
-            batch: marks.iter().find_map(batch_size),
+            batch: marks.iter().find_map(|mark| batch_size(&mark)),
             now: Counter {
                 by_ranks,
                 ..Counter::default()
@@ -301,7 +303,7 @@ impl Building {
         }
     }
 
-    fn build(mut self, marks: &[MarkAt], begins: &[Begin], options: &Options) -> Timeline {
+    fn build(mut self, marks: Marks<'_>, begins: &[Begin], options: &Options) -> Timeline {
         let mut begins = begins.iter().peekable();
         for (at, mark) in marks.iter().enumerate() {
             while let Some(begin) = begins.next_if(|begin| begin.at <= mark.start) {
@@ -323,8 +325,7 @@ impl Building {
         let mut t = self.timeline;
         t.begin_segments(self.shape.trainer, marks);
         let stretches = evaluation::stretches(marks, &t.steps);
-        let pauses = evaluation::pauses(&stretches, &t.steps);
-        times::fill(&mut t, marks, &pauses);
+        times::fill(&mut t, marks, &stretches);
         if self.shape.trainer.lags_one_step() && !options.as_printed {
             t.lags = true;
             lag(&mut t);
@@ -456,15 +457,12 @@ fn lag(t: &mut Timeline) {
         }
     }
     // The values of line N are step N's; its calls ended one line earlier.
-    let values: Vec<_> = t
-        .steps
-        .iter()
-        .map(|s| (s.segment, s.time_s, s.tflops))
-        .collect();
-    for (i, step) in t.steps.iter_mut().enumerate() {
+    for at in 0..t.steps.len() {
+        let next = t.steps.get(at + 1).map(|s| (s.segment, s.time_s, s.tflops));
+        let step = &mut t.steps[at];
         step.step = step.step.saturating_add(1);
-        let next = values.get(i + 1).filter(|v| v.0 == step.segment);
-        (step.time_s, step.tflops) = next.map_or((None, None), |v| (v.1, v.2));
+        let next = next.filter(|next| next.0 == step.segment);
+        (step.time_s, step.tflops) = next.map_or((None, None), |next| (next.1, next.2));
     }
 }
 

@@ -128,6 +128,7 @@ impl Stage for Live<'_> {
     }
 
     fn end(&mut self, input: Known<Self::Visit>, log: Log, merged: &Merged, report: &mut Report) {
+        self.growing = Growing::default();
         let now = std::mem::take(&mut self.now);
         let survey = now.end(log, merged, &mut Across::of(1), self.read);
         reported(&input.name(), &survey, self.read, report);
