@@ -313,7 +313,7 @@ impl<'o, 'e> Collector<'o, 'e> {
     fn new(options: &'o Options, tally: &'o tally::Options, inputs: usize) -> Self {
         Collector {
             options,
-            tally: Tally::new(tally.clone(), inputs, options.log.jobs),
+            tally: Tally::new(tally.clone(), inputs, options.log.jobs).counts_only(),
             tally_options: tally,
             merged: Merged::default(),
             logged: Gathering::default(),

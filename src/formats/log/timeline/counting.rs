@@ -14,6 +14,8 @@ const NEAR: f64 = 1.5;
 /// What numbers count whose records do not say.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Counting {
+    /// How many samples a step has, by the first line that says so.
+    pub(super) batch: Option<u64>,
     /// What `step` alone grows by in a step.
     by_step: Option<u64>,
 }
@@ -42,11 +44,14 @@ pub enum Counted {
 impl Counting {
     /// Looks through all lines of `trainer`.
     pub(super) fn of(marks: Marks<'_>, trainer: Trainer) -> Counting {
-        let mut batch = None;
+        let (mut first, mut batch) = (None, None);
         let mut lines: Vec<Unsaid> = Vec::new();
         for mark in marks.iter() {
             match &mark.mark {
-                Mark::BatchSize(size) => batch = Some(*size),
+                Mark::BatchSize(size) => {
+                    first = first.or(Some(*size));
+                    batch = Some(*size);
+                }
                 Mark::Step(line) if line.trainer == trainer && line.counts == Counts::Unsaid => {
                     lines.push(Unsaid {
                         step: line.step,
@@ -70,7 +75,10 @@ impl Counting {
             }
             None => by_batch,
         };
-        Counting { by_step }
+        Counting {
+            batch: first,
+            by_step,
+        }
     }
 
     /// The step of a line in a run of `batch` samples a step, and what its number counts. The last

@@ -5,8 +5,7 @@
 //! when the step is over, so the gap before the line of step N is step N's.
 
 use crate::formats::log::attempts::Begin;
-use crate::formats::log::walk::MarkAt;
-use crate::grammar::trainer::{Mark, StepLine, Trainer};
+use crate::grammar::trainer::{Mark, Pace, StepLine, Trainer};
 use choice::{Choice, Shape};
 use std::collections::BTreeMap;
 
@@ -231,6 +230,8 @@ struct Building {
     /// What the lines' numbers count, and how many samples a step has.
     counting: Counting,
     batch: Option<u64>,
+    /// A line has a time of several steps.
+    has_sums: bool,
     now: Counter,
     /// Time and speed of the next step.
     timing: Option<(Option<f64>, Option<f64>)>,
@@ -285,14 +286,16 @@ impl Successors {
 
 impl Building {
     fn of(shape: Shape, by_ranks: bool, marks: Marks<'_>) -> Building {
+        let counting = Counting::of(marks, shape.trainer);
         Building {
             shape,
             timeline: Timeline {
                 trainer: Some(shape.trainer),
                 ..Timeline::default()
             },
-            counting: Counting::of(marks, shape.trainer),
-            batch: marks.iter().find_map(|mark| batch_size(&mark)),
+            counting,
+            batch: counting.batch,
+            has_sums: false,
             now: Counter {
                 by_ranks,
                 ..Counter::default()
@@ -325,7 +328,8 @@ impl Building {
         let mut t = self.timeline;
         t.begin_segments(self.shape.trainer, marks);
         let stretches = evaluation::stretches(marks, &t.steps);
-        times::fill(&mut t, marks, &stretches);
+        let known = (self.counting.batch, self.has_sums);
+        times::fill(&mut t, marks, &stretches, known);
         if self.shape.trainer.lags_one_step() && !options.as_printed {
             t.lags = true;
             lag(&mut t);
@@ -365,6 +369,7 @@ impl Building {
         };
         let next = std::mem::take(&mut self.next);
         self.cuts.extend(next.end().filter(|_| segment != before));
+        self.has_sums |= matches!(line.pace, Some(Pace::Sum { .. }));
         // A damaged number may have lost more than it shows.
         let sane = |x: &f64| *x >= 0.0;
         let (mut time_s, mut tflops) = (line.time_s.filter(sane), line.tflops.filter(sane));
@@ -380,13 +385,6 @@ impl Building {
             time_s,
             tflops,
         });
-    }
-}
-
-fn batch_size(mark: &MarkAt) -> Option<u64> {
-    match mark.mark {
-        Mark::BatchSize(size) => Some(size),
-        _ => None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::evaluation::{Pause, Stretch};
 use super::marks::{Iter, Marks};
-use super::{Counted, Step, Timeline, batch_size};
+use super::{Counted, Step, Timeline};
 use crate::grammar::trainer::{Clock, Evaluation, Mark, Pace, StepLine};
 use serde::{Deserialize, Serialize};
 use std::iter::Enumerate;
@@ -50,12 +50,19 @@ struct Line {
 }
 
 /// Gives the steps whose lines print no time one, on the best basis there is for the whole log.
-/// `stretches` are those in which nothing is trained.
-pub(super) fn fill(t: &mut Timeline, marks: Marks<'_>, stretches: &[Stretch]) {
-    let batch = marks.iter().find_map(|mark| batch_size(&mark));
-    let sums = sums(|| Lines::of(t, marks, stretches, batch));
-    for (step, sum) in t.steps.iter_mut().zip(sums) {
-        step.time_s = step.time_s.or(sum);
+/// `stretches` are those in which nothing is trained; known are the samples of a step where they are
+/// first said, and whether a line has a time of several steps.
+pub(super) fn fill(
+    t: &mut Timeline,
+    marks: Marks<'_>,
+    stretches: &[Stretch],
+    (batch, has_sums): (Option<u64>, bool),
+) {
+    if has_sums {
+        let sums = sums(|| Lines::of(t, marks, stretches, batch));
+        for (step, sum) in t.steps.iter_mut().zip(sums) {
+            step.time_s = step.time_s.or(sum);
+        }
     }
     // Mostly each line has its own, and nothing else needs to be worked out.
     if t.steps.iter().all(|step| step.time_s.is_some()) {
@@ -243,9 +250,6 @@ impl Line {
 /// Times by the sums on the lines: since the line before, or since the epoch began. Of a log's first
 /// line, and after a restart, neither is known: it is what makes the time like the others.
 fn sums<L: Iterator<Item = Line>>(lines: impl Fn() -> L) -> Vec<Option<f64>> {
-    if !lines().any(|line| matches!(line.line.pace, Some(Pace::Sum { .. }))) {
-        return Vec::new();
-    }
     let first = |line: &Line| (line.from_first == 1).then_some(1);
     let sure = |line: &Line| line.of_a_sum(line.since.or(line.in_epoch).or(first(line)));
     let usual = median(lines().map(|line| sure(&line)));

@@ -98,7 +98,7 @@ impl Stage for Live<'_> {
     type Visit = (Recorder, Pending);
 
     fn begin(&mut self, _: String) {
-        self.now = Surveying::new(self.read);
+        self.now = Surveying::new(self.read, false);
     }
 
     fn add(&mut self, part: Part<'_, Self::Visit>) {

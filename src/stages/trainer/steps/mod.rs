@@ -70,7 +70,7 @@ impl Stage for Reading<'_, '_> {
     type Visit = Recorder;
 
     fn begin(&mut self, _: String) {
-        self.now = Surveying::new(self.options);
+        self.now = Surveying::new(self.options, matches!(self.to, To::Rows(_)));
     }
 
     // Rows need no line again.
@@ -377,16 +377,20 @@ fn stretches(
     options: &Options,
 ) -> Vec<Stretch> {
     let marks = log.marks.all();
-    let line = |mark: usize| marks.get(mark).map(|mark| (mark.line, mark.next_line));
+    // One after the other: those of a long log are packed.
+    let mut next = marks.part(from.saturating_sub(1)..marks.len()).iter();
+    let mut line = || next.next().map(|mark| (mark.line, mark.next_line));
+    let mut before = if from > 0 { line() } else { None };
     let lines = log.account.lines;
     let mut out: Vec<Stretch> = Vec::new();
     for (gap, &kind) in timeline.gaps.iter().enumerate().skip(from) {
         let starts = options.timeline.marker == Marker::Start;
         let first = match gap {
             0 => 0,
-            _ => line(gap - 1).map_or(lines, |(own, next)| if starts { own } else { next }),
+            _ => before.map_or(lines, |(own, next)| if starts { own } else { next }),
         };
-        let last = line(gap).map_or(lines, |(own, _)| own + u64::from(!starts));
+        before = line();
+        let last = before.map_or(lines, |(own, _)| own + u64::from(!starts));
         let sum = sum(gap);
         // An evaluation may be in the middle of the steps of one line.
         let split = matches!(kind, Gap::Step(_))
