@@ -272,7 +272,8 @@ impl Placer {
                 .map(|(gap, n)| (gap, before.saturating_add(n)));
             let all = &mut self.placed.cuts[at];
             all.extend(absolute);
-            if self.forgets {
+            // Where none was let go, other inputs' calls may be placed by these.
+            if self.forgets && self.met.is_some() {
                 all.drain(..all.len().saturating_sub(1));
                 all.shrink_to(1);
             }
