@@ -151,9 +151,10 @@ impl<'a> Sheet<'a> {
             columns,
             parts: parts(rows),
             rows: Box::new(move |part, sink| {
-                sink.group(&[], &[], &mut |out| {
-                    part.clone().for_each(|at| out(&row(at)))
-                });
+                let rows = |out: &mut dyn FnMut(&[Cell<'_>])| {
+                    part.clone().for_each(|at| out(&row(at)));
+                };
+                sink.group(&[], &[], &mut { rows });
             }),
         }
     }
