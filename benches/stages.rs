@@ -225,7 +225,7 @@ fn back(c: &mut Criterion, bench: &Bench) {
 fn first_walk(c: &mut Criterion) {
     table(c, "nccl-steps --list", |origins, jobs| {
         let list = steps::list(origins, &options(jobs), &mut report(), &Unwatched, None);
-        list.expect("steps")
+        list.expect("steps").sheet().grid()
     });
 }
 

@@ -84,10 +84,10 @@ pub(crate) fn main() -> ExitCode {
                 true => Some(&mut rows),
                 false => None,
             };
-            let grid = steps::list(origins, options, report, bar, rows)?;
+            let list = steps::list(origins, options, report, bar, rows)?;
             let written = (&*report, Some(&early));
             cli::print_rest(
-                || grid.into(),
+                || list.sheet(),
                 None::<fn() -> Vec<u8>>,
                 (&output, 1),
                 written,

@@ -68,7 +68,7 @@ pub(crate) fn main() -> ExitCode {
         let mut run = Run::new("nccl-timing", &cli.input, &cli.steps, COMPAT)?;
         let mut early = Early::new(&output);
         let is_early = cli.per_step && early.is_possible();
-        let mut rows = |steps: &[Step]| early.rows(&timing::per_step(steps).into());
+        let mut rows = |steps: &[Step]| early.rows(&timing::sheet(steps));
         let found = timing::steps(
             &run.origins,
             &run.options,
@@ -91,7 +91,7 @@ pub(crate) fn main() -> ExitCode {
             }
             _ => {
                 let grid = || match cli.per_step {
-                    true => timing::per_step(&found).into(),
+                    true => timing::sheet(&found),
                     false => timing::summary(&found).into(),
                 };
                 let written = (&run.report, cli.per_step.then_some(&early));

@@ -71,7 +71,7 @@ fn step(evidence: &Evidence, inputs: &[Walked]) -> Option<u64> {
         return None;
     };
     let input = inputs.get(input as usize)?;
-    let gap = input.marks.partition_point(|mark| mark.line < line);
+    let gap = input.marks.all().partition_point(|mark| mark.line < line);
     input.timeline.step_of(gap).map(|step| step.step)
 }
 

@@ -15,8 +15,8 @@ use crate::count::tally;
 use crate::error::{Error, Result};
 use crate::formats::Tells;
 use crate::formats::door::Known;
-use crate::formats::log::timeline::{self, Step, Timeline};
-use crate::formats::log::walk::{Call, MarkAt, Said, Torn, Visit};
+use crate::formats::log::timeline::{self, MarkList, Step, Timeline};
+use crate::formats::log::walk::{Call, Said, Torn, Visit};
 use crate::formats::log::{Log, Part};
 use crate::grammar::message::Message;
 use crate::grammar::message::c10d::C10d;
@@ -245,7 +245,7 @@ pub(crate) struct Walked {
     /// Its name.
     pub(crate) name: String,
     /// Where its step lines and the like are.
-    pub(crate) marks: Vec<MarkAt>,
+    pub(crate) marks: MarkList,
     /// Its steps.
     pub(crate) timeline: Timeline,
     /// The same with the values of each step's own line, also where lines lag behind the calls.
@@ -291,7 +291,7 @@ impl Walked {
     /// each epoch it is not the run's last.
     pub(crate) fn ends_with_last_step(&self) -> bool {
         let last = self.timeline.steps.last();
-        let mark = last.and_then(|step| self.marks.get(step.mark));
+        let mark = last.and_then(|step| self.marks.all().get(step.mark));
         let is_last = |line: &StepLine| line.total == Some(line.step) && line.epoch.is_none();
         mark.is_some_and(|mark| matches!(&mark.mark, Mark::Step(line) if is_last(line)))
     }
@@ -299,7 +299,7 @@ impl Walked {
     /// The line of a step, by its place among the steps of this input, the `number`th.
     pub(crate) fn line_of(&self, number: u32, step: usize) -> Option<Evidence> {
         let step = self.timeline.steps.get(step)?;
-        let mark = self.marks.get(step.mark)?;
+        let mark = self.marks.all().get(step.mark)?;
         let (input, line) = (number, mark.line);
         Some(First { input, line }.into())
     }
@@ -307,10 +307,10 @@ impl Walked {
 
 /// The lines that end a step, in order, with the step's number; a line that is no step's of the
 /// timeline has the number of the step before.
-fn step_lines(marks: &[MarkAt], timeline: &Timeline) -> Vec<(u64, u64)> {
+fn step_lines(marks: &MarkList, timeline: &Timeline) -> Vec<(u64, u64)> {
     let mut steps = timeline.steps.iter().peekable();
     let mut step = 0;
-    let lines = marks.iter().enumerate().filter_map(|(at, mark)| {
+    let lines = marks.all().iter().enumerate().filter_map(|(at, mark)| {
         while let Some(next) = steps.next_if(|next| next.mark <= at) {
             step = next.step;
         }

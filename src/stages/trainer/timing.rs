@@ -10,7 +10,7 @@ use crate::formats::log::propose;
 use crate::formats::log::timeline::{self, Growing, Present, Step, Window};
 use crate::formats::log::{Log, Part};
 use crate::members::Merged;
-use crate::output::render::{Cell, Grid};
+use crate::output::render::{Cell, Grid, Sheet};
 use crate::report::Report;
 use crate::source::Origin;
 use crate::stages::{self, Stage};
@@ -97,6 +97,7 @@ impl Stage for Reading<'_> {
     }
 
     fn end(&mut self, input: Known<()>, log: Log, _: &Merged, report: &mut Report) {
+        self.growing = Growing::default();
         let timeline = log.timeline(&self.options);
         notes::stamps(&input.name(), &timeline, report);
         if timeline.interval() > 1 {
@@ -107,16 +108,25 @@ impl Stage for Reading<'_> {
             ));
         }
         self.present.add(&timeline);
-        self.steps.extend(timeline.steps);
+        match self.steps.is_empty() {
+            true => self.steps = timeline.steps,
+            false => self.steps.extend(timeline.steps),
+        }
     }
 }
 
+/// The columns of [`per_step`].
+const COLUMNS: [&str; 4] = ["segment", "step", "time_s", "tflops_per_gpu"];
+
 /// One row a step.
 pub fn per_step(steps: &[Step]) -> Grid {
-    let columns = ["segment", "step", "time_s", "tflops_per_gpu"]
-        .map(str::to_owned)
-        .to_vec();
-    let row = |s: &Step| -> Vec<Cell<'static>> {
+    sheet(steps).grid()
+}
+
+/// The same, made when they are written.
+pub fn sheet(steps: &[Step]) -> Sheet<'_> {
+    let row = |at: usize| {
+        let s = &steps[at];
         vec![
             u64::from(s.segment).into(),
             s.step.into(),
@@ -124,10 +134,8 @@ pub fn per_step(steps: &[Step]) -> Grid {
             s.tflops.into(),
         ]
     };
-    Grid {
-        columns,
-        rows: steps.iter().map(row).collect(),
-    }
+    let columns = COLUMNS.map(str::to_owned).to_vec();
+    Sheet::of_rows(columns, steps.len(), row)
 }
 
 /// One row for each of the two fields: over how many steps it is, and its distribution.

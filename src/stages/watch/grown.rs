@@ -2,7 +2,7 @@
 
 use super::calls::{Calls, Kept, Turns};
 use crate::formats::log::timeline::{self, Step, Timeline};
-use crate::formats::log::walk::{self, MarkAt};
+use crate::formats::log::walk;
 use crate::formats::log::{Log, Options};
 use crate::members::{Identity, Merged, Process, Renumbered};
 use crate::source::Place;
@@ -169,9 +169,9 @@ impl Growing {
 
     /// Forgets marks that are no longer needed.
     fn forget(&mut self) {
-        let marks: &mut Vec<MarkAt> = &mut self.log.marks;
+        let marks = &mut self.log.marks;
         if marks.len() >= 2 * MARKS {
-            marks.drain(..marks.len() - MARKS);
+            marks.keep_last(MARKS);
             self.told = marks.len();
         }
     }

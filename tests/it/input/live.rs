@@ -156,10 +156,10 @@ fn lines_of_steps_are_passed_on_when_their_step_ends() {
     assert!(!said.contains("were written before"), "{said}");
 }
 
-/// Steps enough that the last ones are looked at alone, and calls.
+/// Steps enough that the last ones are looked at alone, and calls, and that old step lines are packed.
 #[test]
 fn rows_of_a_long_job_come_as_those_of_a_short_one() {
-    let steps = 3000;
+    let steps = 5200;
     let args = "--ranks 4 --strategy ddp --layers 1 --trainer megatron --eval-every 400 --lead 2";
     let number = steps.to_string();
     let args: Vec<&str> = args.split(' ').chain(["--steps", &number]).collect();
@@ -178,7 +178,7 @@ fn rows_of_a_long_job_come_as_those_of_a_short_one() {
         let whole = run(program, &[args, &[file.to_str().unwrap()]].concat());
         let mut live = Live::start(program, args);
         let mut from = 0;
-        for step in (20..=steps).step_by(149) {
+        for step in (20..=steps).step_by(259) {
             live.write(&log[from..ends[step - 1]]);
             from = ends[step - 1];
             // Ranks are ahead of the line, or behind it.

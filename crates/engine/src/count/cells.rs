@@ -326,7 +326,7 @@ mod tests {
                         gap: first,
                         line: 0,
                         merged: &merged,
-                        marks: &passed,
+                        marks: (&passed).into(),
                         so_far: None,
                     };
                     tally.add(part, &steps);

@@ -342,7 +342,7 @@ impl<V: Visit + Rows + Send> Known<V> {
                 gap: 0,
                 line: 0,
                 merged: known,
-                marks: &[],
+                marks: (&[]).into(),
                 so_far: None,
             })
         });

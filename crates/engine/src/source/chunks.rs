@@ -46,8 +46,10 @@ const LONG: usize = 48 << 20;
 /// a pipe is read to its end in that time, or it is long.
 const PATIENT: Duration = Duration::from_millis(40);
 const BEGINNING: Duration = Duration::from_secs(3);
-/// Nothing that is still being written comes faster, in bytes a millisecond: what does is read as fast as can be.
+/// Nothing that is still being written comes faster, in bytes a millisecond: what does is read as fast as can
+/// be, and has a pause less often.
 const FAST: u128 = 100 << 10;
+const SELDOM: Duration = Duration::from_millis(500);
 /// The longest line that is kept whole; the rest of a longer one is dropped and said, since a
 /// stream without line ends must not fill the memory, and a file is to give the same.
 pub(super) const LONGEST_LINE: usize = 16 << 20;
@@ -421,15 +423,19 @@ impl Since {
         pause
     }
 
-    /// True once a while where bytes come without a rest, but not as fast as they can be read.
+    /// True once a while where bytes come without a rest.
     fn is_busy(&mut self) -> bool {
         let since = self.look.elapsed();
         if since < PATIENT {
             return false;
         }
-        self.look = Instant::now();
-        let new = std::mem::take(&mut self.new) as u128;
-        self.begin.elapsed() >= BEGINNING && new <= since.as_millis() * FAST
+        let is_old = self.begin.elapsed() >= BEGINNING;
+        let is_fast = self.new as u128 > since.as_millis() * FAST;
+        if is_old && is_fast && since < SELDOM {
+            return false;
+        }
+        (self.look, self.new) = (Instant::now(), 0);
+        is_old
     }
 }
 
@@ -565,20 +571,24 @@ mod tests {
     fn a_pipe_that_never_rests_has_pauses_after_a_while() {
         let now = Instant::now();
         let then = now.checked_sub(BEGINNING).unwrap();
-        let since = |begin| Since {
+        let looked = |begin, look| Since {
             bytes: 0,
             begin,
-            look: begin,
+            look,
             new: 0,
         };
+        let since = |begin| looked(begin, begin);
         let mut old = since(then);
         assert_eq!(old.pause(1, false, true), Some(Pause::Busy));
         assert_eq!(old.pause(1, false, true), None);
         assert_eq!(old.pause(1, true, true), Some(Pause::Idle));
         // Nobody waits for what a packed file holds.
         assert_eq!(since(then).pause(1, false, false), None);
-        // Nor is a file that is only copied written now.
-        assert_eq!(since(then).pause(1 << 31, false, true), Some(Pause::Long));
+        // What comes as fast as it can be read has a pause, too, but not as often.
+        let mut fast = looked(then, now.checked_sub(PATIENT).unwrap());
+        assert_eq!(fast.pause(LONG - 1, false, true), None);
+        let mut fast = looked(then, now.checked_sub(SELDOM).unwrap());
+        assert_eq!(fast.pause(1 << 31, false, true), Some(Pause::Busy));
         let mut new = since(now);
         assert_eq!(new.pause(LONG - 1, false, true), None);
         assert_eq!(new.pause(1, false, true), Some(Pause::Long));

@@ -98,7 +98,7 @@ impl Stage for Live<'_> {
     type Visit = (Recorder, Pending);
 
     fn begin(&mut self, _: String) {
-        self.now = Surveying::new(self.read);
+        self.now = Surveying::new(self.read, false);
     }
 
     fn add(&mut self, part: Part<'_, Self::Visit>) {
@@ -128,6 +128,7 @@ impl Stage for Live<'_> {
     }
 
     fn end(&mut self, input: Known<Self::Visit>, log: Log, merged: &Merged, report: &mut Report) {
+        self.growing = Growing::default();
         let now = std::mem::take(&mut self.now);
         let survey = now.end(log, merged, &mut Across::of(1), self.read);
         reported(&input.name(), &survey, self.read, report);

@@ -450,7 +450,7 @@ impl<B: Beside> Stage for First<'_, B> {
     type Visit = B::Visit;
 
     fn begin(&mut self, _: String) {
-        self.now = Surveying::new(self.read);
+        self.now = Surveying::new(self.read, false);
         self.beside = B::default();
     }
 

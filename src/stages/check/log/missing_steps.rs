@@ -7,8 +7,7 @@
 //! there is no call. Restarts and epochs look the same; but where the ranks were at the same call at
 //! all step lines up to there, no cut can have put them apart.
 
-use crate::formats::log::timeline::Timeline;
-use crate::formats::log::walk::MarkAt;
+use crate::formats::log::timeline::{MarkList, Timeline};
 use crate::grammar::trainer::Mark;
 use crate::stages::survey::Sums;
 
@@ -27,7 +26,7 @@ impl Cuts {
     pub(crate) fn of(
         sums: &Sums,
         apart: Option<&[usize]>,
-        marks: &[MarkAt],
+        marks: &MarkList,
         timeline: &Timeline,
     ) -> Cuts {
         let steps = &timeline.steps;
@@ -40,10 +39,13 @@ impl Cuts {
         let uneven = apart.and_then(|apart| apart.first());
         // Ranks that are first apart after the step at the seam were not put apart by it.
         let seam = uneven.and_then(|gap| seams().find(|&at| *gap <= steps[at].mark));
-        let before = seam.and_then(|at| marks.get(steps[at - 1].mark));
+        let before = seam.and_then(|at| marks.all().get(steps[at - 1].mark));
         // Where a launcher ended the job nobody cut it.
-        let is_step_s = |mark: &MarkAt| mark.mark != Mark::Ended;
-        let end = marks.iter().rposition(is_step_s).map_or(0, |at| at + 1);
+        let mut steps = (0..marks.len())
+            .rev()
+            .filter_map(|at| Some((at, marks.all().get(at)?)));
+        let end = steps.find(|(_, mark)| mark.mark != Mark::Ended);
+        let end = end.map_or(0, |(at, _)| at + 1);
         Cuts {
             within: before.map(|mark| mark.line),
             at_end: sums.last_gap().is_some_and(|gap| gap < end),

@@ -604,7 +604,9 @@ impl State {
             let log = read_after(merged, file.as_bytes(), size, Part::default, |part| {
                 warnings.add(part.visit.0, &part.to.processes, input, part.line);
             });
-            let steps = (0..).zip(&log.marks).map(|(step, mark)| (mark.line, step));
+            let steps = (0..)
+                .zip(log.marks.all().iter())
+                .map(|(step, mark)| (mark.line, step));
             warnings.steps(input, steps.collect());
             warnings.again(input, log.begins.iter().map(|begin| begin.at));
         }

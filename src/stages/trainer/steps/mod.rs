@@ -10,7 +10,7 @@ use crate::formats::log::propose;
 use crate::formats::log::timeline::{Gap, Growing, Marker, Present, Timeline, Window};
 use crate::formats::log::{Log, Part};
 use crate::members::Merged;
-use crate::output::render::{Cell, Grid};
+use crate::output::render::{Cell, Grid, Sheet};
 use crate::report::Report;
 use crate::source::{Copied, Input, Origin};
 use crate::stages::survey::{Sum, Survey, Surveying};
@@ -70,7 +70,7 @@ impl Stage for Reading<'_, '_> {
     type Visit = Recorder;
 
     fn begin(&mut self, _: String) {
-        self.now = Surveying::new(self.options);
+        self.now = Surveying::new(self.options, matches!(self.to, To::Rows(_)));
     }
 
     // Rows need no line again.
@@ -104,6 +104,7 @@ impl Stage for Reading<'_, '_> {
     }
 
     fn end(&mut self, input: Known<Recorder>, log: Log, merged: &Merged, report: &mut Report) {
+        self.growing = Growing::default();
         let now = mem::take(&mut self.now);
         let survey = now.end(log, merged, &mut self.across, self.options);
         let (name, timeline) = (input.name(), Arc::clone(&survey.timeline));
@@ -217,7 +218,7 @@ impl Reading<'_, '_> {
         };
         let timeline = log.growing(&mut self.growing, &self.options.timeline);
         let from = self.passed.until;
-        let first = log.marks.partition_point(|mark| mark.cut <= from);
+        let first = log.marks.all().partition_point(|mark| mark.cut <= from);
         let needed = u32::try_from(first).unwrap_or(u32::MAX);
         let Some((last, moved, open)) = self.now.lines_settled(timeline, merged, needed) else {
             return Ok(());
@@ -271,34 +272,60 @@ pub fn list(
     report: &mut Report,
     progress: &dyn Progress,
     early: Option<Early<'_>>,
-) -> Result<Grid> {
+) -> Result<List> {
     let to = To::Rows(early.filter(|_| origins.len() == 1));
     let (logs, _) = all(origins, options, report, progress, to)?;
-    let several = logs.len() > 1;
-    let mut columns: Vec<String> = COLUMNS.map(str::to_owned).to_vec();
-    if several {
-        columns.push("file".to_owned());
-    }
-    let mut rows = Vec::new();
-    for log in &logs {
-        let name = log.input.name();
+    let listed = logs.into_iter().map(|log| {
         let timeline = &log.survey.timeline;
         let stretches = match log.survey.is_settled {
-            true => without_lines(log, options),
+            true => without_lines(&log, options),
             false => {
                 let sum = |gap| log.survey.sum(gap);
                 stretches(&log.survey.log, timeline, 0, sum, options)
             }
         };
-        for stretch in stretches {
-            let mut row = stretch.row(timeline);
-            if several {
-                row.push(name.clone().into());
-            }
-            rows.push(row);
+        Listed {
+            name: log.input.name(),
+            timeline: log.survey.timeline,
+            stretches,
         }
+    });
+    Ok(List(listed.collect()))
+}
+
+/// The steps of all logs.
+pub struct List(Vec<Listed>);
+
+/// Those of one log.
+struct Listed {
+    name: String,
+    timeline: Arc<Timeline>,
+    stretches: Vec<Stretch>,
+}
+
+impl List {
+    /// Their rows, made when they are written.
+    pub fn sheet(&self) -> Sheet<'_> {
+        let several = self.0.len() > 1;
+        let mut columns: Vec<String> = COLUMNS.map(str::to_owned).to_vec();
+        if several {
+            columns.push("file".to_owned());
+        }
+        let (mut rows, mut firsts) = (0, Vec::with_capacity(self.0.len()));
+        for log in &self.0 {
+            firsts.push(rows);
+            rows += log.stretches.len();
+        }
+        Sheet::of_rows(columns, rows, move |at| {
+            let log = firsts.partition_point(|first| *first <= at) - 1;
+            let (at, log) = (at - firsts[log], &self.0[log]);
+            let mut row = log.stretches[at].row(&log.timeline);
+            if several {
+                row.push(log.name.clone().into());
+            }
+            row
+        })
     }
-    Ok(Grid { columns, rows })
 }
 
 /// Neighbouring gaps of the same kind.
@@ -349,21 +376,21 @@ fn stretches(
     sum: impl Fn(usize) -> Sum,
     options: &Options,
 ) -> Vec<Stretch> {
-    let marks = &log.marks;
+    let marks = log.marks.all();
+    // One after the other: those of a long log are packed.
+    let mut next = marks.part(from.saturating_sub(1)..marks.len()).iter();
+    let mut line = || next.next().map(|mark| (mark.line, mark.next_line));
+    let mut before = if from > 0 { line() } else { None };
     let lines = log.account.lines;
     let mut out: Vec<Stretch> = Vec::new();
     for (gap, &kind) in timeline.gaps.iter().enumerate().skip(from) {
         let starts = options.timeline.marker == Marker::Start;
         let first = match gap {
             0 => 0,
-            _ if starts => marks[gap - 1].line,
-            _ => marks[gap - 1].next_line,
+            _ => before.map_or(lines, |(own, next)| if starts { own } else { next }),
         };
-        let last = match marks.get(gap) {
-            None => lines,
-            Some(mark) if starts => mark.line,
-            Some(mark) => mark.line + 1,
-        };
+        before = line();
+        let last = before.map_or(lines, |(own, _)| own + u64::from(!starts));
         let sum = sum(gap);
         // An evaluation may be in the middle of the steps of one line.
         let split = matches!(kind, Gap::Step(_))

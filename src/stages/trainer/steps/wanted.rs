@@ -4,8 +4,7 @@ use super::passed::{self, joined};
 use crate::count::calls::Options;
 use crate::error::Result;
 use crate::formats::log::Log;
-use crate::formats::log::timeline::{Marker, Timeline};
-use crate::formats::log::walk::MarkAt;
+use crate::formats::log::timeline::{MarkList, Marker, Timeline};
 use crate::output::written::Written;
 use crate::source::Input;
 use crate::stages::survey::Moved;
@@ -101,10 +100,13 @@ impl Wanted {
 
 /// The bytes of a gap: where lines end steps, up to and with its line; where they begin steps,
 /// from its line on.
-pub(super) fn range(marks: &[MarkAt], gap: usize, marker: Marker) -> (u64, u64) {
-    let edge = |mark: usize| match marker {
-        Marker::End => marks[mark].cut,
-        Marker::Start => marks[mark].start,
+pub(super) fn range(marks: &MarkList, gap: usize, marker: Marker) -> (u64, u64) {
+    let edge = |mark: usize| {
+        let mark = marks.all().get(mark);
+        mark.map_or(u64::MAX, |mark| match marker {
+            Marker::End => mark.cut,
+            Marker::Start => mark.start,
+        })
     };
     let from = if gap == 0 { 0 } else { edge(gap - 1) };
     let to = if gap == marks.len() {

@@ -201,16 +201,18 @@ impl Sums {
 #[derive(Debug, Default)]
 pub(in crate::stages) struct Surveying {
     placer: Placer,
-    sums: BTreeMap<usize, Sum>,
+    /// Where they are asked for: they grow with the log.
+    sums: Option<BTreeMap<usize, Sum>>,
     moved: Vec<Moved>,
 }
 
 impl Surveying {
-    /// Nothing read yet.
-    pub(in crate::stages) fn new(options: &Options) -> Surveying {
+    /// Nothing read yet; whether what each gap has is asked for.
+    pub(in crate::stages) fn new(options: &Options, with_sums: bool) -> Surveying {
         Surveying {
             placer: Placer::of(options.log.jobs),
-            ..Surveying::default()
+            sums: with_sums.then(BTreeMap::new),
+            moved: Vec::new(),
         }
     }
 
@@ -227,7 +229,7 @@ impl Surveying {
             moved,
         } = self;
         placer.add(calls, part, &options.timeline, |calls, cuts| {
-            take(sums, moved, calls, cuts, |_| true);
+            take(sums.as_mut(), moved, calls, cuts, |_| true);
         });
     }
 
@@ -253,11 +255,17 @@ impl Surveying {
         let found = placer.so_far(timeline, merged, needed);
         let last = found.settled? as usize;
         let since = found.since.map(|since| since as usize);
-        let before = sums.range(needed as usize..);
+        let before = sums.iter().flat_map(|sums| sums.range(needed as usize..));
         let before = before.take_while(|(gap, _)| Some(**gap) <= since);
         let mut sums = before.map(|(gap, sum)| (*gap, *sum)).collect();
         let new = |gap: u32| gap >= needed;
-        take(&mut sums, &mut Vec::new(), found.streams, &found.cuts, new);
+        take(
+            Some(&mut sums),
+            &mut Vec::new(),
+            found.streams,
+            &found.cuts,
+            new,
+        );
         Some((last, sums))
     }
 
@@ -302,7 +310,7 @@ impl Surveying {
         } = self;
         let timeline = log.timeline(&options.timeline);
         let (mut placement, calls) = placer.end(&timeline, merged, |calls, cuts| {
-            take(&mut sums, &mut moved, calls, cuts, |_| true);
+            take(sums.as_mut(), &mut moved, calls, cuts, |_| true);
         });
         let Taken { held, methods, .. } = across.take(calls, &placement, &timeline);
         placement.methods = methods;
@@ -312,7 +320,7 @@ impl Surveying {
             log,
             timeline: timeline.into(),
             placement: placement.trimmed(),
-            sums,
+            sums: sums.unwrap_or_default(),
             moved,
         }
     }
@@ -320,23 +328,25 @@ impl Surveying {
 
 /// Takes in calls that are placed: what each gap that is `wanted` has, and which are not in the gap of their line.
 fn take(
-    sums: &mut BTreeMap<usize, Sum>,
+    sums: Option<&mut BTreeMap<usize, Sum>>,
     moved: &mut Vec<Moved>,
     calls: &Streams,
     cuts: &[Vec<(u32, u32)>],
     wanted: impl Fn(u32) -> bool,
 ) {
-    let bytes = |what: &What| {
-        let size = Datatype(what.datatype).size().unwrap_or(0);
-        u128::from(what.count) * u128::from(size)
-    };
-    let bytes: Vec<u128> = calls.whats().iter().map(bytes).collect();
-    for (gap, calls) in calls.each(cuts).filter(|(gap, _)| wanted(*gap)) {
-        let of = |&what: &u32| bytes[what as usize];
-        sums.entry(gap as usize).or_default().merge(Sum {
-            calls: calls.len() as u64,
-            bytes: calls.iter().map(of).sum(),
-        });
+    if let Some(sums) = sums {
+        let bytes = |what: &What| {
+            let size = Datatype(what.datatype).size().unwrap_or(0);
+            u128::from(what.count) * u128::from(size)
+        };
+        let bytes: Vec<u128> = calls.whats().iter().map(bytes).collect();
+        for (gap, calls) in calls.each(cuts).filter(|(gap, _)| wanted(*gap)) {
+            let of = |&what: &u32| bytes[what as usize];
+            sums.entry(gap as usize).or_default().merge(Sum {
+                calls: calls.len() as u64,
+                bytes: calls.iter().map(of).sum(),
+            });
+        }
     }
     calls.moved(cuts, |at, line, gap| moved.push((at, line, gap)));
 }

@@ -328,7 +328,7 @@ impl<'o, 'e> Collector<'o, 'e> {
     fn new(options: &'o Options, tally: &'o tally::Options, inputs: usize) -> Self {
         Collector {
             options,
-            tally: Tally::new(tally.clone(), inputs, options.log.jobs),
+            tally: Tally::new(tally.clone(), inputs, options.log.jobs).counts_only(),
             tally_options: tally,
             merged: Merged::default(),
             logged: Gathering::default(),
@@ -515,6 +515,7 @@ impl<'o, 'e> Collector<'o, 'e> {
         if !self.tally_options.steps {
             return Timeline::default();
         }
+        self.growing = Growing::default();
         let timeline = log.timeline(&self.options.timeline);
         self.present.add(&timeline);
         timeline

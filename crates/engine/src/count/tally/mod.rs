@@ -170,6 +170,8 @@ pub struct Tally {
     /// Calls of inputs without step lines.
     across: Across,
     jobs: usize,
+    /// Nothing is asked but the counts.
+    counts_only: bool,
 }
 
 impl Tally {
@@ -183,7 +185,15 @@ impl Tally {
             placer: Placer::of(jobs),
             across: Across::of(inputs),
             jobs,
+            counts_only: false,
         }
+    }
+
+    /// The same where nobody asks in which gap a call was made ([`Tally::end`]), once it is counted.
+    pub(crate) fn counts_only(mut self) -> Tally {
+        self.counts_only = true;
+        self.clear();
+        self
     }
 
     /// Adds what is held of inputs that were read elsewhere, and that come after these: both are
@@ -225,7 +235,10 @@ impl Tally {
     pub fn clear(&mut self) {
         self.calls.clear();
         self.pieces.clear();
-        self.placer = Placer::of(self.jobs);
+        self.placer = match self.counts_only {
+            true => Placer::of(self.jobs).forgetful(),
+            false => Placer::of(self.jobs),
+        };
     }
 
     /// Gives the input's calls to `sink`, those of the gaps that are wanted.
@@ -373,6 +386,7 @@ impl Tally {
             placer,
             across,
             jobs,
+            ..
         } = self;
         let placer = std::mem::take(placer);
         let mut count = |calls: &Streams, cuts: &[Vec<(u32, u32)>]| {

@@ -10,7 +10,7 @@ pub mod walk;
 
 use crate::error::{Error, Result};
 use crate::formats::log::attempts::{Attempts, Begin};
-use crate::formats::log::timeline::{ByPosition, Growing, Timeline};
+use crate::formats::log::timeline::{ByPosition, Growing, MarkList, Marks, Timeline};
 use crate::formats::log::torn::{Joined, Joiner};
 use crate::formats::log::walk::{Call, Had, MarkAt, Piece, Scanned, Torn, Visit};
 use crate::formats::{Format, Head, Is, Tells};
@@ -69,7 +69,7 @@ pub struct Log {
     /// Where its lines went.
     pub account: Account,
     /// Its marks, in order.
-    pub marks: Vec<MarkAt>,
+    pub marks: MarkList,
     /// Where new processes took over, if it has step lines.
     pub begins: Vec<Begin>,
     /// Byte ranges of its INIT lines, if they were kept.
@@ -95,7 +95,7 @@ pub struct Part<'a, V> {
     /// Everyone met so far.
     pub merged: &'a Merged,
     /// The input's marks so far.
-    pub marks: &'a [MarkAt],
+    pub marks: Marks<'a>,
     /// The log so far, where what is known of it may be written, and why.
     pub so_far: Option<(&'a Log, Pause)>,
 }
@@ -218,6 +218,7 @@ impl Log {
         };
         self.marks.extend(marks.into_iter().map(placed));
         if pause.is_some() {
+            self.marks.pack();
             self.begin_attempts(merged);
         }
         Part {
@@ -226,7 +227,7 @@ impl Log {
             gap,
             line,
             merged,
-            marks: &self.marks,
+            marks: self.marks.all(),
             so_far: pause.map(|pause| (&*self, pause)),
         }
     }
@@ -240,7 +241,7 @@ impl Log {
     /// Finds where new processes took over.
     fn begin_attempts(&mut self, merged: &Merged) {
         let is_step = |mark: &MarkAt| matches!(mark.mark, Mark::Step(_));
-        if self.marks.iter().any(is_step) {
+        if self.marks.all().iter().any(|mark| is_step(&mark)) {
             self.begins = self.attempts.begins(merged);
         }
     }

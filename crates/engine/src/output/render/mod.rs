@@ -140,6 +140,26 @@ impl<'a> From<&'a Grid> for Sheet<'a> {
     }
 }
 
+impl<'a> Sheet<'a> {
+    /// So many rows, of which `row` makes each when it is written.
+    pub fn of_rows(
+        columns: Vec<String>,
+        rows: usize,
+        row: impl Fn(usize) -> Vec<Cell<'static>> + Sync + 'a,
+    ) -> Sheet<'a> {
+        Sheet {
+            columns,
+            parts: parts(rows),
+            rows: Box::new(move |part, sink| {
+                let rows = |out: &mut dyn FnMut(&[Cell<'_>])| {
+                    part.clone().for_each(|at| out(&row(at)));
+                };
+                sink.group(&[], &[], &mut { rows });
+            }),
+        }
+    }
+}
+
 /// Rows that are made into text at a time.
 const PART: usize = 4096;
 

@@ -44,6 +44,8 @@ pub struct Placer {
     lately: Option<Lately>,
     /// How many of these are placed at least.
     few: u64,
+    /// Nobody asks where calls were made that were let go.
+    forgets: bool,
 }
 
 impl Default for Placer {
@@ -67,12 +69,22 @@ impl Placer {
             printer: None,
             lately: None,
             few: LATELY,
+            forgets: false,
         }
     }
 
     /// Nothing held yet; the work is shared out to `jobs` threads.
     pub fn of(jobs: usize) -> Placer {
         Placer::new(HELD, jobs)
+    }
+
+    /// The same, that does not remember where calls are cut that were let go: of each process, and of
+    /// each step, that is 8 bytes.
+    pub fn forgetful(self) -> Placer {
+        Placer {
+            forgets: true,
+            ..self
+        }
     }
 
     /// The same, that places so few calls again at a pause.
@@ -143,7 +155,7 @@ impl Placer {
         sink: &mut impl FnMut(&Streams, &[Vec<(u32, u32)>]),
     ) {
         let later = self.streams.split(gap);
-        let marks = part.marks.get(..=gap as usize).unwrap_or(part.marks);
+        let marks = part.marks.part(0..gap as usize + 1);
         let timeline = timeline::resolve(marks, &[], steps);
         let bounds = Bounds::of(&timeline);
         let is_endless = self.by_position == Some(ByPosition::Many);
@@ -258,7 +270,13 @@ impl Placer {
             let absolute = cuts
                 .into_iter()
                 .map(|(gap, n)| (gap, before.saturating_add(n)));
-            self.placed.cuts[at].extend(absolute);
+            let all = &mut self.placed.cuts[at];
+            all.extend(absolute);
+            // Where none was let go, other inputs' calls may be placed by these.
+            if self.forgets && self.met.is_some() {
+                all.drain(..all.len().saturating_sub(1));
+                all.shrink_to(1);
+            }
         }
     }
 

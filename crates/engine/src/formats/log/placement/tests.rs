@@ -1,5 +1,5 @@
 use super::placer::Placer;
-use super::{Methods, Placement, Recorder};
+use super::{Methods, Placement, Recorder, Streams};
 use crate::formats::log::Log;
 use crate::formats::log::timeline::{self, ByPosition, Gap, Timeline};
 use crate::formats::log::walk;
@@ -166,23 +166,27 @@ impl Job {
         merged.next_input();
         let (mut log, mut to) = (Log::default(), Renumbered::default());
         let mut placer = Placer::new(held, jobs);
+        let mut forgetful = Placer::new(held, jobs).forgetful();
         // Calls by gap, as they are given.
-        let mut given: BTreeMap<u32, usize> = BTreeMap::new();
-        let mut sink = |calls: &super::Streams, cuts: &[Vec<(u32, u32)>]| {
+        let (mut given, mut twin) = (BTreeMap::new(), BTreeMap::new());
+        let to_all = |all: &mut BTreeMap<u32, usize>, calls: &Streams, cuts: &[Vec<_>]| {
             for (gap, calls) in calls.each(cuts) {
-                *given.entry(gap).or_default() += calls.len();
+                *all.entry(gap).or_default() += calls.len();
             }
         };
+        let mut sink = |calls: &Streams, cuts: &[Vec<_>]| to_all(&mut given, calls, cuts);
+        let mut to_twin = |calls: &Streams, cuts: &[Vec<_>]| to_all(&mut twin, calls, cuts);
         let mut from = 0;
         while from < text.len() {
             let rest = text.as_bytes().get(from + chunk..).unwrap_or_default();
             let end = memchr::memchr(b'\n', rest).map_or(text.len(), |at| from + chunk + at + 1);
             let bytes = &text.as_bytes()[from..end];
             let at = (from as u64, true);
-            let scanned = walk::scan(bytes, at, &recogniser, false, Recorder::default());
-            let part = log.add(scanned, &mut merged, &mut to);
+            let scan = || walk::scan(bytes, at, &recogniser, false, Recorder::default());
+            let part = log.add(scan(), &mut merged, &mut to);
             let (calls, part) = part.taken();
             placer.add(calls, &part, steps, &mut sink);
+            forgetful.add(scan().visit, &part, steps, &mut to_twin);
             // Of a log without step lines no more is kept than its last chunk added.
             let bound = 2 * held + bytes.len() as u64 / 64;
             assert!(!self.ahead.is_empty() || placer.calls() <= bound);
@@ -191,6 +195,11 @@ impl Job {
         log.end();
         let timeline = log.timeline(steps);
         let (placement, _) = placer.end(&timeline, &merged, &mut sink);
+        let is_whole = forgetful.is_whole();
+        let (forgot, _) = forgetful.end(&timeline, &merged, &mut to_twin);
+        let few = |cuts: &Vec<_>| cuts.len() < 2;
+        assert!(is_whole && forgot.cuts == placement.cuts || forgot.cuts.iter().all(few));
+        assert_eq!((&twin, forgot.methods), (&given, placement.methods));
         let all = self.calls();
         assert_eq!(given.values().sum::<usize>(), all);
         assert_eq!(placement.methods.all(), all as u64);

@@ -6,9 +6,9 @@
 //! are judged by the whole log, and those that come in bursts are nobody's steps.
 
 use super::Counter;
+use super::marks::Marks;
 use super::voices::{Heard, Voices};
 use crate::formats::log::attempts::Begin;
-use crate::formats::log::walk::MarkAt;
 use crate::grammar::trainer::{Mark, StepLine, Trainer};
 use std::collections::BTreeMap;
 
@@ -157,10 +157,10 @@ impl Ranks {
 }
 
 /// Chooses among the shapes of `marks`. What was `asked` for is taken as it is.
-pub(super) fn choose(marks: &[MarkAt], begins: &[Begin], asked: bool) -> Choice {
+pub(super) fn choose(marks: Marks<'_>, begins: &[Begin], asked: bool) -> Choice {
     let mut shapes: BTreeMap<Shape, Series> = BTreeMap::new();
     let mut attempts: BTreeMap<Shape, usize> = BTreeMap::new();
-    for mark in marks {
+    for mark in marks.iter() {
         let Mark::Step(line) = &mark.mark else {
             continue;
         };
@@ -206,6 +206,7 @@ pub(super) fn choose(marks: &[MarkAt], begins: &[Begin], asked: bool) -> Choice 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::formats::log::walk::MarkAt;
 
     /// A step line: its line's number, its trainer, total and step.
     type Line = (u64, Trainer, Option<u64>, u64);
@@ -222,7 +223,7 @@ mod tests {
             }),
         };
         let marks: Vec<MarkAt> = lines.iter().map(mark).collect();
-        choose(&marks, &[], asked)
+        choose((&marks).into(), &[], asked)
     }
 
     fn bars(at: u64, total: u64, apart: u64) -> Vec<Line> {

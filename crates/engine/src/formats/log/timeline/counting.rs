@@ -4,7 +4,7 @@
 //! be either: NVIDIA's Llama 3.1 405B (v5.0) logs `"step": 1152.0` after the first step of 1152
 //! samples, its GPT-3 (v4.0) `"step": 4194304`, tokens. What the log itself shows decides.
 
-use crate::formats::log::walk::MarkAt;
+use super::marks::Marks;
 use crate::grammar::trainer::{Counts, Mark, Pace, StepLine, Trainer};
 use serde::{Deserialize, Serialize};
 
@@ -14,8 +14,17 @@ const NEAR: f64 = 1.5;
 /// What numbers count whose records do not say.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Counting {
+    /// How many samples a step has, by the first line that says so.
+    pub(super) batch: Option<u64>,
     /// What `step` alone grows by in a step.
     by_step: Option<u64>,
+}
+
+/// A line that does not say what its number counts.
+struct Unsaid {
+    step: u64,
+    wall_ms: Option<i64>,
+    time_s: Option<f64>,
 }
 
 /// What the numbers on step lines count.
@@ -34,14 +43,21 @@ pub enum Counted {
 
 impl Counting {
     /// Looks through all lines of `trainer`.
-    pub(super) fn of(marks: &[MarkAt], trainer: Trainer) -> Counting {
-        let mut batch = None;
-        let mut lines: Vec<&StepLine> = Vec::new();
-        for mark in marks {
+    pub(super) fn of(marks: Marks<'_>, trainer: Trainer) -> Counting {
+        let (mut first, mut batch) = (None, None);
+        let mut lines: Vec<Unsaid> = Vec::new();
+        for mark in marks.iter() {
             match &mark.mark {
-                Mark::BatchSize(size) => batch = Some(*size),
+                Mark::BatchSize(size) => {
+                    first = first.or(Some(*size));
+                    batch = Some(*size);
+                }
                 Mark::Step(line) if line.trainer == trainer && line.counts == Counts::Unsaid => {
-                    lines.push(line);
+                    lines.push(Unsaid {
+                        step: line.step,
+                        wall_ms: line.wall_ms,
+                        time_s: line.time_s,
+                    });
                 }
                 _ => {}
             }
@@ -59,7 +75,10 @@ impl Counting {
             }
             None => by_batch,
         };
-        Counting { by_step }
+        Counting {
+            batch: first,
+            by_step,
+        }
     }
 
     /// The step of a line in a run of `batch` samples a step, and what its number counts. The last
@@ -90,8 +109,8 @@ fn epoch(line: &StepLine) -> u64 {
 
 /// What the number grows by in a step, by the median of all pairs of lines: a step's time is on
 /// the line, and the time between two of them is known by their stamps.
-fn grows(lines: &[&StepLine]) -> Option<f64> {
-    let between = |pair: &[&StepLine]| {
+fn grows(lines: &[Unsaid]) -> Option<f64> {
+    let between = |pair: &[Unsaid]| {
         let ms = pair[1].wall_ms?.checked_sub(pair[0].wall_ms?)?;
         let count = pair[1].step.checked_sub(pair[0].step)?;
         let steps = ms as f64 / 1000.0 / pair[1].time_s?;
@@ -114,6 +133,7 @@ fn common(a: u64, b: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::formats::log::walk::MarkAt;
 
     fn lines(list: &[(u64, i64)], time_s: Option<f64>) -> Vec<MarkAt> {
         let line = |&(step, ms): &(u64, i64)| {
@@ -133,7 +153,7 @@ mod tests {
                 Mark::BatchSize(batch),
             ]));
         }
-        Counting::of(&marks, Trainer::MlPerf).by_step
+        Counting::of((&marks).into(), Trainer::MlPerf).by_step
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Stretches of a log in which nothing is trained: evaluations and checkpoints.
 
 use super::Step;
-use crate::formats::log::walk::MarkAt;
+use super::marks::Marks;
 use crate::grammar::trainer::{Evaluation, Mark};
 
 /// A stretch between two step lines.
@@ -28,7 +28,7 @@ pub(super) enum Took {
 
 /// The stretches between the lines of `steps`, in order. An evaluation that is still going on
 /// at a step line runs beside the training (MLPerf's asynchronous ones do), and is none.
-pub(super) fn stretches(marks: &[MarkAt], steps: &[Step]) -> Vec<Stretch> {
+pub(super) fn stretches(marks: Marks<'_>, steps: &[Step]) -> Vec<Stretch> {
     let mut stretches = Vec::new();
     let mut steps = steps.iter().map(|step| step.mark).peekable();
     let mut open: Option<(usize, Option<i64>)> = None;
@@ -73,19 +73,20 @@ pub(super) struct Pause {
     pub(super) said: f64,
 }
 
-/// The pause before each step's line.
-pub(super) fn pauses(stretches: &[Stretch], steps: &[Step]) -> Vec<Pause> {
-    let mut next = stretches.iter().peekable();
-    let pause = |step: &Step| {
+impl Pause {
+    /// The pause before the line of `step`: `next` are the stretches that were not taken yet.
+    pub(super) fn before(step: &Step, next: &mut &[Stretch]) -> Pause {
         let mut pause = Pause::default();
-        while let Some(stretch) = next.next_if(|stretch| stretch.to < step.mark) {
+        while let [stretch, rest @ ..] = next
+            && stretch.to < step.mark
+        {
             match stretch.took {
                 Took::Unknown => pause.unknown = true,
                 Took::Stamps(ms) => pause.ms = pause.ms.saturating_add(ms),
                 Took::Said(s) => pause.said += s,
             }
+            *next = rest;
         }
         pause
-    };
-    steps.iter().map(pause).collect()
+    }
 }

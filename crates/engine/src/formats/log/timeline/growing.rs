@@ -5,9 +5,8 @@
 //! new ones: where they tell of the steps before what is known of them, they tell of the new ones what
 //! all lines would. Where they do not, all lines are resolved.
 
-use super::{Gap, Options, Step, Timeline, resolve};
+use super::{Gap, Marks, Options, Step, Timeline, resolve};
 use crate::formats::log::attempts::Begin;
-use crate::formats::log::walk::MarkAt;
 
 /// So many steps before the new ones are resolved again at least.
 const STEPS: usize = 512;
@@ -62,12 +61,13 @@ impl Growing {
 
     /// The timeline so far, as [`resolve`] gives it but for the number of further lines; `marks` and
     /// `begins` are those of the call before and more.
-    pub fn resolve(
+    pub fn resolve<'m>(
         &mut self,
-        marks: &[MarkAt],
+        marks: impl Into<Marks<'m>>,
         begins: &[Begin],
         options: &Options,
     ) -> &mut Timeline {
+        let marks = marks.into();
         if !self.grow(marks, begins, options) {
             self.timeline = resolve(marks, begins, options);
             #[cfg(test)]
@@ -81,20 +81,22 @@ impl Growing {
     }
 
     /// Resolves the last lines; `false` where that does not tell what all would.
-    fn grow(&mut self, marks: &[MarkAt], begins: &[Begin], options: &Options) -> bool {
+    fn grow(&mut self, marks: Marks<'_>, begins: &[Begin], options: &Options) -> bool {
         let steps = &self.timeline.steps;
         if marks.len() < self.marks || steps.len() < 2 * self.steps + BEGIN + END {
             return false;
         }
         // Of so many steps at once only the last ones are taken for new.
         let begin = steps[steps.len() - self.steps - BEGIN - END].mark + 1;
-        let before = marks[begin - 1].start;
+        let Some(before) = marks.get(begin - 1).map(|mark| mark.start) else {
+            return false;
+        };
         let known = |begins: &[Begin]| begins.partition_point(|b| b.at <= before);
         let (old, new) = (known(&self.begins), known(begins));
         if self.begins[..old] != begins[..new] {
             return false;
         }
-        let last = resolve(&marks[begin..], &begins[new..], options);
+        let last = resolve(marks.part(begin..marks.len()), &begins[new..], options);
         match self.joint(&last, begin) {
             Some((from, to)) => {
                 self.take(last, begin, (from, to));
@@ -198,6 +200,7 @@ fn named(gap: Gap, place: Place) -> Gap {
 mod tests {
     use super::*;
     use crate::formats::log::timeline::tests::marks;
+    use crate::formats::log::walk::MarkAt;
     use crate::grammar::trainer::{Evaluation, Mark, StepLine, Trainer};
     use proptest::prelude::*;
 

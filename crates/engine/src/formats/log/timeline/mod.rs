@@ -5,8 +5,7 @@
 //! when the step is over, so the gap before the line of step N is step N's.
 
 use crate::formats::log::attempts::Begin;
-use crate::formats::log::walk::MarkAt;
-use crate::grammar::trainer::{Mark, StepLine, Trainer};
+use crate::grammar::trainer::{Mark, Pace, StepLine, Trainer};
 use choice::{Choice, Shape};
 use std::collections::BTreeMap;
 
@@ -15,6 +14,7 @@ pub(crate) mod counting;
 pub(crate) mod evaluation;
 pub(crate) mod gaps;
 mod growing;
+mod marks;
 mod seconds;
 pub(crate) mod times;
 mod voices;
@@ -23,6 +23,7 @@ pub(crate) mod window;
 pub use crate::report::methods::ByPosition;
 pub use counting::Counted;
 pub use growing::Growing;
+pub use marks::{MarkList, Marks};
 pub use times::Times;
 pub use window::{Present, Window};
 
@@ -178,32 +179,32 @@ impl Timeline {
 
     /// A segment's first line represents as many steps as the others, but for no more than
     /// there are up to it; the first of a later epoch for all of the epoch's up to it.
-    fn begin_segments(&mut self, trainer: Trainer, marks: &[MarkAt]) {
+    fn begin_segments(&mut self, trainer: Trainer, marks: Marks<'_>) {
         let interval = self.interval();
-        let mut before: Option<(u32, Option<u64>)> = None;
+        let epoch = |mark: usize| match marks.get(mark)?.mark {
+            Mark::Step(line) => line.epoch,
+            _ => None,
+        };
+        let mut before: Option<(u32, usize)> = None;
         for step in &mut self.steps {
-            let epoch = match marks.get(step.mark).map(|mark| mark.mark) {
-                Some(Mark::Step(line)) => line.epoch,
-                _ => None,
-            };
-            let (segment, last) = before.replace((step.segment, epoch)).unzip();
+            let (segment, last) = before.replace((step.segment, step.mark)).unzip();
             if segment == Some(step.segment) {
                 continue;
             }
+            let (epoch, last) = (epoch(step.mark), last.and_then(epoch));
             // Where every tenth line is of step 9, 19 ..., counting begins at 0.
             let from_0 = interval > 1 && step.step.saturating_add(1).is_multiple_of(interval);
             let first = if from_0 { 0 } else { trainer.first_step() };
             let all = step.step.saturating_sub(first).saturating_add(1);
-            let later = epoch
-                .zip(last.flatten())
-                .is_some_and(|(epoch, last)| epoch > last);
+            let later = epoch.zip(last).is_some_and(|(epoch, last)| epoch > last);
             step.steps = if later { all } else { interval.min(all) };
         }
     }
 }
 
 /// Names the gaps between `marks`; new processes took over where `begins` says.
-pub fn resolve(marks: &[MarkAt], begins: &[Begin], options: &Options) -> Timeline {
+pub fn resolve<'m>(marks: impl Into<Marks<'m>>, begins: &[Begin], options: &Options) -> Timeline {
+    let marks = marks.into();
     let chosen = match options.none {
         true => Choice::Nothing,
         false => choice::choose(marks, begins, options.asked),
@@ -230,6 +231,8 @@ struct Building {
     /// What the lines' numbers count, and how many samples a step has.
     counting: Counting,
     batch: Option<u64>,
+    /// A line has a time of several steps.
+    has_sums: bool,
     now: Counter,
     /// Time and speed of the next step.
     timing: Option<(Option<f64>, Option<f64>)>,
@@ -283,15 +286,17 @@ impl Successors {
 }
 
 impl Building {
-    fn of(shape: Shape, by_ranks: bool, marks: &[MarkAt]) -> Building {
+    fn of(shape: Shape, by_ranks: bool, marks: Marks<'_>) -> Building {
+        let counting = Counting::of(marks, shape.trainer);
         Building {
             shape,
             timeline: Timeline {
                 trainer: Some(shape.trainer),
                 ..Timeline::default()
             },
-            counting: Counting::of(marks, shape.trainer),
-            batch: marks.iter().find_map(batch_size),
+            counting,
+            batch: counting.batch,
+            has_sums: false,
             now: Counter {
                 by_ranks,
                 ..Counter::default()
@@ -302,7 +307,7 @@ impl Building {
         }
     }
 
-    fn build(mut self, marks: &[MarkAt], begins: &[Begin], options: &Options) -> Timeline {
+    fn build(mut self, marks: Marks<'_>, begins: &[Begin], options: &Options) -> Timeline {
         let mut begins = begins.iter().peekable();
         for (at, mark) in marks.iter().enumerate() {
             while let Some(begin) = begins.next_if(|begin| begin.at <= mark.start) {
@@ -324,8 +329,8 @@ impl Building {
         let mut t = self.timeline;
         t.begin_segments(self.shape.trainer, marks);
         let stretches = evaluation::stretches(marks, &t.steps);
-        let pauses = evaluation::pauses(&stretches, &t.steps);
-        times::fill(&mut t, marks, &pauses);
+        let known = (self.counting.batch, self.has_sums);
+        times::fill(&mut t, marks, &stretches, known);
         if self.shape.trainer.lags_one_step() && !options.as_printed {
             t.lags = true;
             lag(&mut t);
@@ -365,6 +370,7 @@ impl Building {
         };
         let next = std::mem::take(&mut self.next);
         self.cuts.extend(next.end().filter(|_| segment != before));
+        self.has_sums |= matches!(line.pace, Some(Pace::Sum { .. }));
         // A damaged number may have lost more than it shows.
         let sane = |x: &f64| *x >= 0.0;
         let (mut time_s, mut tflops) = (line.time_s.filter(sane), line.tflops.filter(sane));
@@ -380,13 +386,6 @@ impl Building {
             time_s,
             tflops,
         });
-    }
-}
-
-fn batch_size(mark: &MarkAt) -> Option<u64> {
-    match mark.mark {
-        Mark::BatchSize(size) => Some(size),
-        _ => None,
     }
 }
 
@@ -457,15 +456,12 @@ fn lag(t: &mut Timeline) {
         }
     }
     // The values of line N are step N's; its calls ended one line earlier.
-    let values: Vec<_> = t
-        .steps
-        .iter()
-        .map(|s| (s.segment, s.time_s, s.tflops))
-        .collect();
-    for (i, step) in t.steps.iter_mut().enumerate() {
+    for at in 0..t.steps.len() {
+        let next = t.steps.get(at + 1).map(|s| (s.segment, s.time_s, s.tflops));
+        let step = &mut t.steps[at];
         step.step = step.step.saturating_add(1);
-        let next = values.get(i + 1).filter(|v| v.0 == step.segment);
-        (step.time_s, step.tflops) = next.map_or((None, None), |v| (v.1, v.2));
+        let next = next.filter(|next| next.0 == step.segment);
+        (step.time_s, step.tflops) = next.map_or((None, None), |next| (next.1, next.2));
     }
 }
 

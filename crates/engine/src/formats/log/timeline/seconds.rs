@@ -4,8 +4,8 @@
 use super::times::{Line, Span};
 
 /// True where no stamp has a part of a second that is not 0.
-pub(super) fn are_whole(lines: &[Line<'_>]) -> bool {
-    let mut stamps = lines.iter().filter_map(|line| line.line.wall_ms);
+pub(super) fn are_whole(lines: impl Iterator<Item = Line>) -> bool {
+    let mut stamps = lines.filter_map(|line| line.line.wall_ms);
     stamps.all(|ms| ms % 1000 == 0)
 }
 
@@ -15,11 +15,11 @@ const ENOUGH_MS: i64 = 5_000;
 /// The mean over the last steps whose lines are enough whole seconds apart. The first line of a second came
 /// less than a step after that began: from one such line to another the seconds are those of the
 /// steps between them. A later line has the mean of the first one of its second.
-pub(super) fn means(lines: &[Line<'_>]) -> Vec<Option<f64>> {
+pub(super) fn means(lines: impl Iterator<Item = Line>) -> Vec<Option<f64>> {
     // The first lines of seconds since the segment began, or the last evaluation.
     let mut firsts: Vec<(u64, i64)> = Vec::new();
     let (mut last, mut mean) = (None, None);
-    let time = |line: &Line<'_>| {
+    let time = |line: Line| {
         let now = line.line.wall_ms?;
         let pause = line.pause;
         let is_paused = pause.unknown || pause.ms != 0 || pause.said != 0.0;
@@ -41,5 +41,5 @@ pub(super) fn means(lines: &[Line<'_>]) -> Vec<Option<f64>> {
         }
         mean
     };
-    lines.iter().map(time).collect()
+    lines.map(time).collect()
 }

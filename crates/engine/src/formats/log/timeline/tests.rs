@@ -1,6 +1,7 @@
 //! The steps of lists of marks.
 
 use super::*;
+use crate::formats::log::walk::MarkAt;
 use crate::grammar::trainer::{Clock, Counts, Evaluation, Pace};
 
 fn step(trainer: Trainer, step: u64) -> Mark {

@@ -1,10 +1,11 @@
 //! How long each step took: what its line says, or what follows from it and from the line before.
 
-use super::evaluation::Pause;
+use super::evaluation::{Pause, Stretch};
+use super::marks::{Iter, Marks};
 use super::{Counted, Step, Timeline, seconds};
-use crate::formats::log::walk::MarkAt;
 use crate::grammar::trainer::{Clock, Evaluation, Mark, Pace, StepLine};
 use serde::{Deserialize, Serialize};
+use std::iter::Enumerate;
 
 /// How many times its error a difference of two clocks must be.
 const CLEAR: f64 = 5.0;
@@ -31,8 +32,8 @@ pub enum Times {
 }
 
 /// A step's line, with what is around it.
-pub(super) struct Line<'a> {
-    pub(super) line: &'a StepLine,
+pub(super) struct Line {
+    pub(super) line: StepLine,
     /// How many samples a step has.
     batch: Option<u64>,
     pub(super) pause: Pause,
@@ -51,12 +52,25 @@ pub(super) struct Line<'a> {
 }
 
 /// Gives the steps whose lines print no time one, on the best basis there is for the whole log.
-pub(super) fn fill(t: &mut Timeline, marks: &[MarkAt], pauses: &[Pause]) {
-    let lines = lines(t, marks, pauses);
-    for (step, sum) in t.steps.iter_mut().zip(sums(&lines)) {
-        step.time_s = step.time_s.or(sum);
+/// `stretches` are those in which nothing is trained; known are the samples of a step where they are
+/// first said, and whether a line has a time of several steps.
+pub(super) fn fill(
+    t: &mut Timeline,
+    marks: Marks<'_>,
+    stretches: &[Stretch],
+    (batch, has_sums): (Option<u64>, bool),
+) {
+    if has_sums {
+        let sums = sums(|| Lines::of(t, marks, stretches, batch));
+        for (step, sum) in t.steps.iter_mut().zip(sums) {
+            step.time_s = step.time_s.or(sum);
+        }
     }
-    let (stamps, of_stamps) = stamps(&lines, t);
+    // Mostly each line has its own, and nothing else needs to be worked out.
+    if t.steps.iter().all(|step| step.time_s.is_some()) {
+        return;
+    }
+    let (stamps, of_stamps) = stamps(|| Lines::of(t, marks, stretches, batch), t.counted);
     if t.steps.iter().any(|step| step.time_s.is_some()) {
         for (step, stamp) in t.steps.iter_mut().zip(stamps) {
             if step.time_s.is_none() && stamp.is_some() {
@@ -66,12 +80,14 @@ pub(super) fn fill(t: &mut Timeline, marks: &[MarkAt], pauses: &[Pause]) {
         }
         return;
     }
-    let throughput: Vec<_> = lines.iter().map(Line::of_throughput).collect();
-    let smoothed: Vec<_> = lines.iter().map(Line::of_smoothing).collect();
-    let (clock, clear) = clocks(&lines);
+    let lines = || Lines::of(t, marks, stretches, batch);
+    let throughput: Vec<_> = lines().map(|line| line.of_throughput()).collect();
+    let smoothed: Vec<_> = lines().map(|line| line.of_smoothing()).collect();
+    let (clock, clear) = clocks(lines());
     let is = |times: &[Option<f64>]| times.iter().any(Option::is_some);
+    let of = |times: &[Option<f64>]| median(times.iter().copied());
     // Where the rate is one process's, the stamps show it.
-    let whole = match (median(&throughput), median(&stamps)) {
+    let whole = match (of(&throughput), of(&stamps)) {
         (Some(a), Some(b)) => (a / b).max(b / a) < SAME,
         (a, _) => a.is_some(),
     };
@@ -92,70 +108,118 @@ pub(super) fn fill(t: &mut Timeline, marks: &[MarkAt], pauses: &[Pause]) {
     }
 }
 
-fn lines<'a>(t: &Timeline, marks: &'a [MarkAt], pauses: &[Pause]) -> Vec<Line<'a>> {
-    let first = t.trainer.map_or(1, |trainer| trainer.first_step());
-    let mut batch = marks.iter().find_map(|mark| match mark.mark {
-        Mark::BatchSize(size) => Some(size),
-        _ => None,
-    });
-    let mut lines: Vec<Line<'_>> = Vec::with_capacity(t.steps.len());
-    let mut resumed: Option<(i64, u64)> = None;
-    let mut before: Option<&Step> = None;
-    let mut epoch: Option<u64> = None;
-    let mut steps = t.steps.iter().zip(pauses).peekable();
-    for (at, mark) in marks.iter().enumerate() {
-        match &mark.mark {
-            Mark::BatchSize(size) => batch = Some(*size),
-            Mark::Metric { smoothed, .. } if smoothed.is_some() => {
-                if let Some(line) = lines.last_mut() {
-                    line.smoothed = *smoothed;
-                }
-            }
-            Mark::Evaluation(Evaluation::Stops {
-                wall_ms,
-                samples,
-                step,
-            }) => {
-                let done = match t.counted {
-                    Counted::Steps | Counted::Epochs(_) => *step,
-                    Counted::ByStep(each) => samples.map(|samples| samples.div_ceil(each)),
-                    Counted::Samples => None,
-                };
-                resumed = wall_ms.zip(done);
-            }
-            Mark::Step(line) => {
-                let Some((step, pause)) = steps.next_if(|(step, _)| step.mark == at) else {
-                    continue;
-                };
-                let same = before.filter(|before| before.segment == step.segment);
-                let from_first = step.step.saturating_sub(first).saturating_add(1);
-                let last = std::mem::replace(&mut epoch, line.epoch);
-                let later = line
-                    .epoch
-                    .zip(last)
-                    .is_some_and(|(epoch, last)| epoch > last);
-                lines.push(Line {
-                    line,
-                    batch,
-                    pause: *pause,
-                    since: same.and_then(|before| step.step.checked_sub(before.step)),
-                    from_first,
-                    in_epoch: later.then_some(from_first),
-                    steps: step.steps,
-                    smoothed: None,
-                    resumed: resumed
-                        .take()
-                        .and_then(|(ms, done)| Some((ms, step.step.checked_sub(done)?))),
-                });
-                before = Some(step);
-            }
-            _ => {}
-        }
-    }
-    lines
+/// The steps' lines, one after the other: there may be a month of them, so they are gone through again
+/// for each question instead of being kept.
+struct Lines<'a> {
+    /// The trainer's first step.
+    first: u64,
+    counted: Counted,
+    marks: Enumerate<Iter<'a>>,
+    /// Steps and stretches that are still to come.
+    steps: &'a [Step],
+    stretches: &'a [Stretch],
+    batch: Option<u64>,
+    /// When the last evaluation was over, and the step it was after.
+    resumed: Option<(i64, u64)>,
+    /// The segment and the number of the step before.
+    before: Option<(u32, u64)>,
+    epoch: Option<u64>,
+    /// The last line: what comes after it may be a value of its.
+    last: Option<Line>,
 }
 
-impl Line<'_> {
+impl<'a> Lines<'a> {
+    /// All of them; a step has `batch` samples until a mark says otherwise.
+    fn of(
+        t: &'a Timeline,
+        marks: Marks<'a>,
+        stretches: &'a [Stretch],
+        batch: Option<u64>,
+    ) -> Lines<'a> {
+        Lines {
+            first: t.trainer.map_or(1, |trainer| trainer.first_step()),
+            counted: t.counted,
+            marks: marks.iter().enumerate(),
+            steps: &t.steps,
+            stretches,
+            batch,
+            resumed: None,
+            before: None,
+            epoch: None,
+            last: None,
+        }
+    }
+
+    /// The line of a step.
+    fn line(&mut self, line: &StepLine, step: &Step) -> Line {
+        let before = self.before.replace((step.segment, step.step));
+        let same = before.filter(|before| before.0 == step.segment);
+        let from_first = step.step.saturating_sub(self.first).saturating_add(1);
+        let last = std::mem::replace(&mut self.epoch, line.epoch);
+        let later = line
+            .epoch
+            .zip(last)
+            .is_some_and(|(epoch, last)| epoch > last);
+        let resumed = self.resumed.take();
+        Line {
+            line: *line,
+            batch: self.batch,
+            pause: Pause::before(step, &mut self.stretches),
+            since: same.and_then(|before| step.step.checked_sub(before.1)),
+            from_first,
+            in_epoch: later.then_some(from_first),
+            steps: step.steps,
+            smoothed: None,
+            resumed: resumed.and_then(|(ms, done)| Some((ms, step.step.checked_sub(done)?))),
+        }
+    }
+}
+
+impl Iterator for Lines<'_> {
+    type Item = Line;
+
+    fn next(&mut self) -> Option<Line> {
+        while let Some((at, mark)) = self.marks.next() {
+            match &mark.mark {
+                Mark::BatchSize(size) => self.batch = Some(*size),
+                Mark::Metric { smoothed, .. } if smoothed.is_some() => {
+                    if let Some(line) = &mut self.last {
+                        line.smoothed = *smoothed;
+                    }
+                }
+                Mark::Evaluation(Evaluation::Stops {
+                    wall_ms,
+                    samples,
+                    step,
+                }) => {
+                    let done = match self.counted {
+                        Counted::Steps | Counted::Epochs(_) => *step,
+                        Counted::ByStep(each) => samples.map(|samples| samples.div_ceil(each)),
+                        Counted::Samples => None,
+                    };
+                    self.resumed = wall_ms.zip(done);
+                }
+                Mark::Step(line) => {
+                    let Some((step, rest)) = self.steps.split_first() else {
+                        continue;
+                    };
+                    if step.mark != at {
+                        continue;
+                    }
+                    self.steps = rest;
+                    let line = self.line(line, step);
+                    if let Some(before) = self.last.replace(line) {
+                        return Some(before);
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.last.take()
+    }
+}
+
+impl Line {
     /// The mean of what the line says that several steps took, over so many where it does not say.
     fn of_a_sum(&self, over: Option<u64>) -> Option<f64> {
         let Some(Pace::Sum { time_s, steps }) = self.line.pace else {
@@ -187,19 +251,19 @@ impl Line<'_> {
 
 /// Times by the sums on the lines: since the line before, or since the epoch began. Of a log's first
 /// line, and after a restart, neither is known: it is what makes the time like the others.
-fn sums(lines: &[Line<'_>]) -> Vec<Option<f64>> {
-    let first = |line: &Line<'_>| (line.from_first == 1).then_some(1);
-    let sure = |line: &Line<'_>| line.of_a_sum(line.since.or(line.in_epoch).or(first(line)));
-    let usual = median(&lines.iter().map(sure).collect::<Vec<_>>());
-    let guess = |line: &Line<'_>| {
+fn sums<L: Iterator<Item = Line>>(lines: impl Fn() -> L) -> Vec<Option<f64>> {
+    let first = |line: &Line| (line.from_first == 1).then_some(1);
+    let sure = |line: &Line| line.of_a_sum(line.since.or(line.in_epoch).or(first(line)));
+    let usual = median(lines().map(|line| sure(&line)));
+    let guess = |line: &Line| {
         let usual = usual?;
         [line.from_first, line.steps]
             .into_iter()
             .filter_map(|over| line.of_a_sum(Some(over)))
             .find(|time| (time / usual).max(usual / time) < SAME)
     };
-    let time = |line: &Line<'_>| sure(line).or_else(|| guess(line));
-    lines.iter().map(time).collect()
+    let time = |line: Line| sure(&line).or_else(|| guess(&line));
+    lines().map(time).collect()
 }
 
 /// Milliseconds that steps took.
@@ -230,34 +294,35 @@ struct Passed {
 ///
 /// What a job does around an evaluation is on no line, and some evaluate beside the training: the
 /// steps after the evaluation, what is left without it, or else all has to be like other times.
-fn stamps(lines: &[Line<'_>], t: &Timeline) -> (Vec<Option<f64>>, Times) {
-    if t.counted == Counted::Samples {
-        return (vec![None; lines.len()], Times::Stamps);
+fn stamps<L: Iterator<Item = Line>>(
+    lines: impl Fn() -> L,
+    counted: Counted,
+) -> (Vec<Option<f64>>, Times) {
+    if counted == Counted::Samples {
+        return (vec![None; lines().count()], Times::Stamps);
     }
-    let passed = passed(lines);
-    let is_short = |passed: &Passed| {
+    let is_short = |passed: Passed| {
         let span = passed.plain;
         span.is_some_and(|span| span.ms == 0 && span.steps > 0)
     };
-    if seconds::are_whole(lines) && passed.iter().any(is_short) {
-        return (seconds::means(lines), Times::Seconds);
+    if seconds::are_whole(lines()) && passed(lines()).any(is_short) {
+        return (seconds::means(lines()), Times::Seconds);
     }
     let plain = |passed: &Passed| passed.plain.and_then(Span::of_a_step);
-    let usual = median(&passed.iter().map(plain).collect::<Vec<_>>());
+    let usual = median(passed(lines()).map(|passed| plain(&passed)));
     let like = |time: &f64| usual.is_none_or(|usual| (time / usual).max(usual / time) < SAME);
     let around = |passed: &Passed| {
         let times = passed.around.iter().flatten();
         times.filter_map(|span| span.of_a_step()).find(like)
     };
-    let time = |passed: &Passed| plain(passed).or_else(|| around(passed));
-    (passed.iter().map(time).collect(), Times::Stamps)
+    let time = |passed: Passed| plain(&passed).or_else(|| around(&passed));
+    (passed(lines()).map(time).collect(), Times::Stamps)
 }
 
-fn passed(lines: &[Line<'_>]) -> Vec<Passed> {
+fn passed(lines: impl Iterator<Item = Line>) -> impl Iterator<Item = Passed> {
     let mut before: Option<i64> = None;
     let (mut paused, mut steps) = (Some(0_i64), 0_u64);
-    let mut passed = Vec::with_capacity(lines.len());
-    for line in lines {
+    lines.map(move |line| {
         let pause = match line.pause.ms {
             0 => (line.pause.said * 1000.0) as i64,
             ms => ms,
@@ -270,8 +335,7 @@ fn passed(lines: &[Line<'_>]) -> Vec<Passed> {
             None => before = None,
         }
         let Some(now) = line.line.wall_ms else {
-            passed.push(Passed::default());
-            continue;
+            return Passed::default();
         };
         let since = |then: i64, steps| {
             let ms = now.checked_sub(then)?;
@@ -279,7 +343,7 @@ fn passed(lines: &[Line<'_>]) -> Vec<Passed> {
         };
         let all = before.and_then(|before| since(before, steps));
         let resumed = line.resumed.and_then(|(then, steps)| since(then, steps));
-        passed.push(match paused {
+        let passed = match paused {
             Some(0) => Passed {
                 plain: all,
                 ..Passed::default()
@@ -298,17 +362,17 @@ fn passed(lines: &[Line<'_>]) -> Vec<Passed> {
                 plain: None,
                 around: [resumed, None, None],
             },
-        });
+        };
         before = Some(now);
         (paused, steps) = (Some(0), 0);
-    }
-    passed
+        passed
+    })
 }
 
 /// Times by the clock on the lines, each over as many steps as it needs to be clear of the
 /// clock's error; and whether one line is enough, mostly.
-fn clocks(lines: &[Line<'_>]) -> (Vec<Option<f64>>, bool) {
-    let mut times = Vec::with_capacity(lines.len());
+fn clocks(lines: impl Iterator<Item = Line>) -> (Vec<Option<f64>>, bool) {
+    let mut times = Vec::new();
     // The lines since the last evaluation whose length is unknown, or since a segment began.
     let mut points: Vec<(u64, Clock)> = Vec::new();
     let (mut one, mut all) = (0_usize, 0_usize);
@@ -354,13 +418,8 @@ fn clocks(lines: &[Line<'_>]) -> (Vec<Option<f64>>, bool) {
     (times, 2 * one > all)
 }
 
-fn median(times: &[Option<f64>]) -> Option<f64> {
-    let mut all: Vec<f64> = times
-        .iter()
-        .flatten()
-        .copied()
-        .filter(|t| *t > 0.0)
-        .collect();
+fn median(times: impl Iterator<Item = Option<f64>>) -> Option<f64> {
+    let mut all: Vec<f64> = times.flatten().filter(|t| *t > 0.0).collect();
     all.sort_by(f64::total_cmp);
     all.get(all.len() / 2).copied()
 }

@@ -6,6 +6,7 @@ use crate::members::{Merged, Process, Renumbered};
 use crate::source::Place;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 /// Keeps every call as text, with the gap it is in.
@@ -103,7 +104,12 @@ fn walked(bytes: &[u8], cuts: &[usize], long_only: bool) -> (Given, bool) {
         format!("{gap} {process:?} {:?} {identity:?} {text}", place.dev)
     });
     (
-        (shown.collect(), log.account, log.marks, foreign),
+        (
+            shown.collect(),
+            log.account,
+            log.marks.all().iter().map(Cow::into_owned).collect(),
+            foreign,
+        ),
         ambiguous,
     )
 }
