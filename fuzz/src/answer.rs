@@ -105,7 +105,7 @@ pub fn read(
         from = to;
     }
     log.end();
-    let marks = log.marks.iter().map(|m| (m.start, m.line, m.mark));
+    let marks = log.marks.all().iter().map(|m| (m.start, m.line, m.mark));
     Answer {
         told,
         foreign,
