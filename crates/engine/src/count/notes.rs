@@ -29,7 +29,7 @@ pub fn stamps(name: &str, timeline: &Timeline, report: &Report) {
         ),
         Times::Seconds => note(
             "these step lines print no step time, and their time stamps have whole seconds: it is \
-             the mean over the steps of the last five seconds or more",
+             the mean over the steps of the last five seconds or more, and unknown before",
         ),
         Times::Throughput => note(
             "these step lines print no step time: it is the log's batch size divided by the \

@@ -100,7 +100,11 @@ pub(super) fn fill(
     } else if is(&smoothed) {
         (smoothed, Times::Smoothed)
     } else {
-        return;
+        // So few seconds tell nothing, and a note says why.
+        match of_stamps {
+            Times::Seconds => (stamps, of_stamps),
+            _ => return,
+        }
     };
     t.times = basis;
     for (step, time) in t.steps.iter_mut().zip(times) {
