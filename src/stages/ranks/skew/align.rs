@@ -28,7 +28,7 @@ pub(super) struct Clocks {
     hosts: BTreeMap<Vec<u8>, Ahead>,
 }
 
-/// So few are put in order sooner than the middle one of them is found.
+/// So few are put in order sooner than their median is found.
 const FEW: usize = 16;
 
 /// Puts a few in order; false where they are many.

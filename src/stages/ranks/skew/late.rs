@@ -66,7 +66,7 @@ impl Step {
 #[derive(Debug, Default)]
 pub(super) struct Own {
     rank: Rank,
-    /// To how many calls it came no later than the middle one.
+    /// To how many calls it came no later than the median.
     in_time: u64,
     /// The calls since the last end of a step.
     now: Step,

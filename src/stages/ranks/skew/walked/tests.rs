@@ -159,7 +159,7 @@ fn plan(odd: bool) -> impl Strategy<Value = Vec<Planned>> {
     proptest::collection::vec((0..COMMS.len(), any::<bool>(), odd), 0..60)
 }
 
-/// All that is told of calls: numbers, the hosts' clocks, and the table.
+/// All that is known of calls: numbers, the hosts' clocks, and the table.
 fn told(found: &Found) -> (String, Grid) {
     let numbers = (found.timed, found.matched, found.partly, found.alone);
     (

@@ -58,7 +58,7 @@ pub(super) struct About<'l> {
     made: Vec<u64>,
 }
 
-/// Whose a sequence of calls is, once one with a time was met, and its pieces.
+/// The member that made a sequence of calls, once one with a time was met, and its pieces.
 type Sequence<'l> = (Option<Option<Caller>>, Vec<Piece<'l>>);
 
 /// Communicator and rank there, by the number of a sequence.
