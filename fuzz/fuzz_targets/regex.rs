@@ -1,4 +1,4 @@
-//! A step line described by any pattern, over any bytes: the pattern is refused on one line, or its
+//! A step line described by any pattern, over any bytes: the pattern is refused without further lines, or its
 //! matches lie on their lines, in order.
 
 #![no_main]
@@ -45,7 +45,8 @@ fuzz_target!(|data: &[u8]| {
     let recogniser = match Recogniser::regex(&pattern) {
         Ok(recogniser) => recogniser,
         Err(why) => {
-            assert_eq!(why.lines().count(), 1, "{why}");
+            // It repeats the pattern, which may have line ends; where it is printed they are escaped.
+            assert_eq!(why.replace(&pattern, "").lines().count(), 1, "{why}");
             return;
         }
     };
