@@ -104,7 +104,8 @@ pub(crate) fn main() -> ExitCode {
                 }
                 let tally = nccl_tests::tally(&options);
                 let table = cli.around.output(Format::Table);
-                let (all, _) = run.count(&options.by, &tally, &table, (&options, agg::sheet))?;
+                let (all, _) =
+                    run.count(&options.by, &tally, &table, (&options, agg::sheet, false))?;
                 let lines = nccl_tests::commands(&all, &options);
                 cli.around.only_rows()?;
                 cli::with_stdout(|out| out.write_all(&lines).context("cannot write the output"))?;
@@ -113,7 +114,8 @@ pub(crate) fn main() -> ExitCode {
         };
         let output = cli.around.output(format).ordered(&cli.order);
         let tally = options.tally();
-        let (all, early) = run.count(&options.by, &tally, &output, (&options, agg::sheet))?;
+        let (all, early) =
+            run.count(&options.by, &tally, &output, (&options, agg::sheet, false))?;
         let chain = || agg::chain(&all, &options);
         cli::print_rest(
             || agg::sheet(&all, &options),

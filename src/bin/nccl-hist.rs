@@ -100,7 +100,11 @@ pub(crate) fn main() -> ExitCode {
             &options.by,
             &tally,
             &output,
-            (&options, |all, options| sheet(all, options, false)),
+            (
+                &options,
+                |all, options| sheet(all, options, false),
+                cli.svg.is_wanted(),
+            ),
         )?;
         if cli.time {
             timed::note(&all, &run.report)?;

@@ -84,7 +84,12 @@ pub(crate) fn main() -> ExitCode {
             true => ops::times,
             false => ops::sheet,
         };
-        let (all, early) = run.count(&options.by, &tally, &output, (&options, sheet))?;
+        let (all, early) = run.count(
+            &options.by,
+            &tally,
+            &output,
+            (&options, sheet, cli.svg.is_wanted()),
+        )?;
         if cli.time {
             timed::note(&all, &run.report)?;
         }

@@ -1,6 +1,7 @@
 //! nccl-steps: see `--help`.
 
 use clap::Parser;
+use nccl_pipe::output::early::{Early as Taker, Next};
 use nccl_pipe::output::render::Grid;
 use nccl_pipe::program::cli;
 use nccl_pipe::program::cli::{FileArgs, FormatArgs, InputArgs, Run, StepArgs};
@@ -79,11 +80,8 @@ pub(crate) fn main() -> ExitCode {
             let output = cli.format.get();
             let mut early = Early::new(&output);
             let is_early = early.is_possible();
-            let mut rows = |grid: Grid| early.rows(&grid.into());
-            let rows: Option<steps::Early<'_>> = match is_early {
-                true => Some(&mut rows),
-                false => None,
-            };
+            let mut rows = |next: Next<Grid>| early.next(&next, |grid| grid.into());
+            let rows = is_early.then(|| Taker::new(&mut rows));
             let list = steps::list(origins, options, report, bar, rows)?;
             let written = (&*report, Some(&early));
             cli::print_rest(

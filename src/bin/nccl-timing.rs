@@ -3,6 +3,7 @@
 use anyhow::{Context, bail};
 use clap::Parser;
 use nccl_pipe::formats::log::timeline::{Step, Window};
+use nccl_pipe::output::early::{Early as Taker, Next};
 use nccl_pipe::program::cli;
 use nccl_pipe::program::cli::{
     ChainFormatArgs, FileArgs, Format, InputArgs, Run, StepArgs, SvgArgs,
@@ -68,13 +69,23 @@ pub(crate) fn main() -> ExitCode {
         let mut run = Run::new("nccl-timing", &cli.input, &cli.steps, COMPAT)?;
         let mut early = Early::new(&output);
         let is_early = cli.per_step && early.is_possible();
-        let mut rows = |steps: &[Step]| early.rows(&timing::sheet(steps));
+        let is_needed = cli.svg.is_wanted();
+        let is_summed = !cli.per_step && !is_needed && output.format != Format::Awk;
+        let mut sums = timing::Sums::default();
+        let mut rows = |next: Next<Vec<Step>>| {
+            if is_summed {
+                sums.next(next);
+                return Ok(());
+            }
+            early.next(&next, |steps| timing::sheet(steps))
+        };
+        let rows = Taker::new(&mut rows).keeping(is_needed);
         let found = timing::steps(
             &run.origins,
             &run.options,
             &mut run.report,
             &run.bar,
-            is_early.then_some(&mut rows),
+            (is_early || is_summed).then_some(rows),
         )?;
         cli.svg.write(|| pictures::of_steps(&found), &run.report)?;
         match output.format {
@@ -92,7 +103,7 @@ pub(crate) fn main() -> ExitCode {
             _ => {
                 let grid = || match cli.per_step {
                     true => timing::sheet(&found),
-                    false => timing::summary(&found).into(),
+                    false => sums.summary(&found).into(),
                 };
                 let written = (&run.report, cli.per_step.then_some(&early));
                 cli::print_rest(grid, None::<fn() -> Vec<u8>>, (&output, 1), written)?;

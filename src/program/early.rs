@@ -6,19 +6,39 @@
 
 use super::cli::{Format, Output};
 use crate::error::{Error, Result};
+use crate::output::early::Next;
 use crate::output::render::Sheet;
 use crate::output::reshape::Reshaped;
 use crate::output::written::Written;
 use crate::report::Report;
 use memchr::memchr_iter;
 use std::io::{self, IsTerminal, Write};
+use std::mem;
+
+/// Lines that were written one after the other.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Lines {
+    lines: u64,
+    written: Written,
+}
+
+impl Lines {
+    fn add(&mut self, text: &[u8]) {
+        self.lines += memchr_iter(b'\n', text).count() as u64;
+        self.written.add(text);
+    }
+}
 
 /// Rows that were written already.
 #[derive(Debug)]
 pub struct Early<'o> {
     output: &'o Output,
-    lines: u64,
-    written: Written,
+    /// Some were.
+    is_begun: bool,
+    header: Lines,
+    /// Those that come again when the input has ended: from before the last turn, and from after it.
+    old: Lines,
+    new: Lines,
 }
 
 impl<'o> Early<'o> {
@@ -26,8 +46,10 @@ impl<'o> Early<'o> {
     pub fn new(output: &'o Output) -> Early<'o> {
         Early {
             output,
-            lines: 0,
-            written: Written::default(),
+            is_begun: false,
+            header: Lines::default(),
+            old: Lines::default(),
+            new: Lines::default(),
         }
     }
 
@@ -40,74 +62,139 @@ impl<'o> Early<'o> {
 
     /// Whether none was written.
     pub(super) fn is_empty(&self) -> bool {
-        self.lines == 0
+        !self.is_begun
     }
 
-    /// Writes the next rows at once.
+    /// Takes what comes next; `sheet` makes rows of it.
     ///
     /// # Errors
     /// The output cannot be written.
-    pub fn rows(&mut self, sheet: &Sheet<'_>) -> Result<()> {
-        let mut text = Vec::new();
-        let has_header = self.is_empty();
-        match self.output.format {
-            Format::Jsonl => sheet.jsonl(1, &mut text)?,
-            _ => sheet.csv(1, &mut text)?,
+    pub fn next<'s, T>(
+        &mut self,
+        next: &'s Next<T>,
+        sheet: impl FnOnce(&'s T) -> Sheet<'s>,
+    ) -> Result<()> {
+        match next {
+            Next::Rows(rows) => self.rows(&sheet(rows)),
+            Next::Turn => {
+                self.old = mem::take(&mut self.new);
+                Ok(())
+            }
         }
-        let has_no_header = has_header || self.output.format == Format::Jsonl;
-        let header = match memchr_iter(b'\n', &text).next() {
-            Some(end) if !has_no_header => end + 1,
-            _ => 0,
-        };
-        let text = &text[header..];
-        self.lines += memchr_iter(b'\n', text).count() as u64;
-        self.written.add(text);
-        let mut out = io::stdout();
-        if self.output.reshape.is_nothing() {
-            out.write_all(text).and_then(|()| out.flush())
-        } else {
-            let mut rows = Reshaped::new(&self.output.reshape, has_header, &mut out);
-            rows.write_all(text).and_then(|()| rows.finish())
-        }
-        .map_err(Error::Output)
     }
 
-    /// Takes all rows, and gives `out` those that were not written before.
+    /// Writes the next rows at once.
+    fn rows(&mut self, sheet: &Sheet<'_>) -> Result<()> {
+        let has_header = !mem::replace(&mut self.is_begun, true);
+        let mut stdout = io::stdout();
+        let mut to = |out: &mut (dyn Write + Send)| {
+            let is_csv = self.output.format != Format::Jsonl;
+            let mut counted = Counted {
+                out,
+                header: (&mut self.header, has_header),
+                is_header: is_csv,
+                lines: &mut self.new,
+            };
+            match is_csv {
+                true => sheet.csv(1, &mut counted),
+                false => sheet.jsonl(1, &mut counted),
+            }
+        };
+        if self.output.reshape.is_nothing() {
+            to(&mut stdout)?;
+        } else {
+            let mut rows = Reshaped::new(&self.output.reshape, has_header, &mut stdout);
+            to(&mut rows)?;
+            rows.finish().map_err(Error::Output)?;
+        }
+        stdout.flush().map_err(Error::Output)
+    }
+
+    /// Takes the rows that come again and those after them, and gives `out` those that were not written before.
     pub(super) fn rest<'w>(&self, out: &'w mut (dyn Write + Send)) -> Rest<'w> {
         Rest {
             out,
-            left: self.lines,
-            written: Written::default(),
+            before: [self.new, self.old, self.header].into_iter().collect(),
+            now: Lines::default(),
+            is_otherwise: false,
         }
     }
 
     /// Reports rows that the whole input tells otherwise: `rest` has taken all rows.
-    pub(super) fn hold(&self, rest: &Rest<'_>, report: &Report) {
-        if rest.left > 0 || rest.written != self.written {
+    pub(super) fn hold(&self, mut rest: Rest<'_>, report: &Report) {
+        rest.ends();
+        if rest.is_otherwise || !rest.before.is_empty() {
             report.early();
         }
+    }
+}
+
+/// Counts lines that are written.
+struct Counted<'w> {
+    out: &'w mut (dyn Write + Send),
+    /// The header, and whether it is wanted.
+    header: (&'w mut Lines, bool),
+    /// It comes next.
+    is_header: bool,
+    lines: &'w mut Lines,
+}
+
+impl Write for Counted<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut rest = bytes;
+        if self.is_header {
+            let end = memchr_iter(b'\n', bytes).next();
+            let header;
+            (header, rest) = bytes.split_at(end.map_or(bytes.len(), |end| end + 1));
+            self.is_header = end.is_none();
+            if self.header.1 {
+                self.header.0.add(header);
+                self.out.write_all(header)?;
+            }
+        }
+        self.lines.add(rest);
+        self.out.write_all(rest)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
     }
 }
 
 /// Leaves out lines that were written already.
 pub(super) struct Rest<'w> {
     out: &'w mut (dyn Write + Send),
-    left: u64,
-    written: Written,
+    /// These, the last ones first.
+    before: Vec<Lines>,
+    /// What has come of those that come first.
+    now: Lines,
+    /// Something else came.
+    is_otherwise: bool,
+}
+
+impl Rest<'_> {
+    /// Ends those of which all have come.
+    fn ends(&mut self) {
+        while let Some(all) = self.before.pop_if(|all| all.lines == self.now.lines) {
+            self.is_otherwise |= mem::take(&mut self.now) != all;
+        }
+    }
 }
 
 impl Write for Rest<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let before = match usize::try_from(self.left) {
-            Ok(0) => 0,
-            Ok(left) => memchr_iter(b'\n', bytes)
-                .nth(left - 1)
-                .map_or(bytes.len(), |end| end + 1),
-            Err(_) => bytes.len(),
-        };
-        let (before, rest) = bytes.split_at(before);
-        self.left -= memchr_iter(b'\n', before).count() as u64;
-        self.written.add(before);
+        let mut rest = bytes;
+        self.ends();
+        while let (Some(all), false) = (self.before.last(), rest.is_empty()) {
+            let left = all.lines - self.now.lines;
+            let end = usize::try_from(left - 1).ok();
+            let end = end.and_then(|last| memchr_iter(b'\n', rest).nth(last));
+            let before;
+            (before, rest) = rest.split_at(end.map_or(rest.len(), |end| end + 1));
+            self.now.add(before);
+            self.ends();
+        }
         self.out.write_all(rest)?;
         Ok(bytes.len())
     }
@@ -124,18 +211,32 @@ mod tests {
 
     #[test]
     fn what_was_written_is_left_out_however_the_rest_is_cut() {
-        let all = b"step,calls\n1,3\n2,4\n3,5\n";
         let output = cli::AroundArgs::default().output(Format::Csv);
-        let mut early = Early::new(&output);
-        early.lines = 3;
-        early.written.add(&all[..19]);
-        for size in 1..=all.len() {
-            let mut out = Vec::new();
-            let mut rest = early.rest(&mut out);
-            all.chunks(size)
-                .for_each(|bytes| rest.write_all(bytes).unwrap());
-            assert_eq!((rest.left, rest.written), (0, early.written));
-            assert_eq!(out, b"3,5\n");
+        let lines = |text: &[u8]| {
+            let mut lines = Lines::default();
+            lines.add(text);
+            lines
+        };
+        // The row of step 0 was written before the last turn but one.
+        let all = b"step,calls\n1,3\n2,4\n3,5\n4,1\n";
+        let early = Early {
+            is_begun: true,
+            header: lines(&all[..11]),
+            old: lines(&all[11..15]),
+            new: lines(&all[15..23]),
+            ..Early::new(&output)
+        };
+        let other = b"step,calls\n1,3\n2,4\n3,6\n4,1\n";
+        for (all, is_otherwise) in [(all, false), (other, true)] {
+            for size in 1..=all.len() {
+                let mut out = Vec::new();
+                let mut rest = early.rest(&mut out);
+                all.chunks(size)
+                    .for_each(|bytes| rest.write_all(bytes).unwrap());
+                assert!(rest.before.is_empty());
+                assert_eq!(rest.is_otherwise, is_otherwise);
+                assert_eq!(out, b"4,1\n");
+            }
         }
     }
 }

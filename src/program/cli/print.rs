@@ -141,7 +141,7 @@ fn printed<'s>(
             (_, _, Some(early)) => {
                 let mut rest = early.rest(out);
                 rows(&mut rest)?;
-                early.hold(&rest, report);
+                early.hold(rest, report);
             }
         }
         Ok(())

@@ -6,6 +6,7 @@ use crate::count::groups::{self, By};
 use crate::count::tally;
 use crate::formats::log;
 use crate::formats::log::timeline::{self, Marker, Window};
+use crate::output::early::{Early as Taker, Next};
 use crate::output::render::Sheet;
 use crate::pool;
 use crate::program::early::Early;
@@ -163,7 +164,8 @@ impl Run {
     }
 
     /// Counts the calls of all inputs by `by`. Of one that is still being written the rows of a step,
-    /// as `sheet` makes them, are written as soon as it is settled, if steps come first in them.
+    /// as `sheet` makes them, are written as soon as it is settled, if steps come first in them; those of
+    /// what `is_drawn` are needed again.
     ///
     /// # Errors
     /// As [`calls::count`]; the output cannot be written.
@@ -172,18 +174,19 @@ impl Run {
         by: &[By],
         tally: &tally::Options,
         output: &'o Output,
-        (options, sheet): (&O, for<'a> fn(&'a Calls, &'a O) -> Sheet<'a>),
+        (options, sheet, is_drawn): (&O, for<'a> fn(&'a Calls, &'a O) -> Sheet<'a>, bool),
     ) -> anyhow::Result<(Calls, Early<'o>)> {
         let mut early = Early::new(output);
         let is_by_step = by.first() == Some(&By::Step) && early.is_possible();
-        let mut rows = |calls: Calls| early.rows(&sheet(&calls, options));
+        let mut rows = |next: Next<Calls>| early.next(&next, |calls| sheet(calls, options));
+        let rows = Taker::new(&mut rows).keeping(is_drawn);
         let all = calls::early(
             &self.origins,
             &self.options,
             tally,
             &mut self.report,
             &self.bar,
-            is_by_step.then_some(&mut rows),
+            is_by_step.then_some(rows),
         )?;
         groups::note_unknown(&all, by, &self.report);
         Ok((all, early))

@@ -524,7 +524,7 @@ impl<'o> Reading<'o> {
         let walked = Walked::of(
             name,
             &mut log,
-            (timeline, printed),
+            (timeline, printed.into_iter().collect()),
             (sums, remains),
             merged,
             printer,

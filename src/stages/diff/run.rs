@@ -225,7 +225,7 @@ impl<'o> Gather<'o> {
         let mut at: BTreeMap<u32, usize> = BTreeMap::new();
         let mut steps = Vec::new();
         for &index in &wanted {
-            let step = &timeline.steps[index as usize];
+            let step = &timeline.steps.left()[index as usize];
             at.insert(index, steps.len());
             steps.push(Step {
                 segment: step.segment,

@@ -14,7 +14,7 @@ pub(super) fn counted(
     window: Option<Window>,
     marker: Marker,
 ) -> (Vec<u32>, bool) {
-    let steps = &timeline.steps;
+    let steps = timeline.steps.left();
     // The steps of several inputs may follow each other.
     let goes_on = |at: usize| {
         let pair = steps.get(at..at + 2);

@@ -10,14 +10,12 @@ use crate::formats::log::propose;
 use crate::formats::log::timeline::{self, Growing, Present, Step, Window};
 use crate::formats::log::{Log, Part};
 use crate::members::Merged;
+use crate::output::early::{Early, Next};
 use crate::output::render::{Cell, Grid, Sheet};
 use crate::report::Report;
 use crate::source::Origin;
 use crate::stages::{self, Stage};
 use std::mem;
-
-/// Takes steps before the input ends.
-pub type Early<'e> = &'e mut dyn FnMut(&[Step]) -> Result<()>;
 
 /// The steps of the window, with their values, in the order of their lines. A field that the
 /// trainer does not print stays unknown and hides nothing. Of one input that is still being written
@@ -30,7 +28,7 @@ pub fn steps(
     options: &Options,
     report: &mut Report,
     progress: &dyn Progress,
-    early: Option<Early<'_>>,
+    early: Option<Early<'_, Vec<Step>>>,
 ) -> Result<Vec<Step>> {
     let mut stage = Reading {
         options: timeline::Options {
@@ -42,6 +40,7 @@ pub fn steps(
         window: options.window,
         early: early.filter(|_| origins.len() == 1),
         given: 0,
+        turned: [0; 2],
         growing: Growing::default(),
         outcome: Ok(()),
     };
@@ -66,9 +65,10 @@ struct Reading<'e> {
     present: Present,
     steps: Vec<Step>,
     window: Option<Window>,
-    early: Option<Early<'e>>,
-    /// How many steps that got, with those outside the window.
+    early: Option<Early<'e, Vec<Step>>>,
+    /// How many steps that got, with those outside the window; and at the last turn and the one before.
     given: usize,
+    turned: [usize; 2],
     growing: Growing,
     outcome: Result<()>,
 }
@@ -83,12 +83,26 @@ impl Stage for Reading<'_> {
         };
         let timeline = log.growing(&mut self.growing, &self.options);
         let told = timeline.told();
-        let new = timeline.steps.get(self.given..told).unwrap_or_default();
+        let new = timeline.steps.part(self.given..told);
         self.given = told.max(self.given);
         let is_wanted = |step: &&Step| self.window.is_none_or(|w| w.contains(step.step));
         let new: Vec<Step> = new.iter().filter(is_wanted).cloned().collect();
         if !new.is_empty() {
-            self.outcome = early(&new);
+            self.outcome = early.rows(new);
+        }
+        let last = told
+            .checked_sub(1)
+            .and_then(|last| timeline.steps.get(last));
+        if let (Some(gap), Ok(()), true) =
+            (last.map(|s| s.mark as u32), &self.outcome, early.turns())
+            && let Some(turn) = self.growing.turn(gap)
+        {
+            self.outcome = early.turn();
+            self.turned = [self.given, self.turned[0]];
+            if let Some(before) = turn.before {
+                self.growing.forget(before);
+                log.forget(before);
+            }
         }
     }
 
@@ -97,8 +111,10 @@ impl Stage for Reading<'_> {
     }
 
     fn end(&mut self, input: Known<()>, log: Log, _: &Merged, report: &mut Report) {
-        self.growing = Growing::default();
-        let timeline = log.timeline(&self.options);
+        let timeline = log.ended(&mut self.growing, &self.options);
+        if self.growing.is_otherwise() {
+            report.early();
+        }
         notes::stamps(&input.name(), &timeline, report);
         if timeline.interval() > 1 {
             report.note(&format!(
@@ -107,11 +123,12 @@ impl Stage for Reading<'_> {
                 timeline.interval()
             ));
         }
+        self.present.merge(self.growing.forgotten());
         self.present.add(&timeline);
-        match self.steps.is_empty() {
-            true => self.steps = timeline.steps,
-            false => self.steps.extend(timeline.steps),
-        }
+        // Those from before the last turn but one were given for good.
+        let steps = timeline.steps.part(self.turned[1]..timeline.steps.len());
+        self.steps.extend_from_slice(steps);
+        self.growing = Growing::default();
     }
 }
 
@@ -138,17 +155,53 @@ pub fn sheet(steps: &[Step]) -> Sheet<'_> {
     Sheet::of_rows(columns, steps.len(), row)
 }
 
-/// One row for each of the two fields: over how many steps it is, and its distribution.
-pub fn summary(steps: &[Step]) -> Grid {
-    let columns = [
-        "field", "steps", "mean", "sd", "min", "p50", "p95", "p99", "max",
-    ];
-    let times: Vec<f64> = steps.iter().filter_map(|s| s.time_s).collect();
-    let tflops: Vec<f64> = steps.iter().filter_map(|s| s.tflops).collect();
-    Grid {
-        columns: columns.map(str::to_owned).to_vec(),
-        rows: vec![row("step_time_s", times), row("tflops_per_gpu", tflops)],
+/// The values of steps, of which those that are given for good are not kept with all that is known of them.
+#[derive(Debug, Default)]
+pub struct Sums {
+    times: Vec<f64>,
+    tflops: Vec<f64>,
+    /// Steps since the last turn, and since the one before.
+    new: Vec<Step>,
+    old: Vec<Step>,
+}
+
+impl Sums {
+    /// Takes what comes next.
+    pub fn next(&mut self, next: Next<Vec<Step>>) {
+        match next {
+            Next::Rows(steps) => self.new.extend(steps),
+            Next::Turn => {
+                let old = mem::replace(&mut self.old, mem::take(&mut self.new));
+                self.add(&old);
+            }
+        }
     }
+
+    fn add(&mut self, steps: &[Step]) {
+        self.times.extend(steps.iter().filter_map(|s| s.time_s));
+        self.tflops.extend(steps.iter().filter_map(|s| s.tflops));
+    }
+
+    /// One row for each of the two fields, with the `steps` that came again: over how many steps it is,
+    /// and its distribution.
+    pub fn summary(mut self, steps: &[Step]) -> Grid {
+        self.add(steps);
+        let columns = [
+            "field", "steps", "mean", "sd", "min", "p50", "p95", "p99", "max",
+        ];
+        Grid {
+            columns: columns.map(str::to_owned).to_vec(),
+            rows: vec![
+                row("step_time_s", self.times),
+                row("tflops_per_gpu", self.tflops),
+            ],
+        }
+    }
+}
+
+/// The same of all steps.
+pub fn summary(steps: &[Step]) -> Grid {
+    Sums::default().summary(steps)
 }
 
 fn row(field: &'static str, values: Vec<f64>) -> Vec<Cell<'static>> {

@@ -179,7 +179,7 @@ impl Growing {
 
 /// The step whose first line is the mark `at`.
 fn step_of(timeline: &Timeline, at: usize) -> Option<&Step> {
-    let steps = &timeline.steps;
+    let steps = timeline.steps.left();
     let found = steps.binary_search_by_key(&at, |step| step.mark);
     found.ok().map(|found| &steps[found])
 }

@@ -2,6 +2,7 @@
 
 pub mod chrome;
 pub mod drawing;
+pub mod early;
 pub mod metrics;
 mod records;
 pub mod render;

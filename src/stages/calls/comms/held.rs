@@ -105,6 +105,13 @@ impl Held {
         Ok(self.first.front_mut())
     }
 
+    /// The gap at which the first chunk begins whose calls are not all written; `None` where all are.
+    pub(super) fn first_gap(&self) -> Option<u32> {
+        self.first
+            .front()
+            .map(|pending| pending.records.first_gap())
+    }
+
     /// Drops the first chunk's calls.
     pub(super) fn pop(&mut self) {
         if let Some(pending) = self.first.pop_front() {

@@ -17,7 +17,7 @@ use crate::formats::Tells;
 use crate::formats::door::Known;
 use crate::formats::log::placement::{Across, Recorder};
 use crate::formats::log::propose;
-use crate::formats::log::timeline::{Growing, Present, Timeline};
+use crate::formats::log::timeline::{Growing, Timeline};
 use crate::formats::log::walk::{Call, Torn, Visit};
 use crate::formats::log::{Log, Part};
 use crate::members::Merged;
@@ -26,6 +26,7 @@ use crate::source::Origin;
 use crate::stages::survey::{Survey, Surveying};
 use crate::stages::{self, Stage};
 use std::io::Write;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Writes the rows of a pipe.
@@ -54,6 +55,7 @@ pub(super) fn rows(
             held: Held::new(options.hold),
             seqs: Seqs::default(),
             made: Vec::new(),
+            is_otherwise: false,
             watch: Watch::default(),
         },
         outcome: Ok(()),
@@ -63,6 +65,7 @@ pub(super) fn rows(
     let merged = stages::read(&mut live, origins, read, report, progress, new)?;
     progress.finish();
     let Live {
+        growing,
         ended,
         table,
         writer,
@@ -72,10 +75,13 @@ pub(super) fn rows(
         return Ok(table);
     };
     if let Some(window) = &read.window {
-        let mut present = Present::default();
+        let mut present = growing.forgotten().clone();
         present.add(&survey.timeline);
         let missing = |text| propose::anew(text, &present, origins, read.source);
         present.check(window).map_err(missing)?;
+    }
+    if growing.is_otherwise() {
+        report.early();
     }
     writer.end(&survey, &merged, report)?;
     Ok(None)
@@ -117,8 +123,11 @@ impl Stage for Live<'_> {
                 Some(gap) => Gap::Of(gap),
                 None => Gap::Later,
             };
-            if found.settled.is_some() {
+            if let Some(settled) = found.settled {
                 self.outcome = self.writer.write(timeline, part.merged, gap);
+                if self.outcome.is_ok() && self.writer.is_clear(&self.growing) {
+                    self.turn(settled, log, &part);
+                }
             }
         }
     }
@@ -128,8 +137,8 @@ impl Stage for Live<'_> {
     }
 
     fn end(&mut self, input: Known<Self::Visit>, log: Log, merged: &Merged, report: &mut Report) {
-        self.growing = Growing::default();
         let now = std::mem::take(&mut self.now);
+        let log = (log, &mut self.growing);
         let survey = now.end(log, merged, &mut Across::of(1), self.read);
         reported(&input.name(), &survey, self.read, report);
         self.ended = Some(survey);
@@ -144,6 +153,24 @@ impl Stage for Live<'_> {
     ) -> Result<()> {
         self.table = Some(input);
         Ok(())
+    }
+}
+
+impl Live<'_> {
+    /// All up to the end of gap `settled` is written: at a turn lets go of what is before the last one.
+    fn turn(&mut self, settled: u32, log: &Log, part: &Part<'_, ()>) {
+        let Some(turn) = self.growing.turn(settled) else {
+            return;
+        };
+        self.now.turn(turn, part, self.read);
+        let now = &self.now;
+        let cuts = |process| now.cuts_of(process);
+        self.writer.turn(self.growing.timeline(), cuts);
+        if let Some(before) = turn.before {
+            self.now.forget(before);
+            self.growing.forget(before);
+            log.forget(before);
+        }
     }
 }
 
@@ -170,16 +197,55 @@ impl Visit for Pending {
 #[derive(Debug, Clone, Copy, Default)]
 struct Made {
     calls: u32,
-    /// A hash of their steps.
-    steps: u64,
+    /// How many of them were written before the last turn, and before the one before that.
+    turned: [u32; 2],
+    /// Hashes of the steps of those after each.
+    steps: [u64; 2],
 }
 
 impl Made {
     fn add(&mut self, step: Option<u64>) {
-        let step = step.map_or(u64::MAX, |step| step.wrapping_add(1));
         self.calls += 1;
-        self.steps = (self.steps.rotate_left(5) ^ step).wrapping_mul(0x517c_c1b7_2722_0a95);
+        self.steps[0] = with(self.steps[0], step);
     }
+
+    /// The last turn is the one before from now on.
+    fn turn(&mut self) {
+        self.turned = [self.calls, self.turned[0]];
+        self.steps = [0, self.steps[0]];
+    }
+
+    /// True where those that were written before the last turn were made in other steps than they were
+    /// written with.
+    fn is_old_other(&self, timeline: &Timeline, cuts: &[(u32, u32)]) -> bool {
+        steps(timeline, cuts, self.turned[1]..self.turned[0]) != self.steps[1]
+    }
+
+    /// The same of those after it.
+    fn is_other(&self, timeline: &Timeline, cuts: &[(u32, u32)]) -> bool {
+        steps(timeline, cuts, self.turned[0]..self.calls) != self.steps[0]
+    }
+}
+
+/// A hash of steps with one more.
+fn with(steps: u64, step: Option<u64>) -> u64 {
+    let step = step.map_or(u64::MAX, |step| step.wrapping_add(1));
+    (steps.rotate_left(5) ^ step).wrapping_mul(0x517c_c1b7_2722_0a95)
+}
+
+/// The hash of the steps of some calls of a process, by where its calls are cut.
+fn steps(timeline: &Timeline, cuts: &[(u32, u32)], calls: Range<u32>) -> u64 {
+    let mut hash = 0;
+    let mut number = calls.start;
+    let first = cuts.partition_point(|cut| cut.1 <= number);
+    for &(gap, end) in &cuts[first..] {
+        let step = timeline.step_of(gap as usize).map(|step| step.step);
+        while number < end.min(calls.end) {
+            hash = with(hash, step);
+            number += 1;
+        }
+    }
+    (number..calls.end).fold(hash, |hash, _| with(hash, None))
 }
 
 /// Writes rows.
@@ -193,6 +259,8 @@ struct Writer<'r> {
     seqs: Seqs,
     /// By process.
     made: Vec<Made>,
+    /// Calls were written with other steps than are known now.
+    is_otherwise: bool,
     watch: Watch,
 }
 
@@ -203,6 +271,20 @@ impl Writer<'_> {
         match pending.records.len() {
             0 => Ok(()),
             _ => self.held.push(pending),
+        }
+    }
+
+    /// True where no call waits from before the last turn.
+    fn is_clear(&self, growing: &Growing) -> bool {
+        let first = self.held.first_gap();
+        first.is_none_or(|gap| growing.last_turn().is_none_or(|turn| gap > turn))
+    }
+
+    /// At a turn: holds the calls that were written before the last one against where they were made.
+    fn turn<'c>(&mut self, timeline: &Timeline, cuts: impl Fn(u32) -> &'c [(u32, u32)]) {
+        for (process, made) in (0..).zip(&mut self.made) {
+            self.is_otherwise |= made.is_old_other(timeline, cuts(process));
+            made.turn();
         }
     }
 
@@ -235,6 +317,9 @@ impl Writer<'_> {
                     made.resize(at + 1, Made::default());
                 }
                 let found = gap(process, made[at].calls);
+                if let Gap::Of(gap) = found {
+                    self.is_otherwise |= (gap as usize) < timeline.gaps.gone();
+                }
                 match found {
                     Gap::Of(gap) => made[at].add(timeline.step_of(gap as usize).map(|s| s.step)),
                     Gap::OfLine => made[at].add(None),
@@ -286,17 +371,10 @@ impl Writer<'_> {
             gap.map_or(Gap::OfLine, Gap::Of)
         })?;
         let is_other = |(process, made): (u32, &Made)| {
-            let mut now = Made::default();
-            for number in 0..made.calls {
-                let gap = placement.gap(process, number);
-                now.add(
-                    gap.and_then(|gap| timeline.step_of(gap as usize))
-                        .map(|s| s.step),
-                );
-            }
-            now.steps != made.steps
+            let cuts = placement.cuts_of(process);
+            made.is_old_other(timeline, cuts) || made.is_other(timeline, cuts)
         };
-        if (0_u32..).zip(&before).any(is_other) {
+        if self.is_otherwise || (0_u32..).zip(&before).any(is_other) {
             report.early();
         }
         placed(self.options, self.read, survey.placement.methods, report);

@@ -16,7 +16,7 @@ use crate::formats::door::{self, Known};
 use crate::formats::lines::{self, Rows};
 use crate::formats::log::placement::{Across, Methods};
 use crate::formats::log::propose;
-use crate::formats::log::timeline::{Present, Window};
+use crate::formats::log::timeline::{Growing, Present, Window};
 use crate::formats::log::{Log, Part};
 use crate::grammar::values::{Datatype, RedOp, has_redop, has_root};
 use crate::members::Merged;
@@ -461,6 +461,7 @@ impl<B: Beside> Stage for First<'_, B> {
 
     fn end(&mut self, input: Known<Self::Visit>, log: Log, merged: &Merged, report: &mut Report) {
         let now = std::mem::take(&mut self.now);
+        let log = (log, &mut Growing::default());
         let survey = now.end(log, merged, &mut self.across, self.read);
         let served = std::mem::take(&mut self.beside).end(merged, &mut self.tuned);
         reported(&input.name(), &survey, self.read, report);

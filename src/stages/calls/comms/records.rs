@@ -332,6 +332,11 @@ impl Records {
         self.gaps.len()
     }
 
+    /// The gap of the log at which the chunk begins, once that is known.
+    pub(super) fn first_gap(&self) -> u32 {
+        self.first_gap
+    }
+
     /// Gives each call the choice that served it.
     pub(super) fn serve(&mut self, merged: &Merged, served: &mut Served) {
         let ops = 0..self.ops.len();

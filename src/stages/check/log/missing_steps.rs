@@ -29,7 +29,7 @@ impl Cuts {
         marks: &MarkList,
         timeline: &Timeline,
     ) -> Cuts {
-        let steps = &timeline.steps;
+        let steps = timeline.steps.left();
         let interval = timeline.interval();
         let is_seam = |at: &usize| {
             let (before, step) = (&steps[*at - 1], &steps[*at]);

@@ -19,7 +19,7 @@ const LONGER: f64 = 0.1;
 
 /// The findings on the steps of `input`, the `number`th.
 pub(crate) fn findings(number: u32, input: &Walked, found: &Found) -> Vec<Finding> {
-    let steps = &input.timeline.steps;
+    let steps = input.timeline.steps.left();
     let mut sums = vec![Sum::default(); steps.len()];
     for &(gap, sum) in &input.sums.by_gap {
         if let Some(Gap::Step(step)) = input.timeline.gaps.get(gap)

@@ -7,14 +7,16 @@ use crate::formats::Tells;
 use crate::formats::door::Known;
 use crate::formats::log::placement::{Across, Methods, Recorder};
 use crate::formats::log::propose;
-use crate::formats::log::timeline::{Gap, Growing, Marker, Present, Timeline, Window};
+use crate::formats::log::timeline::{Gap, Growing, Marker, Timeline, Window};
 use crate::formats::log::{Log, Part};
 use crate::members::Merged;
+use crate::output::early::Early;
 use crate::output::render::{Cell, Grid, Sheet};
 use crate::report::Report;
 use crate::source::{Copied, Input, Origin};
 use crate::stages::survey::{Sum, Survey, Surveying};
 use crate::stages::{self, Stage};
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::mem;
 use std::sync::Arc;
@@ -32,23 +34,25 @@ struct Surveyed {
     timeline: Arc<Timeline>,
 }
 
-/// Takes rows of `--list` before the input ends.
-pub type Early<'e> = &'e mut dyn FnMut(Grid) -> Result<()>;
-
 /// What takes what is known before the input ends.
 enum To<'e> {
     /// The lines of the steps.
     Lines(&'e mut dyn Write),
     /// Rows of the steps, if they are wanted so early.
-    Rows(Option<Early<'e>>),
+    Rows(Option<Early<'e, Grid>>),
 }
 
 /// What was read so far.
 struct Reading<'o, 'e> {
     options: &'o Options,
     to: To<'e>,
-    /// The first gap that it got no row of.
+    /// The first gap that it got no row of, and what those before had since the last turn but one.
     given: usize,
+    sums: BTreeMap<usize, Sum>,
+    /// What was written turned out otherwise.
+    is_otherwise: bool,
+    /// The gap up to which all was let go.
+    gone: Option<u32>,
     /// The steps so far.
     growing: Growing,
     /// Which lines.
@@ -88,15 +92,20 @@ impl Stage for Reading<'_, '_> {
         let Some((log, _)) = part.so_far else {
             return;
         };
-        if matches!(self.to, To::Lines(_)) {
-            self.outcome = self.pass(log, part.merged);
-        } else if let To::Rows(Some(early)) = &mut self.to {
-            let now = (&mut self.now, &mut self.growing);
-            let rows = settled(now, (log, part.merged), &mut self.given, self.options);
-            if !rows.is_empty() {
-                self.outcome = early(grid(rows));
+        let settled = match &mut self.to {
+            To::Lines(_) => self.pass(log, part.merged),
+            To::Rows(Some(early)) => {
+                let now = (&mut self.now, &mut self.growing, &mut self.sums);
+                let rows = settled(now, (log, part.merged), &mut self.given, self.options);
+                let written = match rows.is_empty() {
+                    true => Ok(()),
+                    false => early.rows(grid(rows)),
+                };
+                written.map(|()| self.given)
             }
-        }
+            To::Rows(None) => return,
+        };
+        self.outcome = settled.and_then(|gaps| self.turn(gaps, log, &part));
     }
 
     fn added(&mut self) -> Result<()> {
@@ -104,9 +113,10 @@ impl Stage for Reading<'_, '_> {
     }
 
     fn end(&mut self, input: Known<Recorder>, log: Log, merged: &Merged, report: &mut Report) {
-        self.growing = Growing::default();
         let now = mem::take(&mut self.now);
-        let survey = now.end(log, merged, &mut self.across, self.options);
+        let growing = &mut self.growing;
+        let survey = now.end((log, growing), merged, &mut self.across, self.options);
+        self.is_otherwise |= growing.is_otherwise();
         let (name, timeline) = (input.name(), Arc::clone(&survey.timeline));
         self.methods.add(survey.placement.methods);
         notes::said(&name, &timeline, report);
@@ -121,19 +131,22 @@ impl Stage for Reading<'_, '_> {
     }
 }
 
-/// All logs, with their steps.
+/// All logs, with their steps; which lines were passed on, and the first gap that was not let go.
 fn all(
     origins: &[Origin],
     options: &Options,
     report: &mut Report,
     progress: &dyn Progress,
     to: To<'_>,
-) -> Result<(Vec<Surveyed>, Passed)> {
+) -> Result<(Vec<Surveyed>, (Passed, usize))> {
     let lines = matches!(to, To::Lines(_));
     let mut stage = Reading {
         options,
         to,
         given: 0,
+        sums: BTreeMap::new(),
+        is_otherwise: false,
+        gone: None,
         growing: Growing::default(),
         passed: Passed::default(),
         copied: None,
@@ -154,8 +167,14 @@ fn all(
         mut methods,
         mut logs,
         passed,
+        growing,
+        gone,
+        is_otherwise,
         ..
     } = stage;
+    if is_otherwise {
+        report.early();
+    }
     progress.finish();
     if let Some(placed) = across.place(&merged, options.log.jobs) {
         methods.add(placed.methods);
@@ -164,7 +183,7 @@ fn all(
         }
     }
     report.placed(methods);
-    let mut present = Present::default();
+    let mut present = growing.forgotten().clone();
     logs.iter().for_each(|log| present.add(&log.timeline));
     // What was passed on of a pipe is not there any more to be looked through for step lines.
     let inputs = || {
@@ -175,7 +194,8 @@ fn all(
     present
         .demand(options.window.as_ref())
         .map_err(|missing| propose::instead(missing, &present, inputs()))?;
-    Ok((logs, passed))
+    let first = gone.map_or(0, |gap| gap as usize + 1);
+    Ok((logs, (passed, first)))
 }
 
 /// Writes the lines of the steps in the window (of all steps, if there is none) to `out`. Under
@@ -190,7 +210,8 @@ pub fn lines(
     progress: &dyn Progress,
     out: &mut dyn Write,
 ) -> Result<()> {
-    let (logs, passed) = all(origins, options, report, progress, To::Lines(&mut *out))?;
+    let to = To::Lines(&mut *out);
+    let (logs, (passed, first)) = all(origins, options, report, progress, to)?;
     for log in &logs {
         let Survey {
             log: own,
@@ -200,9 +221,9 @@ pub fn lines(
             ..
         } = &log.survey;
         // Another input's lines say nothing of the lines here.
-        let gaps = (0..log.timeline.gaps.len()).filter(|_| !is_settled);
+        let gaps = (first..log.timeline.gaps.len()).filter(|_| !is_settled);
         let all = Wanted::of(own, (timeline, moved), gaps, options);
-        if !passed.is(&all.between(0, passed.until)) {
+        if !passed.is(&all) {
             report.early();
         }
         all.between(passed.until, u64::MAX).copy(&log.input, out)?;
@@ -211,17 +232,17 @@ pub fn lines(
 }
 
 impl Reading<'_, '_> {
-    /// Passes on the lines whose steps are settled.
-    fn pass(&mut self, log: &Log, merged: &Merged) -> Result<()> {
+    /// Passes on the lines whose steps are settled: of how many gaps all are.
+    fn pass(&mut self, log: &Log, merged: &Merged) -> Result<usize> {
         let Some(copied) = &self.copied else {
-            return Ok(());
+            return Ok(0);
         };
         let timeline = log.growing(&mut self.growing, &self.options.timeline);
         let from = self.passed.until;
         let first = log.marks.all().partition_point(|mark| mark.cut <= from);
         let needed = u32::try_from(first).unwrap_or(u32::MAX);
         let Some((last, moved, open)) = self.now.lines_settled(timeline, merged, needed) else {
-            return Ok(());
+            return Ok(first);
         };
         let input = copied.so_far()?;
         let end = wanted::range(&log.marks, last, self.options.timeline.marker).1;
@@ -229,13 +250,13 @@ impl Reading<'_, '_> {
         // with what comes next, since calls on it may be.
         let until = passed::line_start(&input, open.min(end))?;
         if until <= from {
-            return Ok(());
+            return Ok(first);
         }
         // The stretch before may end within the line.
         let gaps = first.saturating_sub(1)..=last;
         let all = Wanted::of(log, (timeline, &moved), gaps, self.options);
         let To::Lines(out) = &mut self.to else {
-            return Ok(());
+            return Ok(first);
         };
         let part = all.between(from, until);
         part.copy(&input, *out)?;
@@ -243,6 +264,30 @@ impl Reading<'_, '_> {
         self.passed.add(&part, until);
         // A line that begins before may end after.
         copied.forget(until.saturating_sub(passed::LONGEST));
+        Ok(log.marks.all().partition_point(|mark| mark.cut <= until))
+    }
+
+    /// All of the first `gaps` is written: at a turn lets go of what is before the last one.
+    fn turn(&mut self, gaps: usize, log: &Log, part: &Part<'_, ()>) -> Result<()> {
+        let last = gaps.checked_sub(1).and_then(|gap| u32::try_from(gap).ok());
+        let Some(turn) = last.and_then(|last| self.growing.turn(last)) else {
+            return Ok(());
+        };
+        self.now.turn(turn, part, self.options);
+        match &mut self.to {
+            To::Lines(_) => self.passed.turn(),
+            To::Rows(Some(early)) => early.turn()?,
+            To::Rows(None) => {}
+        }
+        if let Some(before) = turn.before {
+            let sums = self.sums.split_off(&(before as usize + 1));
+            let old = mem::replace(&mut self.sums, sums);
+            self.is_otherwise |= matches!(self.to, To::Rows(_)) && !self.now.has(&old, before);
+            self.now.forget(before);
+            self.growing.forget(before);
+            log.forget(before);
+            self.gone = Some(before);
+        }
         Ok(())
     }
 }
@@ -271,17 +316,17 @@ pub fn list(
     options: &Options,
     report: &mut Report,
     progress: &dyn Progress,
-    early: Option<Early<'_>>,
+    early: Option<Early<'_, Grid>>,
 ) -> Result<List> {
     let to = To::Rows(early.filter(|_| origins.len() == 1));
-    let (logs, _) = all(origins, options, report, progress, to)?;
+    let (logs, (_, first)) = all(origins, options, report, progress, to)?;
     let listed = logs.into_iter().map(|log| {
         let timeline = &log.survey.timeline;
         let stretches = match log.survey.is_settled {
             true => without_lines(&log, options),
             false => {
                 let sum = |gap| log.survey.sum(gap);
-                stretches(&log.survey.log, timeline, 0, sum, options)
+                stretches(&log.survey.log, timeline, first, sum, options)
             }
         };
         Listed {
@@ -341,13 +386,14 @@ struct Stretch {
 /// The rows of a log so far that are settled, of gap `given` and later, which is then the first gap
 /// without.
 fn settled(
-    (now, growing): (&mut Surveying, &mut Growing),
+    (now, growing, written): (&mut Surveying, &mut Growing, &mut BTreeMap<usize, Sum>),
     (log, merged): (&Log, &Merged),
     given: &mut usize,
     options: &Options,
 ) -> Vec<Vec<Cell<'static>>> {
     let timeline = log.growing(growing, &options.timeline);
-    let told = timeline.steps[..timeline.told()].last();
+    let told = timeline.told().checked_sub(1);
+    let told = told.and_then(|last| timeline.steps.get(last));
     let Some((told, (last, sums))) = told.zip(now.settled(timeline, merged, *given)) else {
         return Vec::new();
     };
@@ -355,6 +401,7 @@ fn settled(
     let sum = |gap| sums.get(&gap).copied().unwrap_or_default();
     // It ends a stretch.
     let from = mem::replace(given, (last + 1).max(*given));
+    written.extend(sums.range(from..*given));
     stretches(log, timeline, from, sum, options)
         .iter()
         .take_while(|stretch| stretch.last <= last)
@@ -383,7 +430,7 @@ fn stretches(
     let mut before = if from > 0 { line() } else { None };
     let lines = log.account.lines;
     let mut out: Vec<Stretch> = Vec::new();
-    for (gap, &kind) in timeline.gaps.iter().enumerate().skip(from) {
+    for (gap, &kind) in (from..).zip(timeline.gaps.part(from..timeline.gaps.len())) {
         let starts = options.timeline.marker == Marker::Start;
         let first = match gap {
             0 => 0,
@@ -417,7 +464,10 @@ fn stretches(
     }
     out.retain(|s| match (s.kind, &options.window) {
         (Gap::Step(i), _) if s.sum.calls == 0 && timeline.is_only_announced(i) => false,
-        (Gap::Step(i), Some(w)) => w.contains(timeline.steps[i as usize].step),
+        (Gap::Step(i), Some(w)) => {
+            let step = timeline.steps.get(i as usize);
+            step.is_some_and(|step| w.contains(step.step))
+        }
         (Gap::Step(_), None) => true,
         (_, Some(_)) => false,
         (_, None) => s.sum.calls > 0,

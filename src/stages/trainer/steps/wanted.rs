@@ -16,6 +16,16 @@ use std::io::Write;
 pub(super) struct Passed {
     /// All that is wanted of the input's bytes up to here.
     pub(super) until: u64,
+    /// What was passed on since the last turn, and since the one before it.
+    new: Lines,
+    old: Lines,
+}
+
+/// Lines that were passed on.
+#[derive(Debug, Clone, Default)]
+struct Lines {
+    /// All before was passed on before.
+    from: u64,
     /// Which ranges these were.
     ranges: Vec<(u64, u64)>,
     /// Which calls outside or inside of them.
@@ -25,19 +35,40 @@ pub(super) struct Passed {
 impl Passed {
     /// Takes in what was passed on up to `until`.
     pub(super) fn add(&mut self, wanted: &Wanted, until: u64) {
+        self.new.add(wanted);
+        self.until = until;
+    }
+
+    /// A turn: what was passed on before the last one need not be known any more.
+    pub(super) fn turn(&mut self) {
+        let new = Lines {
+            from: self.until,
+            ..Lines::default()
+        };
+        self.old = std::mem::replace(&mut self.new, new);
+    }
+
+    /// True where the same lines are `wanted` now that all is known.
+    pub(super) fn is(&self, wanted: &Wanted) -> bool {
+        let between = |from, to| wanted.between(from, to);
+        self.old.is(&between(self.old.from, self.new.from))
+            && self.new.is(&between(self.new.from, self.until))
+    }
+}
+
+impl Lines {
+    fn add(&mut self, wanted: &Wanted) {
         self.ranges.extend(&wanted.ranges);
         self.ranges = joined(std::mem::take(&mut self.ranges));
         for (at, is_passed) in &wanted.moved {
             self.moved.add(&at.to_le_bytes());
             self.moved.add(&[u8::from(*is_passed)]);
         }
-        self.until = until;
     }
 
-    /// True where the same lines are `wanted` now that all is known.
-    pub(super) fn is(&self, wanted: &Wanted) -> bool {
-        let mut now = Passed::default();
-        now.add(wanted, self.until);
+    fn is(&self, wanted: &Wanted) -> bool {
+        let mut now = Lines::default();
+        now.add(wanted);
         now.ranges == self.ranges && now.moved == self.moved
     }
 }
@@ -132,8 +163,14 @@ mod tests {
         for (from, to) in [(0, 10), (10, 35), (35, 50)] {
             passed.add(&all.between(from, to), to);
         }
-        assert!(passed.is(&all.between(0, 50)));
-        assert!(!passed.is(&wanted(&[(3, false), (20, true)]).between(0, 50)));
+        assert!(passed.is(&all));
+        assert!(!passed.is(&wanted(&[(3, false), (20, true)])));
+        // What was passed on before the last turn but one is not looked at again.
+        passed.turn();
+        passed.add(&all.between(50, 55), 55);
+        assert!(passed.is(&all) && !passed.is(&wanted(&[(20, true), (40, false)])));
+        passed.turn();
+        assert!(passed.is(&wanted(&[])));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::count::calls::Options;
 use crate::formats::log::placement::{
     Across, Placed, Placement, Placer, Recorder, SoFar, Streams, Taken, What,
 };
-use crate::formats::log::timeline::Timeline;
+use crate::formats::log::timeline::{Growing, Timeline, Turn};
 use crate::formats::log::walk::{Call, Torn, Visit};
 use crate::formats::log::{Log, Part};
 use crate::grammar::values::Datatype;
@@ -233,6 +233,43 @@ impl Surveying {
         });
     }
 
+    /// At a turn: places what came up to it.
+    pub(in crate::stages) fn turn(&mut self, turn: Turn, part: &Part<'_, ()>, options: &Options) {
+        let Surveying {
+            placer,
+            sums,
+            moved,
+        } = self;
+        placer.turn(turn, part, &options.timeline, |calls, cuts| {
+            take(sums.as_mut(), moved, calls, cuts, |_| true);
+        });
+    }
+
+    /// Where the calls of a process were made that are placed for good: see [`Placement`].
+    pub(in crate::stages) fn cuts_of(&self, process: u32) -> &[(u32, u32)] {
+        self.placer.cuts_of(process)
+    }
+
+    /// Whether these are the calls that are placed for good of gaps up to `gap`, and are not forgotten.
+    pub(in crate::stages) fn has(&self, sums: &BTreeMap<usize, Sum>, gap: u32) -> bool {
+        let own = self.sums.iter();
+        own.flat_map(|own| own.range(..=gap as usize)).eq(sums)
+    }
+
+    /// Forgets what came up to the end of gap `gap`.
+    pub(in crate::stages) fn forget(&mut self, gap: u32) {
+        let Surveying {
+            placer,
+            sums,
+            moved,
+        } = self;
+        placer.forget(gap);
+        moved.retain(|moved| moved.1.max(moved.2) > gap);
+        if let Some(sums) = sums {
+            *sums = sums.split_off(&(gap as usize + 1));
+        }
+    }
+
     /// The last calls, placed by what has come so far: those of gap `needed` and later are among them.
     pub(in crate::stages) fn so_far(
         &mut self,
@@ -298,7 +335,7 @@ impl Surveying {
     /// `across`.
     pub(in crate::stages) fn end(
         self,
-        log: Log,
+        (log, growing): (Log, &mut Growing),
         merged: &Merged,
         across: &mut Across,
         options: &Options,
@@ -308,7 +345,7 @@ impl Surveying {
             mut sums,
             mut moved,
         } = self;
-        let timeline = log.timeline(&options.timeline);
+        let timeline = log.ended(growing, &options.timeline);
         let (mut placement, calls) = placer.end(&timeline, merged, |calls, cuts| {
             take(sums.as_mut(), &mut moved, calls, cuts, |_| true);
         });

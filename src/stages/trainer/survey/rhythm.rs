@@ -72,7 +72,7 @@ pub(crate) fn odd(
     asked: Option<u32>,
 ) -> Vec<Odd> {
     let interval = timeline.interval();
-    let steps = &timeline.steps;
+    let steps = timeline.steps.left();
     let inner: Vec<usize> = inner(steps)
         .filter(|&at| steps[at].steps == interval)
         .collect();

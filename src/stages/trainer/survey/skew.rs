@@ -92,7 +92,7 @@ impl Skew {
     /// communicator is known.
     pub(crate) fn apart(&self, merged: &Merged, timeline: &Timeline) -> Option<Vec<usize>> {
         let comms = self.all_comms(merged);
-        let gaps = &timeline.gaps;
+        let gaps = timeline.gaps.left();
         let edges = (1..gaps.len()).filter(|&next| gaps[next] != gaps[next - 1]);
         let mut walks: Vec<Vec<Walk<'_>>> = comms
             .values()

@@ -2,6 +2,7 @@
 //! named. What nccl-ops, nccl-hist and nccl-agg finish into rows.
 
 mod ahead;
+mod live;
 
 use crate::count::cells::{Cells, Gathering};
 use crate::count::durations::Clocks;
@@ -17,15 +18,17 @@ use crate::formats::door::{self, Known, Opening, Outcome, no_calls};
 use crate::formats::lines::Rows as _;
 use crate::formats::log::placement::Methods;
 use crate::formats::log::propose;
-use crate::formats::log::timeline::{self, Growing, Present, Timeline, Window};
+use crate::formats::log::timeline::{self, Present, Timeline, Window};
 use crate::formats::{Tells, log};
 use crate::members::Ops;
 use crate::members::{Interner, Merged};
+use crate::output::early::Early;
 use crate::output::table::Row;
 use crate::pool;
 use crate::report::Report;
-use crate::source::{self, Origin, Pause};
+use crate::source::{self, Origin};
 use ahead::{Ahead, Part, Walker};
+use live::Live;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::AtomicUsize;
@@ -101,6 +104,9 @@ pub struct Calls {
     times: FxHashMap<(Option<u64>, Key), Timed>,
     /// Whose clocks measured that.
     pub clocks: Clocks,
+    /// Calls that were given for good before the input ended, over all steps by key: they are not among
+    /// the others.
+    pub given: Vec<(Key, Value)>,
 }
 
 impl Calls {
@@ -215,11 +221,8 @@ pub fn count(
     early(origins, options, tally, report, progress, None)
 }
 
-/// Takes calls of steps that are settled before all of the input is read.
-pub type Early<'e> = &'e mut (dyn FnMut(Calls) -> Result<()> + Send);
-
 /// The same; of one input that is still being written `early` gets each step's calls as soon as it
-/// has them, in the order of their numbers. All of them come again at the end.
+/// has them, in the order of their numbers.
 ///
 /// # Errors
 /// As [`count`], and those of `early`.
@@ -229,7 +232,7 @@ pub fn early(
     tally: &tally::Options,
     report: &mut Report,
     progress: &dyn Progress,
-    early: Option<Early<'_>>,
+    early: Option<Early<'_, Calls>>,
 ) -> Result<Calls> {
     let mut all = Collector::new(options, tally, origins.len());
     if let [origin] = origins
@@ -237,7 +240,7 @@ pub fn early(
     {
         all.merged.twice.alone();
     }
-    all.early = early.filter(|_| origins.len() == 1 && tally.steps);
+    all.live = Live::of(early, origins.len() == 1 && tally.steps);
     all.inputs(origins, report, progress)?;
     all.rest();
     if let Some(window) = &options.window {
@@ -316,12 +319,8 @@ struct Collector<'o, 'e> {
     present: Present,
     /// How calls were placed.
     methods: Methods,
-    /// Who takes the calls of steps that are settled.
-    early: Option<Early<'e>>,
-    /// The last gap that it got, and its step's number.
-    given: Option<(u32, u64)>,
-    /// The steps so far, for it.
-    growing: Growing,
+    /// What is known of an input that is still being written.
+    live: Live<'e>,
 }
 
 impl<'o, 'e> Collector<'o, 'e> {
@@ -335,9 +334,7 @@ impl<'o, 'e> Collector<'o, 'e> {
             rows: Rowed::new(tally, options.window),
             present: Present::default(),
             methods: Methods::default(),
-            early: None,
-            given: None,
-            growing: Growing::default(),
+            live: Live::default(),
         }
     }
 
@@ -441,8 +438,7 @@ impl<'o, 'e> Collector<'o, 'e> {
         let (tally, rows) = (&mut self.tally, &mut self.rows);
         let (read, options) = (self.options, self.tally_options);
         let (steps, window) = (&read.timeline, read.window);
-        let (early, given) = (&mut self.early, &mut self.given);
-        let growing = &mut self.growing;
+        let (live, logged) = (&mut self.live, &mut self.logged);
         let of_log = log::Options {
             keep_marks: options.steps,
             ..read.log.clone()
@@ -458,16 +454,9 @@ impl<'o, 'e> Collector<'o, 'e> {
                     true => tally.add(part.with(own.calls), steps),
                     false => rows.merge(own.rows, &mut tally.ops),
                 }
-                match (early.as_mut(), part.so_far) {
-                    // A job that is started again adds to its steps: of a pipe that is only fast all is
-                    // read first.
-                    (Some(early), Some((log, Pause::Idle | Pause::Busy))) => {
-                        let known = (log, part.merged);
-                        let now = (&mut *growing, &mut *given);
-                        let calls = settled(tally, (read, options), known, now);
-                        calls.map_or(Ok(()), early)
-                    }
-                    _ => Ok(()),
+                match is_log {
+                    true => live.add(&part, (tally, logged), (read, options)),
+                    false => Ok(()),
                 }
             },
         )?;
@@ -506,6 +495,9 @@ impl<'o, 'e> Collector<'o, 'e> {
             no_calls(name, log.account.lines, report);
         }
         let timeline = self.timeline(log);
+        if self.live.is_otherwise() {
+            report.early();
+        }
         said(name, &timeline, report);
         self.count(&timeline);
     }
@@ -515,8 +507,8 @@ impl<'o, 'e> Collector<'o, 'e> {
         if !self.tally_options.steps {
             return Timeline::default();
         }
-        self.growing = Growing::default();
-        let timeline = log.timeline(&self.options.timeline);
+        let timeline = self.live.ended(log, &self.options.timeline);
+        self.present.merge(self.live.forgotten());
         self.present.add(&timeline);
         timeline
     }
@@ -524,7 +516,8 @@ impl<'o, 'e> Collector<'o, 'e> {
     /// Adds the calls of the tally by the steps of their gaps.
     fn count(&mut self, timeline: &Timeline) {
         if self.tally_options.steps {
-            let wanted = |gap: usize| self.options.wants(timeline, gap);
+            let (options, live) = (self.options, &self.live);
+            let wanted = |gap: usize| live.wants(options, timeline, gap);
             let methods = self.tally.place(timeline, &self.merged, wanted);
             self.methods.add(methods);
         }
@@ -544,7 +537,7 @@ impl<'o, 'e> Collector<'o, 'e> {
     /// Adds what the tally has counted.
     fn counted(&mut self, timeline: &Timeline) {
         let step_of = |gap: usize| timeline.step_of(gap).map(|s| s.step);
-        let wanted = |gap: usize| self.options.wants(timeline, gap);
+        let wanted = |gap: usize| self.live.wants(self.options, timeline, gap);
         let logged = &mut self.logged;
         logged.next_input();
         let chunks = self.tally.gaps(wanted, |gap, key, value| {
@@ -558,7 +551,8 @@ impl<'o, 'e> Collector<'o, 'e> {
     fn finish(self) -> Calls {
         let is_known = !self.present.is_empty();
         let (ops, logged) = (self.tally.ops, self.logged);
-        finished(
+        finished_after(
+            self.live.given(),
             self.tally_options,
             &self.merged,
             (ops, logged),
@@ -568,42 +562,20 @@ impl<'o, 'e> Collector<'o, 'e> {
     }
 }
 
-/// The calls of the steps that are settled now, after those that were `given`; `None` where there is
-/// none, and where the steps' numbers do not rise, since a number's calls are counted together.
-fn settled(
-    tally: &mut Tally,
-    (read, options): (&Options, &tally::Options),
-    (log, merged): (&log::Log, &Merged),
-    (growing, given): (&mut Growing, &mut Option<(u32, u64)>),
-) -> Option<Calls> {
-    if given.is_some_and(|(gap, _)| gap == u32::MAX) {
-        return None;
-    }
-    let timeline = log.growing(growing, &read.timeline);
-    let mut logged = Gathering::default();
-    let (after, last) = given.unzip();
-    let (mut least, mut most) = (u64::MAX, last);
-    let gap = tally.so_far((timeline, merged), after, |gap, key, value| {
-        if let Some(step) = timeline.step_of(gap).map(|s| s.step)
-            && read.wants(timeline, gap)
-        {
-            least = least.min(step);
-            most = most.max(Some(step));
-            logged.push(Some(step), key, value);
-        }
-    })?;
-    if last.is_some_and(|last| least <= last) {
-        *given = Some((u32::MAX, u64::MAX));
-        return None;
-    }
-    *given = Some((gap, most?));
-    let rows = Rowed::new(options, read.window);
-    let of_log = (tally.ops.clone(), logged);
-    Some(finished(options, merged, of_log, rows, true))
-}
-
 /// What was counted of logs and of rows, as one.
 pub fn finished(
+    options: &tally::Options,
+    merged: &Merged,
+    counted: (Ops, Gathering),
+    rows: Rowed,
+    has_steps: bool,
+) -> Calls {
+    finished_after(Vec::new(), options, merged, counted, rows, has_steps)
+}
+
+/// The same after calls that were given for good before.
+fn finished_after(
+    mut given: Vec<(Key, Value)>,
     options: &tally::Options,
     merged: &Merged,
     (ops, mut cells): (Ops, Gathering),
@@ -624,10 +596,12 @@ pub fn finished(
     // Whoever was met in whatever order: rows come by host, process and communicator.
     let (who, ranks) = sorted(rows.who.items());
     let rank = |member: u32| ranks.get(member as usize).copied().unwrap_or(0);
-    cells.change(|key| {
+    let change = |key: &mut Key| {
         let member = to.get(key.member as usize).copied().unwrap_or(0);
         key.member = rank(member);
-    });
+    };
+    cells.change(change);
+    given.iter_mut().for_each(|(key, _)| change(key));
     for ((step, mut key), value) in rows.cells {
         key.member = rank(key.member);
         cells.push(step, key, value);
@@ -643,6 +617,7 @@ pub fn finished(
     Calls {
         times: times.collect(),
         clocks: rows.clocks,
+        given,
         ops,
         who,
         cells: cells.into_cells(),

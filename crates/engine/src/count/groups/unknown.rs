@@ -63,12 +63,20 @@ fn unknown(calls: &Calls, by: By) -> Option<(u64, u64)> {
         }
     };
     let lacking: Vec<bool> = calls.cells.keys().iter().map(lacks).collect();
+    let given = calls.given.iter();
+    let given = given.map(|(key, value)| (lacks(key), value.calls));
     let no_step = |step: Option<u64>| by == By::Step && step.is_none();
     // Mostly there is none, and the cells, which may be millions, need no look.
-    if !lacking.contains(&true) && !calls.cells.steps().any(|(step, _)| no_step(step)) {
+    let is_given = given.clone().any(|(lacks, _)| lacks);
+    if !is_given && !lacking.contains(&true) && !calls.cells.steps().any(|(step, _)| no_step(step))
+    {
         return None;
     }
     let (mut unknown, mut all) = (0_u64, 0_u64);
+    for (lacks, calls) in given {
+        all = all.saturating_add(calls);
+        unknown = unknown.saturating_add(if lacks { calls } else { 0 });
+    }
     for (at, (step, _)) in calls.cells.steps().enumerate() {
         calls.cells.each(at, |key, value| {
             all = all.saturating_add(value.calls);

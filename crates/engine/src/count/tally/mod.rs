@@ -5,7 +5,7 @@ use crate::formats::log::Part;
 use crate::formats::log::placement::{
     Across, Methods, Placed, Placement, Placer, Recorder, Streams, Taken,
 };
-use crate::formats::log::timeline::{self, Timeline};
+use crate::formats::log::timeline::{self, Timeline, Turn};
 use crate::formats::log::walk::{Call, Torn, Visit};
 use crate::members::{Merged, Ops, Renumbered};
 use counts::Counts;
@@ -358,6 +358,48 @@ impl Tally {
             calls.clone().drain(&mut take);
         }
         Some(settled)
+    }
+
+    /// At a turn of an input that goes on: counts what came up to it.
+    pub(crate) fn turn(&mut self, turn: Turn, part: &Part<'_, ()>, steps: &timeline::Options) {
+        let Tally {
+            options,
+            ops,
+            calls: wide,
+            pieces,
+            placer,
+            jobs,
+            ..
+        } = self;
+        placer.turn(turn, part, steps, |calls, cuts| {
+            let stretches = calls.each(cuts).collect();
+            replay(options, ops, (calls, stretches), (pieces, wide), *jobs);
+        });
+    }
+
+    /// Forgets the calls up to the end of gap `gap`, once they are counted, and gives them to `sink`.
+    pub(crate) fn forget(&mut self, gap: u32, mut sink: impl FnMut(usize, Key, Value)) {
+        let is_old = |at: usize| at <= gap as usize;
+        let pieces = std::mem::take(&mut self.pieces);
+        self.pieces = pieces
+            .into_iter()
+            .filter_map(|pieces| {
+                pieces.each(|at, key, value| {
+                    if is_old(at) {
+                        sink(at, key, value);
+                    }
+                });
+                let left = pieces.renamed(|at| (!is_old(at)).then_some(at));
+                (left.stretches().count() > 0).then_some(left)
+            })
+            .collect();
+        let mut left = Bag::default();
+        self.calls.drain(|at, key, value| match is_old(at) {
+            true => sink(at, key, value),
+            false => left.push(at, key, value),
+        });
+        self.calls = left;
+        self.placer.forget(gap);
     }
 
     /// The input ended: counts the calls that are not counted yet by the gaps they were made in, of

@@ -22,6 +22,7 @@ use crate::report::account::Account;
 use crate::source::{Broken, Chunk, Chunks, Input, Pause, Texts};
 use rustc_hash::FxHashMap;
 use std::iter;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The format: any text that is no other. A log may be damaged, or wrapped in whatever collected it.
 pub(super) const FORMAT: Format = Format {
@@ -76,6 +77,8 @@ pub struct Log {
     pub init_lines: Vec<(u64, u64)>,
     /// Marks that were not kept.
     let_go: usize,
+    /// Those before this one are not needed any more.
+    needed: AtomicUsize,
     /// The last call.
     last: Option<Count>,
     joiner: Joiner,
@@ -149,6 +152,25 @@ impl Log {
         timeline
     }
 
+    /// The log's steps now that it has ended: of one whose beginning is forgotten those that are left, as they
+    /// are known.
+    pub fn ended(&self, growing: &mut Growing, options: &timeline::Options) -> Timeline {
+        match self.marks.gone() {
+            0 => {
+                *growing = Growing::default();
+                self.timeline(options)
+            }
+            _ => self.growing(growing, options).clone(),
+        }
+    }
+
+    /// Says that nobody asks any more for what is up to the end of gap `gap`.
+    pub fn forget(&self, gap: u32) {
+        // The line that the gap ends with is where the next one begins.
+        let needed = (gap as usize).saturating_sub(1);
+        self.needed.fetch_max(needed, Ordering::Relaxed);
+    }
+
     /// Why calls are placed by position, by what became of its lines.
     fn by_account(&self) -> Option<ByPosition> {
         match &self.account {
@@ -179,6 +201,7 @@ impl Log {
             prints,
             pause,
         } = scanned;
+        self.marks.forget(*self.needed.get_mut());
         let line = self.account.lines;
         let gap = self.let_go + self.marks.len();
         self.last = prints.last.or(self.last);

@@ -102,7 +102,7 @@ impl Across {
             lines: Vec::new(),
             inputs: 0,
             timeline: Timeline {
-                gaps: vec![Gap::Unknown],
+                gaps: vec![Gap::Unknown].into(),
                 ..Timeline::default()
             },
             is_over: room == 0,

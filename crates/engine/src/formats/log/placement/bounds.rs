@@ -34,17 +34,28 @@ impl Bounds {
             stage: timeline.stage,
             ..Bounds::default()
         };
-        for (at, gap) in gaps.iter().enumerate().skip(from) {
+        let from = from.max(gaps.gone());
+        for (at, gap) in (from..).zip(gaps.part(from..gaps.len())) {
             if gaps.get(at + 1) != Some(gap) {
                 bounds.ends.push(at as u32);
                 bounds.is_step.push(matches!(gap, Gap::Step(_)));
             }
         }
         // One rank may print two lines a step, as DeepSpeed's does.
-        if timeline.again.len() > timeline.steps.len() / 2 {
+        if timeline.again.len() > timeline.steps.left().len() / 2 {
             bounds.several = bounds.further(timeline, from);
         }
         bounds
+    }
+
+    /// The same stretches, of a log of which so many more gaps came before.
+    pub(super) fn later(mut self, gaps: u32) -> Bounds {
+        let several = self.several.iter_mut().flat_map(|(_, ends)| ends);
+        self.ends
+            .iter_mut()
+            .chain(several)
+            .for_each(|end| *end += gaps);
+        self
     }
 
     /// The gaps that the lines of each step end, of steps with lines from mark `from` on.

@@ -8,7 +8,7 @@ use super::record::Recorder;
 use super::resolve::{Who, place};
 use super::streams::Streams;
 use crate::formats::log::Part;
-use crate::formats::log::timeline::{self, ByPosition, Timeline};
+use crate::formats::log::timeline::{self, ByPosition, Timeline, Turn};
 use crate::members::Merged;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -129,6 +129,32 @@ impl Placer {
         }
     }
 
+    /// At a turn of a log that is still being written: places what came up to its gap, and lets go of all
+    /// but the last stretches.
+    pub fn turn(
+        &mut self,
+        turn: Turn,
+        part: &Part<'_, ()>,
+        steps: &timeline::Options,
+        mut sink: impl FnMut(&Streams, &[Vec<(u32, u32)>]),
+    ) {
+        self.let_go(turn.gap, part, steps, &mut sink);
+    }
+
+    /// Where the calls of a process are cut that are placed for good.
+    pub fn cuts_of(&self, process: u32) -> &[(u32, u32)] {
+        self.placed.cuts_of(process)
+    }
+
+    /// Forgets where calls were made up to the end of gap `gap`.
+    pub fn forget(&mut self, gap: u32) {
+        for cuts in &mut self.placed.cuts {
+            // The last one tells how many calls there were.
+            let old = cuts.partition_point(|cut| cut.0 <= gap);
+            cuts.drain(..old.saturating_sub(1));
+        }
+    }
+
     /// The gap at whose end there are more calls than may be held, if its line has come.
     fn full(&self) -> Option<u32> {
         if self.streams.calls() < self.held {
@@ -155,9 +181,11 @@ impl Placer {
         sink: &mut impl FnMut(&Streams, &[Vec<(u32, u32)>]),
     ) {
         let later = self.streams.split(gap);
-        let marks = part.marks.part(0..gap as usize + 1);
+        // Of a log of which the beginning is forgotten, calls from there are not held any more.
+        let gone = part.marks.gone();
+        let marks = part.marks.part(gone..gap as usize + 1);
         let timeline = timeline::resolve(marks, &[], steps);
-        let bounds = Bounds::of(&timeline);
+        let bounds = Bounds::of(&timeline).later(gone as u32);
         let is_endless = self.by_position == Some(ByPosition::Many);
         let last = bounds.before_last(KEPT).filter(|_| !is_endless);
         self.by_position = self.by_position.or(timeline.by_position);

@@ -4,8 +4,11 @@
 //! new step does not grow with the log, the last lines are resolved alone, from a place well before the
 //! new ones: where they tell of the steps before what is known of them, they tell of the new ones what
 //! all lines would. Where they do not, all lines are resolved.
+//!
+//! So that memory does not grow either, steps that were written long ago are let go, at every
+//! [`Turn`]. From then on the lines that are left must do.
 
-use super::{Gap, Marks, Options, Step, Timeline, resolve};
+use super::{Gap, Marks, Options, Present, Step, Timeline, each_after, resolve};
 use crate::formats::log::attempts::Begin;
 
 /// So many steps before the new ones are resolved again at least.
@@ -17,6 +20,15 @@ const BEGIN: usize = 96;
 /// So many of the last steps known may still change: their values may be on the next lines.
 const END: usize = 80;
 
+/// From turn to turn there are so many times [`STEPS`] at least.
+const TURN: usize = 16;
+
+/// So many steps before a turn stay: a gap's step may have its line before it.
+const BEFORE: usize = 64;
+
+/// So many different distances between lines are counted of steps that were let go.
+const OFTEN: usize = 64;
+
 /// A timeline that grows.
 #[derive(Debug)]
 pub struct Growing {
@@ -26,9 +38,24 @@ pub struct Growing {
     begins: Vec<Begin>,
     /// How many steps before the last ones are resolved again.
     steps: usize,
+    /// The last turn: its gap, and how many steps there were.
+    turn: Option<(u32, usize)>,
+    /// The steps that were let go.
+    gone: Present,
+    /// Of the steps that were let go later lines told something else.
+    is_otherwise: bool,
     /// How often all lines were resolved.
     #[cfg(test)]
     pub(super) whole: usize,
+}
+
+/// A place in a log up to which all is settled and written, once in so many steps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Turn {
+    /// The last gap up to there.
+    pub gap: u32,
+    /// That of the turn before: what is up to there need not be kept any more.
+    pub before: Option<u32>,
 }
 
 impl Default for Growing {
@@ -54,6 +81,9 @@ impl Growing {
             marks: 0,
             begins: Vec::new(),
             steps,
+            turn: None,
+            gone: Present::default(),
+            is_otherwise: false,
             #[cfg(test)]
             whole: 0,
         }
@@ -69,7 +99,10 @@ impl Growing {
     ) -> &mut Timeline {
         let marks = marks.into();
         if !self.grow(marks, begins, options) {
-            self.timeline = resolve(marks, begins, options);
+            match marks.gone() {
+                0 => self.timeline = resolve(marks, begins, options),
+                _ => self.follow(marks, begins, options),
+            }
             #[cfg(test)]
             {
                 self.whole += 1;
@@ -80,6 +113,65 @@ impl Growing {
         &mut self.timeline
     }
 
+    /// The timeline as it was found last.
+    pub fn timeline(&self) -> &Timeline {
+        &self.timeline
+    }
+
+    /// Says that all up to the end of `gap` is settled and written: a turn, where enough steps came
+    /// since the last one.
+    pub fn turn(&mut self, gap: u32) -> Option<Turn> {
+        let steps = &self.timeline.steps;
+        let until = steps.left().partition_point(|s| s.mark <= gap as usize);
+        let until = steps.gone() + until;
+        let (before, last) = self.turn.unzip();
+        if until < last.unwrap_or(0) + TURN * self.steps {
+            return None;
+        }
+        self.turn = Some((gap, until));
+        Some(Turn { gap, before })
+    }
+
+    /// The gap of the last turn.
+    pub fn last_turn(&self) -> Option<u32> {
+        self.turn.map(|(gap, _)| gap)
+    }
+
+    /// Forgets the steps up to the end of `gap`.
+    pub fn forget(&mut self, gap: u32) {
+        let gap = gap as usize;
+        let Timeline {
+            steps,
+            gaps,
+            again,
+            often,
+            ..
+        } = &mut self.timeline;
+        gaps.forget(gap.saturating_sub(1));
+        again.drain(..again.partition_point(|&(_, mark)| (mark as usize) < gap));
+        let old = steps.left().partition_point(|step| step.mark < gap);
+        let old = old.saturating_sub(BEFORE);
+        // The last one is looked at again with the one that follows it.
+        let pairs = &steps.left()[..steps.left().len().min(old + 1)];
+        each_after(pairs, |steps| {
+            if often.len() < OFTEN || often.contains_key(&steps) {
+                *often.entry(steps).or_default() += 1;
+            }
+        });
+        let gone = steps.forget(steps.gone() + old);
+        gone.for_each(|step| self.gone.step(step.step, step.steps));
+    }
+
+    /// The steps that were forgotten.
+    pub fn forgotten(&self) -> &Present {
+        &self.gone
+    }
+
+    /// True where later lines told of steps that were let go something else than was known of them.
+    pub fn is_otherwise(&self) -> bool {
+        self.is_otherwise
+    }
+
     /// Resolves the last lines; `false` where that does not tell what all would.
     fn grow(&mut self, marks: Marks<'_>, begins: &[Begin], options: &Options) -> bool {
         let steps = &self.timeline.steps;
@@ -87,8 +179,10 @@ impl Growing {
             return false;
         }
         // Of so many steps at once only the last ones are taken for new.
-        let begin = steps[steps.len() - self.steps - BEGIN - END].mark + 1;
-        let Some(before) = marks.get(begin - 1).map(|mark| mark.start) else {
+        let begin = steps.get(steps.len() - self.steps - BEGIN - END);
+        let begin = begin.map(|step| step.mark + 1);
+        let before = begin.and_then(|begin| marks.get(begin - 1));
+        let (Some(begin), Some(before)) = (begin, before.map(|mark| mark.start)) else {
             return false;
         };
         let known = |begins: &[Begin]| begins.partition_point(|b| b.at <= before);
@@ -99,11 +193,44 @@ impl Growing {
         let last = resolve(marks.part(begin..marks.len()), &begins[new..], options);
         match self.joint(&last, begin) {
             Some((from, to)) => {
-                self.take(last, begin, (from, to));
+                let of = |t: &Timeline, at| t.steps.get(at).map_or(0, |step| step.segment);
+                let segment = of(&self.timeline, from.known).wrapping_sub(of(&last, from.last));
+                self.take(last, (begin, segment), (from, to));
                 true
             }
             None => false,
         }
+    }
+
+    /// Takes what the lines that are left tell of the last steps: those before stay as they are known.
+    fn follow(&mut self, marks: Marks<'_>, begins: &[Begin], options: &Options) {
+        self.is_otherwise = true;
+        let begin = marks.gone();
+        let before = marks.get(begin).map_or(0, |mark| mark.start);
+        let new = begins.partition_point(|b| b.at < before);
+        let last = resolve(marks.part(begin..marks.len()), &begins[new..], options);
+        let known = &mut self.timeline;
+        let to = known
+            .steps
+            .len()
+            .saturating_sub(END)
+            .max(known.steps.gone());
+        let mark = known.steps.get(to).map_or(self.marks, |step| step.mark);
+        let at = last.steps.left().partition_point(|s| s.mark + begin < mark);
+        let place = Place {
+            known: to,
+            last: at,
+            mark,
+        };
+        (known.trainer, known.stage) = (last.trainer, last.stage);
+        (known.lags, known.times) = (last.lags, last.times);
+        (known.counted, known.bursts) = (last.counted, last.bursts);
+        let first = last.steps.get(at).map_or(0, |step| step.segment);
+        let segment = match known.steps.get(to) {
+            Some(step) => step.segment.wrapping_sub(first),
+            None => 0,
+        };
+        self.take(last, (begin, segment), (place, place));
     }
 
     /// The first step that both must have alike, and the first that the known timeline may have
@@ -117,8 +244,8 @@ impl Growing {
             && known.bursts == last.bursts;
         let to = known.steps.len().checked_sub(END)?;
         let first = to.checked_sub(self.steps)?;
-        let mark = known.steps[first].mark;
-        let at = last.steps.partition_point(|s| s.mark + begin < mark);
+        let mark = known.steps.get(first)?.mark;
+        let at = last.steps.left().partition_point(|s| s.mark + begin < mark);
         let from = Place {
             known: first,
             last: at,
@@ -127,11 +254,14 @@ impl Growing {
         let to = Place {
             known: to,
             last: at + to - first,
-            mark: known.steps[to].mark,
+            mark: known.steps.get(to)?.mark,
         };
-        let old = &known.steps[from.known..=to.known];
-        let new = last.steps.get(from.last..=to.last)?;
-        let segment = old[0].segment.wrapping_sub(new[0].segment);
+        let old = known.steps.part(from.known..to.known + 1);
+        let new = last.steps.part(from.last..to.last + 1);
+        if old.len() != new.len() {
+            return None;
+        }
+        let segment = old.first()?.segment.wrapping_sub(new.first()?.segment);
         let is_same = |(old, new): (&Step, &Step)| {
             let new = moved(new, begin, segment);
             let is_last = old.mark == to.mark;
@@ -142,26 +272,24 @@ impl Growing {
         if !is_like || !old.iter().zip(new).all(is_same) {
             return None;
         }
-        let gaps = &known.gaps[from.mark..to.mark];
-        let now = last.gaps.get(from.mark - begin..to.mark - begin)?;
+        let gaps = known.gaps.part(from.mark..to.mark);
+        let now = last.gaps.part(from.mark - begin..to.mark - begin);
         let gap = |&gap: &Gap| named(gap, from);
         let is_same = gaps.iter().copied().eq(now.iter().map(gap));
         is_same.then_some((from, to))
     }
 
-    /// Takes from the last timeline what comes from the second place on.
-    fn take(&mut self, last: Timeline, begin: usize, (from, to): (Place, Place)) {
+    /// Takes from the last timeline what comes from the second place on; it begins with mark `begin`, and
+    /// so many segments later.
+    fn take(&mut self, last: Timeline, (begin, segment): (usize, u32), (from, to): (Place, Place)) {
         let known = &mut self.timeline;
-        let segment = known.steps[from.known]
-            .segment
-            .wrapping_sub(last.steps[from.last].segment);
         known.steps.truncate(to.known);
-        let steps = last.steps[to.last..].iter();
+        let steps = last.steps.part(to.last..last.steps.len()).iter();
         known
             .steps
             .extend(steps.map(|step| moved(step, begin, segment)));
         known.gaps.truncate(to.mark);
-        let gaps = &last.gaps[to.mark - begin..];
+        let gaps = last.gaps.part(to.mark - begin..last.gaps.len());
         known.gaps.extend(gaps.iter().map(|&gap| named(gap, from)));
         let is_before = |&(_, mark): &(u32, u32)| (mark as usize) < to.mark;
         let kept = known.again.partition_point(is_before);
@@ -199,6 +327,7 @@ fn named(gap: Gap, place: Place) -> Gap {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::formats::log::timeline::MarkList;
     use crate::formats::log::timeline::tests::marks;
     use crate::formats::log::walk::MarkAt;
     use crate::grammar::trainer::{Evaluation, Mark, StepLine, Trainer};
@@ -322,6 +451,78 @@ mod tests {
                 let now = Timeline { duplicates: 0, ..now.clone() };
                 prop_assert_eq!(now, twin(known, &begins[..begun], &options));
             }
+        }
+    }
+
+    /// What is left after all marks came in pieces and what is old was let go at each turn; its own steps are
+    /// those of all lines. Gives how many steps are left, and whether some were told otherwise.
+    fn forgetful(all: &[MarkAt], pieces: &[usize], begins: &[Begin]) -> (usize, bool) {
+        let options = Options::default();
+        let mut growing = Growing::new(20);
+        let (mut list, mut end) = (MarkList::default(), 0);
+        for piece in pieces.iter().cycle() {
+            if end == all.len() {
+                break;
+            }
+            let from = end;
+            end = (end + piece).min(all.len());
+            list.extend(all[from..end].to_vec());
+            list.pack();
+            let until = all[end - 1].start;
+            let begun = begins.partition_point(|begin| begin.at <= until);
+            let now = growing.resolve(&list, &begins[..begun], &options);
+            let given = now.steps.left().iter().rev().nth(8).map(|s| s.mark as u32);
+            if let Some(turn) = given.and_then(|gap| growing.turn(gap))
+                && let Some(before) = turn.before
+            {
+                growing.forget(before);
+                list.forget(before as usize - 1);
+            }
+        }
+        let (now, twin) = (&growing.timeline, resolve(all, begins, &options));
+        let is_otherwise = growing.is_otherwise();
+        if !is_otherwise {
+            assert_eq!(now.steps.len(), twin.steps.len());
+            assert_eq!(now.steps.left(), &twin.steps.left()[now.steps.gone()..]);
+            assert_eq!(now.gaps.left(), &twin.gaps.left()[now.gaps.gone()..]);
+            assert_eq!(now.interval(), twin.interval());
+            let (mut present, mut steps) = (growing.forgotten().clone(), Present::default());
+            present.add(now);
+            steps.add(&twin);
+            assert_eq!(present.describe(), steps.describe());
+        }
+        (now.steps.left().len(), is_otherwise)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+
+        /// Of steps that were let go nothing is needed to tell the later ones.
+        #[test]
+        fn what_is_left_is_what_all_lines_tell(
+            events in proptest::collection::vec(event(), 100..160),
+            trainer in prop_oneof![
+                Just(Trainer::Megatron), Just(Trainer::LitGpt), Just(Trainer::MaxText),
+            ],
+            timed: bool,
+            pieces in proptest::collection::vec(1..60_usize, 1..8),
+            begin in 0..9000_u64,
+        ) {
+            let all = marks(job(trainer, &events, timed, 1000));
+            let begins: Vec<Begin> = all.get(begin as usize).into_iter().map(|mark| Begin {
+                at: mark.start, sure: true, smaller: false,
+            }).collect();
+            forgetful(&all, &pieces, &begins);
+        }
+    }
+
+    #[test]
+    fn a_month_of_steps_is_let_go() {
+        let events = [Event::Steps(200), Event::Evaluation].repeat(150);
+        for trainer in [Trainer::Megatron, Trainer::LitGpt, Trainer::MaxText] {
+            let all = marks(job(trainer, &events, true, 1000));
+            let (left, is_otherwise) = forgetful(&all, &[100, 1, 7], &[]);
+            assert!(!is_otherwise && left < 3 * TURN * 20, "{trainer:?} {left}");
         }
     }
 

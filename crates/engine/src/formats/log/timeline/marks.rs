@@ -12,9 +12,11 @@ const BLOCK: usize = 128;
 /// So many of the last ones stay as they are: they are looked at again and again.
 const LAST: usize = 2048;
 
-/// Marks in their order.
+/// Marks in their order. The first ones may be forgotten: the others keep their numbers.
 #[derive(Debug, Clone, Default)]
 pub struct MarkList {
+    /// How many are forgotten.
+    gone: usize,
     packed: Vec<Box<[u8]>>,
     plain: Vec<MarkAt>,
 }
@@ -22,6 +24,7 @@ pub struct MarkList {
 /// Some of a list's marks, in their order.
 #[derive(Debug, Clone, Copy)]
 pub struct Marks<'a> {
+    gone: usize,
     packed: &'a [Box<[u8]>],
     plain: &'a [MarkAt],
     /// Those from here on, up to there.
@@ -32,7 +35,12 @@ pub struct Marks<'a> {
 impl MarkList {
     /// How many there are.
     pub fn len(&self) -> usize {
-        self.packed.len() * BLOCK + self.plain.len()
+        self.gone + self.packed.len() * BLOCK + self.plain.len()
+    }
+
+    /// How many are forgotten.
+    pub fn gone(&self) -> usize {
+        self.gone
     }
 
     /// True for none.
@@ -43,6 +51,7 @@ impl MarkList {
     /// All of them.
     pub fn all(&self) -> Marks<'_> {
         Marks {
+            gone: self.gone,
             packed: &self.packed,
             plain: &self.plain,
             from: 0,
@@ -61,9 +70,18 @@ impl MarkList {
         self.plain.shrink_to(2 * LAST);
     }
 
-    /// Forgets all but the last ones.
+    /// Forgets packed ones before this number.
+    pub(crate) fn forget(&mut self, before: usize) {
+        let blocks = before.saturating_sub(self.gone) / BLOCK;
+        let blocks = blocks.min(self.packed.len());
+        self.packed.drain(..blocks);
+        self.gone += blocks * BLOCK;
+    }
+
+    /// Forgets all but the last ones, and counts from the first that is left.
     pub fn keep_last(&mut self, most: usize) {
-        let blocks = self.len().saturating_sub(most) / BLOCK;
+        let blocks = (self.len() - self.gone).saturating_sub(most) / BLOCK;
+        self.gone = 0;
         self.packed.drain(..blocks.min(self.packed.len()));
         if self.packed.is_empty() {
             let more = self.plain.len().saturating_sub(most);
@@ -73,6 +91,7 @@ impl MarkList {
 
     /// Forgets all.
     pub(crate) fn clear(&mut self) {
+        self.gone = 0;
         self.packed.clear();
         self.plain.clear();
     }
@@ -87,6 +106,7 @@ impl Extend<MarkAt> for MarkList {
 impl<'a> From<&'a [MarkAt]> for Marks<'a> {
     fn from(plain: &'a [MarkAt]) -> Marks<'a> {
         Marks {
+            gone: 0,
             packed: &[],
             plain,
             from: 0,
@@ -135,23 +155,29 @@ impl<'a> Marks<'a> {
         }
     }
 
-    /// One of them.
-    pub fn get(self, at: usize) -> Option<Cow<'a, MarkAt>> {
-        self.part(at..self.len()).iter().next()
+    /// How many of them are forgotten.
+    pub fn gone(self) -> usize {
+        self.gone.clamp(self.from, self.to) - self.from
     }
 
-    /// One after the other.
+    /// One of them, unless it is forgotten.
+    pub fn get(self, at: usize) -> Option<Cow<'a, MarkAt>> {
+        let is_there = at >= self.gone();
+        is_there.then(|| self.part(at..self.len()).iter().next())?
+    }
+
+    /// One after the other, without those that are forgotten.
     pub fn iter(self) -> Iter<'a> {
         Iter {
-            marks: self,
+            marks: self.part(self.gone()..self.len()),
             block: Vec::new(),
             left: 0,
         }
     }
 
-    /// How many of the first ones are so; all that are so come first.
+    /// How many of the first ones are so; all that are so come first, and those that are forgotten are.
     pub fn partition_point(self, is: impl Fn(&MarkAt) -> bool) -> usize {
-        let (mut least, mut most) = (0, self.len());
+        let (mut least, mut most) = (self.gone(), self.len());
         while least < most {
             let at = least.midpoint(most);
             match self.get(at) {
@@ -178,6 +204,7 @@ impl<'a> Iterator for Iter<'a> {
     #[inline]
     fn next(&mut self) -> Option<Cow<'a, MarkAt>> {
         let Marks {
+            gone,
             packed,
             plain,
             from,
@@ -187,6 +214,7 @@ impl<'a> Iterator for Iter<'a> {
             return None;
         }
         self.marks.from += 1;
+        let from = from.checked_sub(gone)?;
         match from.checked_sub(packed.len() * BLOCK) {
             Some(at) => plain.get(at).map(Cow::Borrowed),
             None => self.unpack(from).map(Cow::Owned),
@@ -339,6 +367,18 @@ mod tests {
             prop_assert!(got == twin[from..to]);
             let one = list.all().get(part.0).map(Cow::into_owned);
             prop_assert!(one.as_ref() == twin.get(part.0));
+            list.forget(last);
+            let gone = list.gone();
+            prop_assert!(gone <= last && gone.is_multiple_of(BLOCK) && list.len() == twin.len());
+            prop_assert_eq!(list.all().get(gone.wrapping_sub(1)), None);
+            let at = gone + (list.len() - gone) / 2;
+            let got = list.all().get(at).map(Cow::into_owned);
+            prop_assert!(got.as_ref() == twin.get(at));
+            let got = list.all().part(gone / 2..at);
+            prop_assert_eq!(got.gone(), gone - gone / 2);
+            let got: Vec<MarkAt> = got.iter().map(Cow::into_owned).collect();
+            prop_assert!(got == twin[gone..at]);
+            twin.drain(..gone);
             list.keep_last(last);
             let kept: Vec<MarkAt> = list.all().iter().map(Cow::into_owned).collect();
             prop_assert!(twin.ends_with(&kept));

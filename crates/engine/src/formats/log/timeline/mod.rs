@@ -15,6 +15,8 @@ pub(crate) mod evaluation;
 pub(crate) mod gaps;
 mod growing;
 mod marks;
+mod present;
+mod recent;
 mod seconds;
 pub(crate) mod times;
 mod voices;
@@ -22,10 +24,12 @@ pub(crate) mod window;
 
 pub use crate::report::methods::ByPosition;
 pub use counting::Counted;
-pub use growing::Growing;
+pub use growing::{Growing, Turn};
 pub use marks::{MarkList, Marks};
+pub use present::Present;
+pub use recent::Recent;
 pub use times::Times;
-pub use window::{Present, Window};
+pub use window::Window;
 
 use counting::Counting;
 use serde::{Deserialize, Serialize};
@@ -101,9 +105,9 @@ pub struct Timeline {
     /// The pipeline stage that prints them, where they say it.
     pub stage: Option<u32>,
     /// The steps, in the order of their lines.
-    pub steps: Vec<Step>,
+    pub steps: Recent<Step>,
     /// What each gap is; one more than there are marks.
-    pub gaps: Vec<Gap>,
+    pub gaps: Recent<Gap>,
     /// Lines of the same step printed by further ranks.
     pub duplicates: u64,
     /// Where every rank prints, the further ranks' lines: index of the step, and of the mark.
@@ -119,6 +123,8 @@ pub struct Timeline {
     pub bursts: Option<u64>,
     /// Why calls are placed by position alone, where they are.
     pub by_position: Option<ByPosition>,
+    /// Of steps that are forgotten: how many of the lines represent so many steps.
+    pub often: BTreeMap<u64, u64>,
 }
 
 impl Timeline {
@@ -147,7 +153,7 @@ impl Timeline {
     /// lines after its own, and how many steps a line represents is known by the next.
     pub fn told(&self) -> usize {
         let lacks = |before: Option<f64>, last: Option<f64>| before.is_some() && last.is_none();
-        match &self.steps[..] {
+        match self.steps.left() {
             [.., before, last] => {
                 let waits = lacks(before.time_s, last.time_s) || lacks(before.tflops, last.tflops);
                 self.steps.len() - usize::from(waits)
@@ -165,12 +171,10 @@ impl Timeline {
 
     /// How many steps apart the lines are, mostly.
     pub fn interval(&self) -> u64 {
-        let mut often: BTreeMap<u64, u64> = BTreeMap::new();
-        for pair in self.steps.windows(2) {
-            if pair[0].segment == pair[1].segment {
-                *often.entry(pair[1].steps).or_default() += 1;
-            }
-        }
+        let mut often = self.often.clone();
+        each_after(self.steps.left(), |steps| {
+            *often.entry(steps).or_default() += 1;
+        });
         let most = often
             .into_iter()
             .max_by_key(|(steps, n)| (*n, std::cmp::Reverse(*steps)));
@@ -186,7 +190,7 @@ impl Timeline {
             _ => None,
         };
         let mut before: Option<(u32, usize)> = None;
-        for step in &mut self.steps {
+        for step in self.steps.left_mut() {
             let (segment, last) = before.replace((step.segment, step.mark)).unzip();
             if segment == Some(step.segment) {
                 continue;
@@ -198,6 +202,15 @@ impl Timeline {
             let all = step.step.saturating_sub(first).saturating_add(1);
             let later = epoch.zip(last).is_some_and(|(epoch, last)| epoch > last);
             step.steps = if later { all } else { interval.min(all) };
+        }
+    }
+}
+
+/// How many steps each line represents that is not the first of its segment.
+fn each_after(steps: &[Step], mut sink: impl FnMut(u64)) {
+    for pair in steps.windows(2) {
+        if pair[0].segment == pair[1].segment {
+            sink(pair[1].steps);
         }
     }
 }
@@ -214,7 +227,7 @@ pub fn resolve<'m>(marks: impl Into<Marks<'m>>, begins: &[Begin], options: &Opti
             Building::of(shape, by_ranks, marks).build(marks, begins, options)
         }
         nothing => Timeline {
-            gaps: vec![Gap::Unknown; marks.len() + 1],
+            gaps: vec![Gap::Unknown; marks.len() + 1].into(),
             bursts: match nothing {
                 Choice::Bursts(falls) => Some(falls),
                 _ => None,
@@ -328,7 +341,7 @@ impl Building {
         }
         let mut t = self.timeline;
         t.begin_segments(self.shape.trainer, marks);
-        let stretches = evaluation::stretches(marks, &t.steps);
+        let stretches = evaluation::stretches(marks, t.steps.left());
         let known = (self.counting.batch, self.has_sums);
         times::fill(&mut t, marks, &stretches, known);
         if self.shape.trainer.lags_one_step() && !options.as_printed {
@@ -337,11 +350,12 @@ impl Building {
         }
         t.gaps = gaps::named(
             marks.len(),
-            &t.steps,
+            t.steps.left(),
             &stretches,
             &self.cuts,
             options.marker,
-        );
+        )
+        .into();
         t.by_position = match t.trainer {
             _ if options.by_position => Some(ByPosition::Asked),
             Some(trainer) if trainer.prints_late() => Some(ByPosition::Late),
@@ -362,7 +376,7 @@ impl Building {
             t.duplicates += 1;
             if self.now.by_ranks {
                 let same = |s: &&(usize, &Step)| s.1.segment == before && s.1.step == step;
-                let late = t.steps.iter().enumerate().rev().take(REMEMBERED);
+                let late = t.steps.numbered().rev().take(REMEMBERED);
                 let of = late.into_iter().find(|s| same(&s));
                 t.again.extend(of.map(|(of, _)| (of as u32, at as u32)));
             }
@@ -449,16 +463,17 @@ impl Counter {
 /// before its first line are two steps.
 fn lag(t: &mut Timeline) {
     let mut first_of_segment = None;
-    for step in &mut t.steps {
+    let steps = t.steps.left_mut();
+    for step in &mut *steps {
         if first_of_segment != Some(step.segment) {
             first_of_segment = Some(step.segment);
             step.steps = step.steps.saturating_add(1);
         }
     }
     // The values of line N are step N's; its calls ended one line earlier.
-    for at in 0..t.steps.len() {
-        let next = t.steps.get(at + 1).map(|s| (s.segment, s.time_s, s.tflops));
-        let step = &mut t.steps[at];
+    for at in 0..steps.len() {
+        let next = steps.get(at + 1).map(|s| (s.segment, s.time_s, s.tflops));
+        let step = &mut steps[at];
         step.step = step.step.saturating_add(1);
         let next = next.filter(|next| next.0 == step.segment);
         (step.time_s, step.tflops) = next.map_or((None, None), |next| (next.1, next.2));

@@ -23,10 +23,10 @@ pub(in crate::formats::log::timeline) fn marks(list: Vec<Mark>) -> Vec<MarkAt> {
 
 fn gap_steps(list: Vec<Mark>, options: &Options) -> Vec<String> {
     let t = resolve(&marks(list), &[], options);
-    let name = |gap: usize| match t.gaps[gap] {
+    let name = |gap: usize| match t.gaps.left()[gap] {
         Gap::Step(i) => format!(
             "{}:{}",
-            t.steps[i as usize].segment, t.steps[i as usize].step
+            t.steps.left()[i as usize].segment, t.steps.left()[i as usize].step
         ),
         other => format!("{other:?}"),
     };
@@ -124,7 +124,7 @@ fn what_new_processes_print_is_a_segment_of_its_own() {
         let t = resolve(&marks(list.to_vec()), begins, &Options::default());
         let of = |gap: &Gap| match gap {
             Gap::Step(i) => {
-                let step = &t.steps[*i as usize];
+                let step = &t.steps.left()[*i as usize];
                 format!("{}:{}", step.segment, step.step)
             }
             other => format!("{other:?}"),
@@ -453,7 +453,7 @@ fn samples_are_steps_over_the_batch_size() {
     assert_eq!(got[3], (31, 1, Some(0.8)));
     let t = resolve(&marks(list.clone()), &[], &Options::default());
     assert_eq!((t.counted, t.times), (Counted::Samples, Times::Printed));
-    assert_eq!((t.steps[1].step, t.steps[1].time_s), (1280, None));
+    assert_eq!((t.steps.left()[1].step, t.steps.left()[1].time_s), (1280, None));
 }
 
 #[test]

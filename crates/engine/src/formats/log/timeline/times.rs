@@ -62,7 +62,7 @@ pub(super) fn fill(
 ) {
     if has_sums {
         let sums = sums(|| Lines::of(t, marks, stretches, batch));
-        for (step, sum) in t.steps.iter_mut().zip(sums) {
+        for (step, sum) in t.steps.left_mut().iter_mut().zip(sums) {
             step.time_s = step.time_s.or(sum);
         }
     }
@@ -72,7 +72,7 @@ pub(super) fn fill(
     }
     let (stamps, of_stamps) = stamps(|| Lines::of(t, marks, stretches, batch), t.counted);
     if t.steps.iter().any(|step| step.time_s.is_some()) {
-        for (step, stamp) in t.steps.iter_mut().zip(stamps) {
+        for (step, stamp) in t.steps.left_mut().iter_mut().zip(stamps) {
             if step.time_s.is_none() && stamp.is_some() {
                 step.time_s = stamp;
                 t.times = of_stamps;
@@ -107,7 +107,7 @@ pub(super) fn fill(
         }
     };
     t.times = basis;
-    for (step, time) in t.steps.iter_mut().zip(times) {
+    for (step, time) in t.steps.left_mut().iter_mut().zip(times) {
         step.time_s = time;
     }
 }
@@ -144,7 +144,7 @@ impl<'a> Lines<'a> {
             first: t.trainer.map_or(1, |trainer| trainer.first_step()),
             counted: t.counted,
             marks: marks.iter().enumerate(),
-            steps: &t.steps,
+            steps: t.steps.left(),
             stretches,
             batch,
             resumed: None,

@@ -76,9 +76,12 @@ pub(in crate::formats::log::placement) fn ends(
 ) -> Vec<u32> {
     let gaps = &timeline.gaps;
     let closed = gaps.len().saturating_sub(1);
-    let is_end = |gap: &usize| matches!(gaps[*gap], Gap::Step(_)) && gaps[gap + 1] != gaps[*gap];
+    let is_end = |gap: &usize| {
+        let (own, next) = (gaps.get(*gap), gaps.get(gap + 1));
+        matches!(own, Some(Gap::Step(_))) && next != own
+    };
     let until = (until as usize).saturating_add(1).min(closed);
-    let newest = (0..until).rev().filter(is_end).take(n);
+    let newest = (gaps.gone()..until).rev().filter(is_end).take(n);
     let mut ends: Vec<u32> = newest.map(|gap| gap as u32).collect();
     ends.reverse();
     ends

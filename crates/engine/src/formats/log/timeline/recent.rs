@@ -1,0 +1,169 @@
+//! A list that goes on and on: who has done with its first ones forgets them.
+
+use serde::{Deserialize, Serialize};
+use std::ops::Range;
+
+/// A list whose first items may be forgotten. The others keep their numbers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recent<T> {
+    gone: usize,
+    list: Vec<T>,
+}
+
+impl<T> Default for Recent<T> {
+    fn default() -> Recent<T> {
+        Vec::new().into()
+    }
+}
+
+impl<T> From<Vec<T>> for Recent<T> {
+    fn from(list: Vec<T>) -> Recent<T> {
+        Recent { gone: 0, list }
+    }
+}
+
+impl<T> FromIterator<T> for Recent<T> {
+    fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Recent<T> {
+        items.into_iter().collect::<Vec<T>>().into()
+    }
+}
+
+impl<T> Extend<T> for Recent<T> {
+    fn extend<I: IntoIterator<Item = T>>(&mut self, items: I) {
+        self.list.extend(items);
+    }
+}
+
+impl<T> IntoIterator for Recent<T> {
+    type Item = T;
+    type IntoIter = std::vec::IntoIter<T>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.list.into_iter()
+    }
+}
+
+impl<'a, T> IntoIterator for &'a Recent<T> {
+    type Item = &'a T;
+    type IntoIter = std::slice::Iter<'a, T>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.list.iter()
+    }
+}
+
+impl<T> Recent<T> {
+    /// How many there are, with those that are forgotten.
+    pub fn len(&self) -> usize {
+        self.gone + self.list.len()
+    }
+
+    /// True where there never was any.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many are forgotten.
+    pub fn gone(&self) -> usize {
+        self.gone
+    }
+
+    /// Those that are left.
+    pub fn left(&self) -> &[T] {
+        &self.list
+    }
+
+    /// Those that are left, to be changed.
+    pub fn left_mut(&mut self) -> &mut [T] {
+        &mut self.list
+    }
+
+    /// The one with this number, unless it is forgotten.
+    pub fn get(&self, at: usize) -> Option<&T> {
+        self.list.get(at.checked_sub(self.gone)?)
+    }
+
+    /// Those with these numbers that are there and not forgotten.
+    pub fn part(&self, part: Range<usize>) -> &[T] {
+        let to = part.end.saturating_sub(self.gone).min(self.list.len());
+        let from = part.start.saturating_sub(self.gone).min(to);
+        &self.list[from..to]
+    }
+
+    /// The last one.
+    pub fn last(&self) -> Option<&T> {
+        self.list.last()
+    }
+
+    /// The last one, to be changed.
+    pub fn last_mut(&mut self) -> Option<&mut T> {
+        self.list.last_mut()
+    }
+
+    /// Those that are left.
+    pub fn iter(&self) -> std::slice::Iter<'_, T> {
+        self.list.iter()
+    }
+
+    /// Those that are left, with their numbers.
+    pub fn numbered(&self) -> impl DoubleEndedIterator<Item = (usize, &T)> {
+        let list = self.list.iter().enumerate();
+        list.map(|(at, item)| (self.gone + at, item))
+    }
+
+    /// Adds one.
+    pub fn push(&mut self, item: T) {
+        self.list.push(item);
+    }
+
+    /// Keeps the first so many.
+    pub fn truncate(&mut self, len: usize) {
+        self.list.truncate(len.saturating_sub(self.gone));
+    }
+
+    /// Forgets those before this number; gives them.
+    pub fn forget(&mut self, before: usize) -> std::vec::Drain<'_, T> {
+        let n = before.saturating_sub(self.gone).min(self.list.len());
+        self.gone += n;
+        self.list.drain(..n)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// What is not forgotten is what a list has that forgets nothing.
+        #[test]
+        fn numbers_stay(
+            done in proptest::collection::vec((0..9_usize, 0..40_usize, 0..60_usize), 1..30),
+        ) {
+            let (mut recent, mut twin) = (Recent::default(), Vec::new());
+            let mut forgotten = 0;
+            for (more, before, len) in done {
+                for n in 0..more {
+                    recent.push(n);
+                    twin.push(n);
+                }
+                if len >= forgotten {
+                    recent.truncate(len);
+                    twin.truncate(len);
+                }
+                let n = before.min(twin.len()).max(forgotten);
+                let given: Vec<usize> = recent.forget(before).collect();
+                prop_assert_eq!(&given[..], &twin[forgotten..n]);
+                forgotten = n;
+                prop_assert_eq!((recent.len(), recent.gone()), (twin.len(), forgotten));
+                prop_assert_eq!(recent.left(), &twin[forgotten..]);
+                prop_assert_eq!(recent.get(len), twin.get(len).filter(|_| len >= forgotten));
+                let to = len.min(twin.len()).max(forgotten);
+                let from = before.clamp(forgotten, to);
+                prop_assert_eq!(recent.part(before..len), &twin[from..to]);
+                let numbered = recent.numbered().all(|(at, n)| twin[at] == *n);
+                prop_assert!(numbered);
+            }
+        }
+    }
+}
