@@ -100,8 +100,8 @@ impl Stage for Reading<'_> {
             self.outcome = early.turn();
             self.turned = [self.given, self.turned[0]];
             if let Some(before) = turn.before {
-                self.growing.forget(before);
-                log.forget(before);
+                self.growing.forget(before.gap);
+                log.forget(before.gap);
             }
         }
     }

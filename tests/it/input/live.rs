@@ -156,10 +156,11 @@ fn lines_of_steps_are_passed_on_when_their_step_ends() {
     assert!(!said.contains("were written before"), "{said}");
 }
 
-/// Steps enough that the last ones are looked at alone, and calls, and that old step lines are packed.
+/// Steps enough that the last ones are looked at alone, and calls, that old step lines are packed, and that
+/// what was written long ago is let go.
 #[test]
 fn rows_of_a_long_job_come_as_those_of_a_short_one() {
-    let steps = 5200;
+    let steps = 7000;
     let args = "--ranks 4 --strategy ddp --layers 1 --trainer megatron --eval-every 400 --lead 2";
     let number = steps.to_string();
     let args: Vec<&str> = args.split(' ').chain(["--steps", &number]).collect();

@@ -166,7 +166,7 @@ impl Live<'_> {
         let now = &self.now;
         let cuts = |process| now.cuts_of(process);
         self.writer.turn(self.growing.timeline(), cuts);
-        if let Some(before) = turn.before {
+        if let Some(before) = turn.before.map(|before| before.in_lines) {
             self.now.forget(before);
             self.growing.forget(before);
             log.forget(before);

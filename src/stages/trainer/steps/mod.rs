@@ -7,7 +7,7 @@ use crate::formats::Tells;
 use crate::formats::door::Known;
 use crate::formats::log::placement::{Across, Methods, Recorder};
 use crate::formats::log::propose;
-use crate::formats::log::timeline::{Gap, Growing, Marker, Timeline, Window};
+use crate::formats::log::timeline::{Gap, Growing, Marker, Old, Timeline, Window};
 use crate::formats::log::{Log, Part};
 use crate::members::Merged;
 use crate::output::early::Early;
@@ -279,10 +279,18 @@ impl Reading<'_, '_> {
             To::Rows(Some(early)) => early.turn()?,
             To::Rows(None) => {}
         }
-        if let Some(before) = turn.before {
+        let in_lines = matches!(self.to, To::Lines(_));
+        let of = |before: Old| {
+            if in_lines {
+                before.in_lines
+            } else {
+                before.gap
+            }
+        };
+        if let Some(before) = turn.before.map(of) {
             let sums = self.sums.split_off(&(before as usize + 1));
             let old = mem::replace(&mut self.sums, sums);
-            self.is_otherwise |= matches!(self.to, To::Rows(_)) && !self.now.has(&old, before);
+            self.is_otherwise |= !in_lines && !self.now.has(&old, before);
             self.now.forget(before);
             self.growing.forget(before);
             log.forget(before);

@@ -147,21 +147,35 @@ impl<'e> Live<'e> {
         let timeline = log.growing(&mut self.growing, &read.timeline);
         let mut logged = Gathering::default();
         let (last, mut most) = (self.step, self.step);
+        let mut found = tally.so_far((timeline, merged), self.gap)?;
+        self.gap = Some(found.last);
         let (sum, is_otherwise) = (&mut self.sums[0], &mut self.is_otherwise);
-        let gap = tally.so_far((timeline, merged), self.gap, |gap, key, value| {
+        let step_of = |gap: usize| {
             let step = timeline.step_of(gap).map(|s| s.step);
-            let Some(step) = step.filter(|_| read.wants(timeline, gap)) else {
-                return;
-            };
-            if last.is_some_and(|last| step <= last) {
+            step.filter(|_| read.wants(timeline, gap))
+        };
+        let is_new = |step: &u64| last.is_none_or(|last| *step > last);
+        let mut take = |gap: usize, key: Key, value: Value| {
+            let step = step_of(gap)?;
+            if !is_new(&step) {
                 *is_otherwise = true;
-                return;
+                return None;
             }
             sum.add(gap, key, value);
             most = most.max(Some(step));
-            logged.push(Some(step), key, value);
-        })?;
-        self.gap = Some(gap);
+            Some(step)
+        };
+        for pieces in found.pieces {
+            pieces.each(|gap, key, value| {
+                take(gap, key, value);
+            });
+            logged.pieces(pieces.renamed(|gap| step_of(gap).filter(is_new).map(Some)));
+        }
+        found.others.drain(|gap, key, value| {
+            if let Some(step) = take(gap, key, value) {
+                logged.push(Some(step), key, value);
+            }
+        });
         if most == self.step {
             return None;
         }
@@ -184,7 +198,7 @@ impl<'e> Live<'e> {
             let timeline = self.growing.timeline();
             let is_given = self.early.is_some();
             let (gone, mut sum) = (&mut self.gone, Sum::default());
-            tally.forget(before, |gap, key, value| {
+            tally.forget(before.gap, |gap, key, value| {
                 if !read.wants(timeline, gap) {
                     return;
                 }
@@ -197,8 +211,8 @@ impl<'e> Live<'e> {
                 }
             });
             self.is_otherwise |= is_given && sum != self.sums[1];
-            self.growing.forget(before);
-            log.forget(before);
+            self.growing.forget(before.gap);
+            log.forget(before.gap);
         }
         self.turned = [self.step, self.turned[0]];
         self.sums = [Sum::default(), self.sums[0]];

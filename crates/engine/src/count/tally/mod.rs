@@ -154,6 +154,16 @@ impl Visit for Partial {
     }
 }
 
+/// Calls of gaps that are settled.
+pub(crate) struct SoFar {
+    /// The last of these gaps.
+    pub(crate) last: u32,
+    /// What they have, as it was counted.
+    pub(crate) pieces: Vec<Pieces<usize>>,
+    /// What else they have.
+    pub(crate) others: Bag<usize, Key>,
+}
+
 /// The tally of one input after another, chunk after chunk.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Tally {
@@ -310,13 +320,12 @@ impl Tally {
     }
 
     /// The calls of an input that goes on, by what has come so far: of the gaps after `after` those that
-    /// are settled, if there are new ones, and the last of them. They stay here, too.
+    /// are settled, if there are new ones. They stay here, too.
     pub(crate) fn so_far(
         &mut self,
         (timeline, merged): (&Timeline, &Merged),
         after: Option<u32>,
-        mut sink: impl FnMut(usize, Key, Value),
-    ) -> Option<u32> {
+    ) -> Option<SoFar> {
         let Tally {
             options,
             ops,
@@ -328,36 +337,33 @@ impl Tally {
         } = self;
         let needed = after.map_or(0, |after| after.saturating_add(1));
         let found = placer.so_far(timeline, merged, needed);
-        let settled = found
+        let last = found
             .settled
             .filter(|&last| after.is_none_or(|after| last > after))?;
         let is_new = |gap: usize| {
-            u32::try_from(gap).is_ok_and(|gap| gap <= settled && after.is_none_or(|a| gap > a))
+            u32::try_from(gap).is_ok_and(|gap| gap <= last && after.is_none_or(|a| gap > a))
         };
-        let (mut pieces, mut wide) = (Vec::new(), Bag::default());
+        let (mut pieces, mut others) = (Vec::new(), Bag::default());
         let stretches = found.streams.each(&found.cuts);
         let stretches = stretches.filter(|s| is_new(s.0 as usize)).collect();
-        let counted = (&mut pieces, &mut wide);
+        let counted = (&mut pieces, &mut others);
         replay(options, ops, (found.streams, stretches), counted, *jobs);
-        let mut take = |gap: usize, key: Key, value: Value| {
-            if is_new(gap) {
-                sink(gap, key, value);
-            }
-        };
-        pieces.iter().for_each(|pieces| pieces.each(&mut take));
-        wide.drain(&mut take);
         // What was counted before calls were asked for; what was counted later is among these, too.
         let since = found.since.filter(|since| after.is_none_or(|a| *since > a));
         if let Some(since) = since {
             let mut take = |gap: usize, key: Key, value: Value| {
-                if gap <= since as usize {
-                    take(gap, key, value);
+                if gap <= since as usize && is_new(gap) {
+                    others.push(gap, key, value);
                 }
             };
             before.iter().for_each(|pieces| pieces.each(&mut take));
             calls.clone().drain(&mut take);
         }
-        Some(settled)
+        Some(SoFar {
+            last,
+            pieces,
+            others,
+        })
     }
 
     /// At a turn of an input that goes on: counts what came up to it.

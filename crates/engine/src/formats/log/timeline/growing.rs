@@ -21,9 +21,10 @@ const BEGIN: usize = 96;
 const END: usize = 80;
 
 /// From turn to turn there are so many times [`STEPS`] at least.
-const TURN: usize = 16;
+const TURN: usize = 4;
 
-/// So many steps before a turn stay: a gap's step may have its line before it.
+/// So many steps before a turn stay: a gap's step may have its line before it, and ranks may be some steps
+/// behind others.
 const BEFORE: usize = 64;
 
 /// So many different distances between lines are counted of steps that were let go.
@@ -38,8 +39,8 @@ pub struct Growing {
     begins: Vec<Begin>,
     /// How many steps before the last ones are resolved again.
     steps: usize,
-    /// The last turn: its gap, and how many steps there were.
-    turn: Option<(u32, usize)>,
+    /// The last turn, and how many steps there were.
+    turn: Option<(Old, usize)>,
     /// The steps that were let go.
     gone: Present,
     /// Of the steps that were let go later lines told something else.
@@ -54,8 +55,17 @@ pub struct Growing {
 pub struct Turn {
     /// The last gap up to there.
     pub gap: u32,
-    /// That of the turn before: what is up to there need not be kept any more.
-    pub before: Option<u32>,
+    /// The place of the turn before: what is up to there need not be kept any more.
+    pub before: Option<Old>,
+}
+
+/// The place of a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Old {
+    /// The last gap up to there.
+    pub gap: u32,
+    /// The same for who writes in the order of the lines: some lines of these steps come later.
+    pub in_lines: u32,
 }
 
 impl Default for Growing {
@@ -128,13 +138,15 @@ impl Growing {
         if until < last.unwrap_or(0) + TURN * self.steps {
             return None;
         }
-        self.turn = Some((gap, until));
+        let earlier = until.checked_sub(BEFORE).and_then(|at| steps.get(at));
+        let in_lines = earlier.map_or(0, |step| gap.min(step.mark as u32));
+        self.turn = Some((Old { gap, in_lines }, until));
         Some(Turn { gap, before })
     }
 
-    /// The gap of the last turn.
+    /// The last turn, as who writes in the order of lines has it.
     pub fn last_turn(&self) -> Option<u32> {
-        self.turn.map(|(gap, _)| gap)
+        self.turn.map(|(turn, _)| turn.in_lines)
     }
 
     /// Forgets the steps up to the end of `gap`.
@@ -475,8 +487,8 @@ mod tests {
             if let Some(turn) = given.and_then(|gap| growing.turn(gap))
                 && let Some(before) = turn.before
             {
-                growing.forget(before);
-                list.forget(before as usize - 1);
+                growing.forget(before.gap);
+                list.forget(before.gap as usize - 1);
             }
         }
         let (now, twin) = (&growing.timeline, resolve(all, begins, &options));

@@ -24,7 +24,7 @@ pub(crate) mod window;
 
 pub use crate::report::methods::ByPosition;
 pub use counting::Counted;
-pub use growing::{Growing, Turn};
+pub use growing::{Growing, Old, Turn};
 pub use marks::{MarkList, Marks};
 pub use present::Present;
 pub use recent::Recent;

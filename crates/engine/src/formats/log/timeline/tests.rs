@@ -26,7 +26,8 @@ fn gap_steps(list: Vec<Mark>, options: &Options) -> Vec<String> {
     let name = |gap: usize| match t.gaps.left()[gap] {
         Gap::Step(i) => format!(
             "{}:{}",
-            t.steps.left()[i as usize].segment, t.steps.left()[i as usize].step
+            t.steps.left()[i as usize].segment,
+            t.steps.left()[i as usize].step
         ),
         other => format!("{other:?}"),
     };
@@ -453,7 +454,10 @@ fn samples_are_steps_over_the_batch_size() {
     assert_eq!(got[3], (31, 1, Some(0.8)));
     let t = resolve(&marks(list.clone()), &[], &Options::default());
     assert_eq!((t.counted, t.times), (Counted::Samples, Times::Printed));
-    assert_eq!((t.steps.left()[1].step, t.steps.left()[1].time_s), (1280, None));
+    assert_eq!(
+        (t.steps.left()[1].step, t.steps.left()[1].time_s),
+        (1280, None)
+    );
 }
 
 #[test]
