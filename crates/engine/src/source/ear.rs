@@ -3,10 +3,14 @@
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use rustc_hash::FxHashSet;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// So many names are kept until they are asked for; beyond it any file may have grown.
 const MOST: usize = 1 << 16;
+
+/// How long is waited for more of what is heard: a line is often written in pieces.
+const PIECES: Duration = Duration::from_millis(4);
 
 /// What was heard since it was last asked for.
 #[derive(Debug, Default)]
@@ -20,6 +24,10 @@ impl Heard {
     /// The names; `None` where any file may have grown.
     pub(super) fn paths(&self) -> Option<impl Iterator<Item = &Path>> {
         (!self.all).then(|| self.paths.iter().map(PathBuf::as_path))
+    }
+
+    fn is_nothing(&self) -> bool {
+        !self.all && self.paths.is_empty()
     }
 
     fn event(&mut self, event: notify::Result<notify::Event>) {
@@ -39,21 +47,37 @@ impl Heard {
     }
 }
 
+/// What was heard, and who waits for it.
+#[derive(Debug, Default)]
+struct Ears {
+    heard: Mutex<Heard>,
+    news: Condvar,
+}
+
+impl Ears {
+    fn heard(&self) -> MutexGuard<'_, Heard> {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// Hears what happens in folders.
 pub(super) struct Ear {
     /// Where the system tells nothing there is none.
     watcher: Option<RecommendedWatcher>,
-    heard: Arc<Mutex<Heard>>,
+    heard: Arc<Ears>,
     folders: FxHashSet<PathBuf>,
 }
 
 impl Ear {
     pub(super) fn new() -> Ear {
-        let heard = Arc::new(Mutex::new(Heard::default()));
+        let heard = Arc::new(Ears::default());
         let to = Arc::clone(&heard);
         let hear = move |event| {
-            let mut heard = to.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut heard = to.heard();
             heard.event(event);
+            if !heard.is_nothing() {
+                to.news.notify_all();
+            }
         };
         Ear {
             watcher: notify::recommended_watcher(hear).ok(),
@@ -77,7 +101,18 @@ impl Ear {
 
     /// What was heard since the last call.
     pub(super) fn heard(&self) -> Heard {
-        let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut *heard)
+        std::mem::take(&mut *self.heard.heard())
+    }
+
+    /// Waits for so long until something is heard.
+    pub(super) fn wait(&self, most: Duration) {
+        let heard = self.heard.heard();
+        let waits = |heard: &mut Heard| heard.is_nothing();
+        let waited = self.heard.news.wait_timeout_while(heard, most, waits);
+        let (heard, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+        drop(heard);
+        if !waited.timed_out() {
+            std::thread::sleep(PIECES);
+        }
     }
 }

@@ -14,8 +14,9 @@ use super::{Origin, guard};
 use crate::error::{Error, Result};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::fs::File;
-use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
-use std::os::unix::fs::MetadataExt;
+use std::io::{self, ErrorKind, Read};
+use std::mem;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -27,6 +28,12 @@ const OFTEN: Duration = Duration::from_millis(50);
 
 /// How often folders are, and files that are silent.
 const SELDOM: Duration = Duration::from_secs(1);
+
+/// So much of what was read last tells a file from another one.
+const TAIL: usize = 4 << 10;
+
+/// Less than that tells nothing: logs begin alike.
+const LITTLE: u64 = 1 << 10;
 
 /// A file that grew in silence so many times is looked at often: nothing is heard of it.
 const SILENT: u8 = 3;
@@ -68,9 +75,11 @@ enum Input {
 struct Followed {
     path: PathBuf,
     open: Option<File>,
-    /// The device and number of the file that is open.
-    identity: (u64, u64),
+    /// The device and number of the file that is open, or was.
+    identity: Option<(u64, u64)>,
     at: u64,
+    /// What was read last of it.
+    tail: Vec<u8>,
     /// The next piece is of another file than the one before.
     anew: bool,
     /// There may be more of it now.
@@ -140,8 +149,9 @@ impl Follow {
                     self.inputs.push(Input::File(Followed {
                         path,
                         open: None,
-                        identity: (0, 0),
+                        identity: None,
                         at: 0,
+                        tail: Vec::new(),
                         anew: false,
                         is_due: true,
                         silent,
@@ -221,7 +231,7 @@ impl Follow {
         }
     }
 
-    /// Waits for a moment, or until a pipe has something to read.
+    /// Waits for a moment, or until a pipe has something to read or a file was heard to grow.
     ///
     /// # Errors
     /// The pipe cannot be waited for.
@@ -236,7 +246,7 @@ impl Follow {
                 waited.map(drop).map_err(|e| Origin::Stdin.error(e))
             }
             None => {
-                std::thread::sleep(OFTEN);
+                self.ear.wait(OFTEN);
                 Ok(())
             }
         }
@@ -277,40 +287,104 @@ impl Followed {
 
     /// What has come, and whether it is the first of another file than before.
     fn read(&mut self, to: &mut [u8]) -> io::Result<(usize, bool)> {
-        if let Some(file) = &mut self.open {
-            if file.metadata()?.len() < self.at {
-                file.seek(SeekFrom::Start(0))?;
-                self.at = 0;
-                self.anew = true;
+        let n = match &self.open {
+            Some(file) => there(self.more(file, to))?,
+            None => None,
+        };
+        match n {
+            Some((n, false)) if n > 0 => return Ok(self.take(&to[..n])),
+            // It was truncated, and may have grown again.
+            Some((n, true)) => {
+                self.begin();
+                return Ok(self.take(&to[..n]));
             }
-            let n = file.read(to)?;
-            self.at += n as u64;
-            if n > 0 {
-                return Ok((n, std::mem::take(&mut self.anew)));
-            }
+            Some(_) => {}
+            None => self.open = None,
         }
         // Is there another file of this name?
-        let meta = match self.path.metadata() {
-            Ok(meta) => meta,
-            Err(e) if e.kind() == ErrorKind::NotFound => return Ok((0, false)),
-            Err(e) => return Err(e),
+        let named = self.path.metadata().map(|meta| (meta.dev(), meta.ino()));
+        let Some(identity) = there(named)? else {
+            return Ok((0, false));
         };
-        let identity = (meta.dev(), meta.ino());
-        if self.open.is_some() && self.identity == identity {
+        if self.open.is_some() && self.identity == Some(identity) {
             return Ok((0, false));
         }
-        let mut file = File::open(&self.path)?;
-        self.anew = self.open.is_some();
-        self.identity = identity;
-        let n = file.read(to)?;
-        if Codec::of(&to[..n]).is_some() {
+        let Some(file) = there(File::open(&self.path))? else {
+            return Ok((0, false));
+        };
+        // Some file systems give a file another number from time to time.
+        let is_same = self.at >= LITTLE && self.has_tail(&file)?;
+        if self.identity.replace(identity).is_some() && !is_same {
+            self.begin();
+        }
+        let n = read_at(&file, to, self.at)?;
+        if self.at == 0 && Codec::of(&to[..n]).is_some() {
             return Err(io::Error::other(
                 "expected text that grows, found packed data (nccl-check reads packed logs)",
             ));
         }
-        self.at = n as u64;
         self.open = Some(file);
-        Ok((n, n > 0 && std::mem::take(&mut self.anew)))
+        Ok(self.take(&to[..n]))
+    }
+
+    /// What has come of the file that is open, and whether that is all of it since it was truncated.
+    fn more(&self, file: &File, to: &mut [u8]) -> io::Result<(usize, bool)> {
+        let len = file.metadata()?.len();
+        let n = read_at(file, to, self.at)?;
+        // A length that is not that of now is told by network file systems.
+        if (n > 0 || len < self.at) && !self.has_tail(file)? {
+            return Ok((read_at(file, to, 0)?, true));
+        }
+        Ok((n, false))
+    }
+
+    /// Another file of the name begins, or the same one again.
+    fn begin(&mut self) {
+        (self.at, self.anew) = (0, true);
+        self.tail.clear();
+    }
+
+    /// Takes what was read.
+    fn take(&mut self, bytes: &[u8]) -> (usize, bool) {
+        self.at += bytes.len() as u64;
+        let last = &bytes[bytes.len().saturating_sub(TAIL)..];
+        let more = (self.tail.len() + last.len()).saturating_sub(TAIL);
+        self.tail.drain(..more);
+        self.tail.extend_from_slice(last);
+        let is_first = !bytes.is_empty() && mem::take(&mut self.anew);
+        (bytes.len(), is_first)
+    }
+
+    /// Whether a file has what was read last where it was read.
+    fn has_tail(&self, file: &File) -> io::Result<bool> {
+        let mut own = [0; TAIL];
+        let own = &mut own[..self.tail.len()];
+        let from = self.at - self.tail.len() as u64;
+        match file.read_exact_at(own, from) {
+            Ok(()) => Ok(*own == *self.tail),
+            Err(e) if e.kind() == ErrorKind::UnexpectedEof => Ok(false),
+            // A pipe is always the same.
+            Err(e) if e.raw_os_error() == Some(libc::ESPIPE) => Ok(true),
+            Err(e) => Err(e),
+        }
+    }
+}
+
+/// What is there from a place on; what cannot be read there, as a pipe, is read as it comes.
+fn read_at(mut file: &File, to: &mut [u8], at: u64) -> io::Result<usize> {
+    match file.read_at(to, at) {
+        Err(e) if e.raw_os_error() == Some(libc::ESPIPE) => file.read(to),
+        read => read,
+    }
+}
+
+/// What is found of a file, if it is there: it may be replaced at any moment.
+fn there<T>(found: io::Result<T>) -> io::Result<Option<T>> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+        Err(e) if e.raw_os_error() == Some(libc::ESTALE) => Ok(None),
+        Err(e) => Err(e),
     }
 }
 
@@ -354,6 +428,34 @@ mod tests {
         // Truncated.
         fs::write(&path, "x\n").unwrap();
         assert_eq!(read(&mut follow), [(0, b"x\n".to_vec(), true)]);
+        // And written on beyond where it was read, before it was looked at.
+        fs::write(&path, "longer\n").unwrap();
+        assert_eq!(read(&mut follow), [(0, b"longer\n".to_vec(), true)]);
+        // It is not there for a moment.
+        fs::remove_file(&path).unwrap();
+        assert_eq!(read(&mut follow), []);
+        fs::write(&path, "again\n").unwrap();
+        assert_eq!(read(&mut follow), [(0, b"again\n".to_vec(), true)]);
+    }
+
+    #[test]
+    fn a_file_that_gets_another_number_is_not_read_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let [path, other] = ["a.log", "b"].map(|name| dir.path().join(name));
+        let mut text = b"a line of the log\n".repeat(200);
+        fs::write(&path, &text).unwrap();
+        let mut follow = Follow::new(std::slice::from_ref(&path), &[]).unwrap();
+        assert_eq!(read(&mut follow), [(0, text.clone(), false)]);
+        text.extend(b"more\n");
+        fs::write(&other, &text).unwrap();
+        fs::rename(&other, &path).unwrap();
+        assert_eq!(read(&mut follow), [(0, b"more\n".to_vec(), false)]);
+        assert_eq!(read(&mut follow), []);
+        // Another log that is longer.
+        let text = b"a line of a new log\n".repeat(300);
+        fs::write(&other, &text).unwrap();
+        fs::rename(&other, &path).unwrap();
+        assert_eq!(read(&mut follow), [(0, text, true)]);
     }
 
     #[test]
