@@ -5,7 +5,7 @@ use super::what::What;
 use crate::members::Merged;
 use crate::members::Ops;
 use crate::members::comm_id::CommId;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// No key: the line's communicator has no id, or its rank is not known.
 pub(super) const NO_KEY: u32 = u32::MAX;
@@ -41,19 +41,20 @@ pub(super) struct Keys {
     pub(super) comm: Vec<u32>,
     /// By what a call is: the communicator's number, where its id is known.
     pub(super) comm_of: Vec<Option<u32>>,
+    /// The communicators' numbers.
+    comms: FxHashMap<CommId, u32>,
 }
 
 impl Keys {
     pub(super) fn new(streams: &Streams, merged: &Merged) -> Keys {
         let mut keys = Keys::default();
         let mut index: FxHashMap<Key, u32> = FxHashMap::default();
-        let mut comms: FxHashMap<CommId, u32> = FxHashMap::default();
         for what in streams.whats() {
             let member = merged.origins.members.get(what.member);
             let identity = merged.identity_of(member);
             let id = identity.and_then(|i| i.comm_id);
-            let number = comms.len() as u32;
-            let comm = id.map(|id| *comms.entry(id).or_insert(number));
+            let number = keys.comms.len() as u32;
+            let comm = id.map(|id| *keys.comms.entry(id).or_insert(number));
             keys.comm_of.push(comm);
             let key = comm.zip(identity).and_then(|(comm, identity)| {
                 key(&streams.ops, what, comm, i64::from(identity.rank))
@@ -74,6 +75,35 @@ impl Keys {
             keys.of.push(at);
         }
         keys
+    }
+
+    /// By key: whether a process that set the communicator up has not called there yet. `used` has the keys of
+    /// those that have.
+    pub(super) fn awaited(&self, used: &[(usize, Vec<u32>)], merged: &Merged) -> Vec<bool> {
+        let used: FxHashSet<(usize, u32)> = used
+            .iter()
+            .flat_map(|(process, keys)| keys.iter().map(|key| (*process, *key)))
+            .collect();
+        // By communicator: its collectives' key.
+        let mut collectives = vec![NO_KEY; self.comms.len()];
+        for (key, &comm) in (0_u32..).zip(&self.comm) {
+            if self.is_collective[key as usize] {
+                collectives[comm as usize] = key;
+            }
+        }
+        let mut is_awaited = vec![false; self.len()];
+        for member in merged.origins.members.items() {
+            let id = merged.identity_of(member).and_then(|i| i.comm_id);
+            let comm = id.and_then(|id| self.comms.get(&id));
+            let key = comm.map_or(NO_KEY, |&comm| collectives[comm as usize]);
+            let process = merged.origins.places.get(member.place).process as usize;
+            if let Some(is_awaited) = is_awaited.get_mut(key as usize)
+                && !used.contains(&(process, key))
+            {
+                *is_awaited = true;
+            }
+        }
+        is_awaited
     }
 
     /// How many there are.

@@ -20,6 +20,9 @@ pub(super) const HELD: u64 = 4 << 20;
 /// many steps ahead of the line, or behind it.
 const KEPT: usize = 8;
 
+/// So many of the last calls are never too many.
+const MANY: u64 = 16 * LATELY;
+
 /// The calls of one input, placed when it ends, or as soon as there are too many to hold.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Placer {
@@ -139,6 +142,10 @@ impl Placer {
         mut sink: impl FnMut(&Streams, &[Vec<(u32, u32)>]),
     ) {
         self.let_go(turn.gap, part, steps, &mut sink);
+        // Where ranks are never level the last calls are all calls: they begin anew, from the same place.
+        let most = self.streams.calls().max(MANY);
+        self.lately
+            .take_if(|lately| lately.streams().calls() > 2 * most);
     }
 
     /// Where the calls of a process are cut that are placed for good.

@@ -5,6 +5,7 @@
 //! The calls before are placed for good there, each process's as many as the others' on each
 //! communicator, and what comes after them is counted from there.
 
+mod habit;
 mod settled;
 
 use super::Placement;
@@ -154,19 +155,26 @@ impl Lately {
             true => Keys::default(),
             false => Keys::new(&self.streams, merged),
         };
-        let steps = Steps::new(&self.streams, (&keys, &known), &cuts, &self.ever);
-        let settled = steps.settled(timeline);
+        let steps = Steps::new(&self.streams, (&keys, &known), &cuts, &self.ever, merged);
+        let mut settled = steps.settled(timeline);
+        let again = habit::again(&steps, timeline, settled);
         let calls = self.streams.calls();
+        let mut until = None;
         if calls >= self.many {
-            let until = settled.and_then(|settled| self.until(&steps, timeline, settled, needed));
-            if let Some(until) = until {
-                self.let_go(until, &mut cuts, &keys);
-                self.printers = printers;
-                self.many = self.streams.calls().saturating_add(self.few);
-            } else if settled < Some(needed) {
+            until = settled.and_then(|settled| self.until(&steps, timeline, settled, needed));
+            if until.is_none() && settled < Some(needed) {
                 // There is no good place: not each pause looks for one.
                 self.many = calls.saturating_add(self.few);
             }
+        }
+        if let Some(again) = again {
+            again.cut(&mut cuts);
+            settled = Some(again.gap);
+        }
+        if let Some(until) = until {
+            self.let_go(until, &mut cuts, &keys);
+            self.printers = printers;
+            self.many = self.streams.calls().saturating_add(self.few);
         }
         SoFar {
             streams: &self.streams,

@@ -2,11 +2,13 @@
 //!
 //! A step's line is printed by one rank. Other ranks may still make calls of the step, or their lines
 //! may come a little later. A step is settled when the members of each communicator have made as many
-//! calls in it, each by its own count.
+//! calls in it, each by its own count ([`Steps`]), or when each rank has made the same calls again that it
+//! made in the steps before ([`super::habit`]).
 
 use crate::formats::log::placement::keys::{Keys, NO_KEY};
 use crate::formats::log::placement::streams::Streams;
 use crate::formats::log::timeline::{Gap, Timeline};
+use crate::members::Merged;
 use std::collections::BTreeMap;
 
 /// A step whose line came so many steps ago is not waited for any more.
@@ -95,6 +97,8 @@ pub(in crate::formats::log::placement) struct Steps<'a> {
     /// The processes whose calls are known by more than the position of their lines, and the keys of
     /// all calls that each ever made.
     known: Vec<(usize, Vec<u32>)>,
+    /// By key: whether a member has made no call of it yet.
+    is_awaited: Vec<bool>,
 }
 
 impl<'a> Steps<'a> {
@@ -104,6 +108,7 @@ impl<'a> Steps<'a> {
         (keys, known): (&'a Keys, &[u32]),
         cuts: &'a [Vec<(u32, u32)>],
         ever: &[Vec<u32>],
+        merged: &Merged,
     ) -> Steps<'a> {
         let mut seen = vec![usize::MAX; keys.len()];
         let known = known.iter().map(|&process| {
@@ -122,12 +127,24 @@ impl<'a> Steps<'a> {
             }
             (process, used)
         });
+        let known: Vec<(usize, Vec<u32>)> = known.collect();
         Steps {
+            is_awaited: keys.awaited(&known, merged),
             streams,
             keys,
             cuts,
-            known: known.collect(),
+            known,
         }
+    }
+
+    /// The processes whose calls are known by more than the position of their lines, with their calls, the one
+    /// that prints first.
+    pub(super) fn known(&self) -> impl Iterator<Item = (usize, &'a [u32])> {
+        let all = self.known.iter().map(|(process, _)| *process);
+        all.filter_map(|process| {
+            let stream = self.streams.streams.get(process)?;
+            Some((process, &stream.calls[..]))
+        })
     }
 
     /// The last gap that is settled.
@@ -141,7 +158,7 @@ impl<'a> Steps<'a> {
             .find(|&(age, &end)| {
                 let at = ends.len() - 1 - age;
                 let before = at.checked_sub(1).map(|before| ends[before]);
-                age >= LATE || !is_open && self.is_whole(before, end)
+                age >= LATE || !is_open && self.is_all(before, end) && self.is_whole(before, end)
             });
         settled.map(|(_, &end)| end)
     }
@@ -153,6 +170,22 @@ impl<'a> Steps<'a> {
             *all.entry(gap).or_default() += calls.len() as u64;
         }
         all
+    }
+
+    /// Whether there are calls in the gaps after `before` up to `end`, and none of a communicator of which a
+    /// member has not called yet.
+    fn is_all(&self, before: Option<u32>, end: u32) -> bool {
+        let mut any = self.known.is_empty();
+        self.known.iter().all(|(process, used)| {
+            let calls = self.calls(*process, before, end);
+            any |= !calls.is_empty();
+            // Mostly each key has all its members.
+            !used.iter().any(|&key| self.is_awaited[key as usize])
+                || !calls.iter().any(|&what| {
+                    let key = self.keys.of.get(what as usize);
+                    key.and_then(|&key| self.is_awaited.get(key as usize)) == Some(&true)
+                })
+        }) && any
     }
 
     /// Whether the members that call, or ever called, have made as many calls of each key in the gaps
@@ -181,7 +214,7 @@ impl<'a> Steps<'a> {
     }
 
     /// The calls of a process in the gaps after `before` up to `end`.
-    fn calls(&self, process: usize, before: Option<u32>, end: u32) -> &[u32] {
+    pub(super) fn calls(&self, process: usize, before: Option<u32>, end: u32) -> &[u32] {
         let Some((stream, cuts)) = self
             .streams
             .streams
