@@ -77,13 +77,26 @@ impl<F: Fn(&Made) -> bool> Notes for Lines<'_, F> {
 fn ends_as_call(line: &[u8]) -> bool {
     static STREAM: LazyLock<FinderRev<'static>> = LazyLock::new(|| FinderRev::new(b"] stream "));
     let line = line.trim_ascii_end();
+    // Most end with an address.
+    let digits = line
+        .iter()
+        .rev()
+        .take_while(|byte| byte.is_ascii_hexdigit())
+        .count();
+    if line[..line.len() - digits].ends_with(b"] stream 0x") {
+        return true;
+    }
     let Some(at) = STREAM.rfind(line) else {
         return false;
     };
     let rest = &line[at + b"] stream ".len()..];
-    let is_hex = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     let behind = match rest.strip_prefix(b"0x") {
-        Some(rest) => &rest[rest.iter().take_while(|byte| is_hex(byte)).count()..],
+        Some(rest) => {
+            &rest[rest
+                .iter()
+                .take_while(|byte| byte.is_ascii_hexdigit())
+                .count()..]
+        }
         None => match rest.strip_prefix(b"(nil)") {
             Some(rest) => rest,
             None => return false,

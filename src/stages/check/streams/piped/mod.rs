@@ -27,11 +27,12 @@ use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::io;
 
-/// So many bytes of text lie in memory as they are: most of what is let go is let go of these.
-const WINDOW: u64 = 8 << 20;
+/// So many bytes of text lie in memory as they are: most of what is let go is let go of these, and never packed.
+/// With half of it most lines are packed first.
+const WINDOW: u64 = 16 << 20;
 
 /// And so many more before they are looked through.
-const LOOK: u64 = 2 << 20;
+const LOOK: u64 = 4 << 20;
 
 /// What is kept is packed anew once so many calls are kept in vain, and more than are not.
 const VAIN: u64 = 1 << 16;

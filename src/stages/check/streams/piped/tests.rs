@@ -10,6 +10,7 @@ use crate::synth::{self, StreamSink};
 use crate::testing::{Nobody, options};
 use proptest::prelude::*;
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 thread_local! {
@@ -104,16 +105,13 @@ fn members_that_come_later_are_waited_for() {
     });
     let log = log(&options);
     let text = String::from_utf8(log).unwrap();
-    let mut by_process: std::collections::BTreeMap<&str, String> = Default::default();
+    let mut by_process: BTreeMap<&str, String> = BTreeMap::new();
     for line in text.split_inclusive('\n') {
         let process = line
-            .split(' ')
-            .next()
-            .filter(|word| word.starts_with("node"));
-        by_process
-            .entry(process.unwrap_or_default())
-            .or_default()
-            .push_str(line);
+            .strip_prefix("node01:")
+            .and_then(|rest| rest.split(':').next());
+        let lines = by_process.entry(process.unwrap_or("others")).or_default();
+        lines.push_str(line);
     }
     let apart: String = by_process.into_values().collect();
     let (file, piped) = both(apart.as_bytes(), 0);
