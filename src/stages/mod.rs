@@ -45,7 +45,8 @@ use crate::formats::log::walk::Visit;
 use crate::formats::log::{self, Log, Part};
 use crate::members::Merged;
 use crate::report::Report;
-use crate::source::{Copied, Input, Origin};
+use crate::source::{Copied, Input, Origin, Thin};
+use std::cell::Cell;
 
 /// A stage, while its inputs are read.
 pub(crate) trait Stage {
@@ -53,8 +54,9 @@ pub(crate) trait Stage {
     const NEEDS: Tells;
     /// Inputs are read again afterwards.
     const AGAIN: bool = false;
-    /// Then a pipe's copy is packed: it is only read from its beginning on.
-    const PACKED: bool = false;
+    /// Then it says of a pipe while it is read what will not be asked for again: it is only read from its
+    /// beginning on.
+    const THINS: bool = false;
     /// Takes records of calls from a pipe, too.
     const RECORDED: bool = false;
     /// Something is asked of steps.
@@ -72,6 +74,12 @@ pub(crate) trait Stage {
 
     /// It is a pipe, of which this copy is made while it is read.
     fn copied(&mut self, _copy: Copied) {}
+
+    /// The same, of which lines may be let go.
+    fn thin(&mut self, _name: String, _thin: Thin) {}
+
+    /// The input is read up to there, and what comes before is added.
+    fn read_to(&mut self, _bytes: u64, _merged: &Merged) {}
 
     /// Adds a chunk that follows what was added before.
     fn add(&mut self, part: Part<'_, Self::Visit>);
@@ -161,8 +169,8 @@ pub(crate) fn read<S: Stage>(
         }
         let again = stage.again(input.input());
         if again {
-            input = match S::PACKED {
-                true => input.rewindable_packed()?,
+            input = match S::THINS {
+                true => input.rewindable_thin()?,
                 false => input.rewindable()?,
             };
         }
@@ -170,14 +178,23 @@ pub(crate) fn read<S: Stage>(
         if let Some(copy) = input.input().copied() {
             stage.copied(copy);
         }
+        if let Some(thin) = input.input().thin() {
+            stage.thin(input.name(), thin);
+        }
+        let read = Cell::new(0);
         let log = input.told(
             &log_options,
             &mut merged,
             report,
             &new,
-            |bytes| progress.advance(bytes),
+            |bytes| {
+                read.set(read.get() + bytes);
+                progress.advance(bytes);
+            },
             |part| {
+                let merged = part.merged;
                 stage.add(part);
+                stage.read_to(read.get(), merged);
                 stage.added()
             },
         )?;

@@ -157,6 +157,7 @@ fn judge(
         processes: &seen.processes,
         accounts: &seen.accounts,
         walked: &seen.inputs,
+        piped: &seen.piped,
         options,
         cut: is_cut(seen),
     };

@@ -8,6 +8,8 @@ use super::Beside;
 use super::finding::Evidence;
 use super::log::missing_steps::Cuts;
 use super::log::overwritten::Remains;
+use super::streams::piped::{Piped, Piping};
+use super::streams::reread;
 use super::streams::{self, Streams};
 use super::warn::warnings::{self, Warnings};
 use crate::count::calls::{Calls, Options, Progress};
@@ -15,6 +17,7 @@ use crate::count::tally;
 use crate::error::{Error, Result};
 use crate::formats::Tells;
 use crate::formats::door::Known;
+use crate::formats::log::placement::Recorder;
 use crate::formats::log::timeline::{self, MarkList, Step, Timeline};
 use crate::formats::log::walk::{Call, Said, Torn, Visit};
 use crate::formats::log::{Log, Part};
@@ -25,7 +28,7 @@ use crate::members::Merged;
 use crate::output::render::Grid;
 use crate::report::Report;
 use crate::report::account::Account;
-use crate::source::{Input, Origin};
+use crate::source::{Input, Origin, Thin};
 use crate::stages::communicators::{self, Found, Gathered, Side};
 use crate::stages::matrix;
 use crate::stages::net::all::First;
@@ -36,8 +39,10 @@ use crate::stages::survey::{self, Sums};
 use crate::stages::tuning::{self, all::All as Tuning};
 use crate::stages::{self, Stage};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What is asked for besides findings: what TUNING lines tell, and calls.
 pub(crate) struct Asked {
@@ -95,6 +100,9 @@ struct Partial {
     tuning: Option<tuning::fold::Partial>,
     /// The same.
     times: Option<times::Partial>,
+    /// What of a file is read again: of a pipe it is kept. A pipe is walked where it comes.
+    #[serde(skip)]
+    again: Option<(reread::Calls<'static>, Recorder)>,
 }
 
 /// What kinds of lines there are.
@@ -138,7 +146,7 @@ impl Lines {
 }
 
 impl Partial {
-    fn new(tally: &tally::Options, asked: Option<&Asked>) -> Partial {
+    fn new(tally: &tally::Options, asked: Option<&Asked>, is_piped: bool) -> Partial {
         Partial {
             communicators: communicators::Partial::new(tally),
             net: net::fold::Partial::default(),
@@ -149,6 +157,7 @@ impl Partial {
             remains: Remains::default(),
             tuning: asked.map(|_| tuning::fold::Partial::default()),
             times: Asked::late(asked).map(times::Partial::new),
+            again: is_piped.then(|| (reread::Calls::new(None), Recorder::default())),
         }
     }
 }
@@ -203,6 +212,7 @@ impl Visit for Partial {
             tuning.call(call);
         }
         self.times.call(call);
+        self.again.call(call);
         let stamped = !call.time.is_empty();
         self.lines.stamped |= stamped;
         self.lines.bare |= !stamped;
@@ -212,6 +222,7 @@ impl Visit for Partial {
         self.communicators.mark();
         self.sums.mark();
         self.times.mark();
+        self.again.mark();
     }
 
     fn slot(&mut self) {
@@ -224,6 +235,7 @@ impl Visit for Partial {
             tuning.slot();
         }
         self.times.slot();
+        self.again.slot();
     }
 
     fn torn(&mut self, calls: &[Torn<'_>]) {
@@ -236,6 +248,7 @@ impl Visit for Partial {
             tuning.torn(calls);
         }
         self.times.torn(calls);
+        self.again.torn(calls);
     }
 }
 
@@ -335,6 +348,8 @@ pub(crate) struct Seen {
     pub(crate) streams: Streams,
     /// The inputs, to be read again.
     kept: Vec<Input>,
+    /// What was kept of those that came through a pipe.
+    pub(crate) piped: BTreeMap<u32, Piped>,
     /// WARN lines and PyTorch's watchdog's.
     pub(crate) warnings: Warnings,
     /// What kinds of lines there are.
@@ -373,10 +388,12 @@ pub(super) fn walk(
     let tally = Asked::tally(asked);
     let mut stage = Reading::new(options, asked, origins.len());
     stage.beside = mem::take(beside);
-    let new = || Partial::new(&tally, asked);
+    let is_piped = Arc::clone(&stage.is_piped);
+    let new = || Partial::new(&tally, asked, is_piped.load(Ordering::Relaxed));
     let merged = stages::read(&mut stage, origins, options, report, progress, new)?;
     progress.finish();
     *beside = mem::take(&mut stage.beside);
+    stage.added()?;
     Ok(stage.seen(&merged))
 }
 
@@ -390,7 +407,12 @@ struct Reading<'o> {
     warnings: Warnings,
     lines: Lines,
     /// Of the input in hand.
-    now: Now,
+    now: Now<'o>,
+    /// It is a pipe.
+    is_piped: Arc<AtomicBool>,
+    piped: BTreeMap<u32, Piped>,
+    /// Whether what is kept of a pipe could be written.
+    failed: Result<()>,
     inputs: Vec<Walked>,
     accounts: Vec<Account>,
     processes: Vec<BTreeSet<u32>>,
@@ -402,17 +424,18 @@ struct Reading<'o> {
 
 /// What is known of the input in hand.
 #[derive(Default)]
-struct Now {
+struct Now<'o> {
     number: u32,
+    piping: Option<Piping<'o>>,
     sums: Sums,
     speakers: BTreeSet<u32>,
     remains: Remains,
 }
 
-impl Stage for Reading<'_> {
+impl<'o> Stage for Reading<'o> {
     const NEEDS: Tells = Tells::LINES;
     const AGAIN: bool = true;
-    const PACKED: bool = true;
+    const THINS: bool = true;
     const RECORDED: bool = true;
     type Visit = Partial;
 
@@ -430,6 +453,22 @@ impl Stage for Reading<'_> {
         };
     }
 
+    fn thin(&mut self, name: String, thin: Thin) {
+        self.is_piped.store(true, Ordering::Relaxed);
+        let piping = Piping::new(name, thin, &self.streams, self.options);
+        self.now.piping = Some(piping);
+    }
+
+    fn read_to(&mut self, bytes: u64, merged: &Merged) {
+        if let (Some(piping), Ok(())) = (&mut self.now.piping, &self.failed) {
+            self.failed = piping.look(bytes, &self.streams, merged);
+        }
+    }
+
+    fn added(&mut self) -> Result<()> {
+        mem::replace(&mut self.failed, Ok(()))
+    }
+
     fn add(&mut self, part: Part<'_, Partial>) {
         let (visit, part) = part.taken();
         let (to, merged) = (part.to, part.merged);
@@ -443,6 +482,9 @@ impl Stage for Reading<'_> {
         self.gathered
             .add(part.with(visit.communicators), &self.options.timeline);
         self.streams.add(visit.streams, to, merged, number);
+        if let (Some(piping), Some(again)) = (&mut now.piping, visit.again) {
+            piping.add(again, &part, &self.streams);
+        }
         now.sums.add(visit.sums, part.gap, to, merged);
         if let (Some(tuning), Some(own)) = (&mut self.tuning, visit.tuning) {
             tuning.add(part.with(own));
@@ -487,6 +529,9 @@ impl<'o> Reading<'o> {
             warnings: Warnings::default(),
             lines: Lines::default(),
             now: Now::default(),
+            is_piped: Arc::default(),
+            piped: BTreeMap::new(),
+            failed: Ok(()),
             inputs: Vec::new(),
             accounts: Vec::new(),
             processes: Vec::new(),
@@ -501,10 +546,17 @@ impl<'o> Reading<'o> {
     fn log(&mut self, input: Input, mut log: Log, merged: &Merged) {
         let Now {
             number,
+            piping,
             sums,
             speakers,
             remains,
         } = mem::take(&mut self.now);
+        self.is_piped.store(false, Ordering::Relaxed);
+        match piping.map(|piping| piping.end((number, &log), merged)) {
+            Some(Ok(piped)) => drop(self.piped.insert(number, piped)),
+            Some(Err(error)) => self.failed = Err(error),
+            None => {}
+        }
         let timeline = log.timeline(&self.options.timeline);
         let as_printed = timeline::Options {
             as_printed: true,
@@ -563,6 +615,7 @@ impl<'o> Reading<'o> {
             processes: self.processes,
             streams: self.streams,
             kept: self.kept,
+            piped: self.piped,
             warnings: self.warnings,
             lines: self.lines,
             tuning: self.tuning,
@@ -595,7 +648,7 @@ mod tests {
             &mut stage,
             files,
             pieces,
-            || Partial::new(&tally, None),
+            || Partial::new(&tally, None, false),
             end,
         );
         let mut report = Report::new("a", false, true);

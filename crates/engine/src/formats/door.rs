@@ -266,15 +266,15 @@ impl<V> Known<V> {
         Ok(Known { input, ..self })
     }
 
-    /// The same; the copy of a pipe is packed: see [`Input::rewindable_packed`].
+    /// The same; of a pipe's copy lines may be let go: see [`Input::rewindable_thin`].
     ///
     /// # Errors
     /// A pipe cannot be copied.
-    pub fn rewindable_packed(self) -> Result<Known<V>> {
+    pub fn rewindable_thin(self) -> Result<Known<V>> {
         if self.begun.is_some() {
             return Ok(self);
         }
-        let input = self.input.rewindable_packed()?;
+        let input = self.input.rewindable_thin()?;
         Ok(Known { input, ..self })
     }
 

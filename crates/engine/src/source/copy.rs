@@ -1,15 +1,10 @@
-//! A pipe copied while it is read, as it is or packed: in memory up to a limit, beyond it in a temporary
+//! A pipe copied while it is read: in memory up to a limit, beyond it in a temporary
 //! file.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use zstd::stream::read::Decoder;
-use zstd::stream::write::Encoder;
-
-/// How hard a copy is packed: the text of a log becomes a fifteenth, faster than most disks write.
-const LEVEL: i32 = 1;
 
 /// So many bytes of a copy are in memory; with more it is a file on a disk.
 const IN_MEMORY: u64 = 64 << 20;
@@ -132,61 +127,6 @@ impl<R: Read> Read for Copying<R> {
     }
 }
 
-/// The same, and what is written is packed. After the input's end the copy is whole.
-pub(super) struct Packing<R> {
-    inner: R,
-    to: Option<Encoder<'static, Store>>,
-}
-
-impl<R> Packing<R> {
-    /// Packs to `to`.
-    ///
-    /// # Errors
-    /// The packer cannot be made.
-    pub(super) fn new(inner: R, to: Store) -> io::Result<Packing<R>> {
-        let to = Some(Encoder::new(to, LEVEL)?);
-        Ok(Packing { inner, to })
-    }
-}
-
-impl<R: Read> Read for Packing<R> {
-    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-        let n = self.inner.read(to)?;
-        let copied = match (&mut self.to, n) {
-            // Nothing was asked for.
-            (_, 0) if to.is_empty() => Ok(()),
-            (Some(_), 0) => self.to.take().map_or(Ok(()), |all| all.finish().map(drop)),
-            (Some(packer), n) => packer.write_all(&to[..n]),
-            (None, _) => Ok(()),
-        };
-        copied.map_err(|e| io::Error::other(failed(&e)))?;
-        Ok(n)
-    }
-}
-
-/// What was packed, from its beginning. Several may read one copy.
-pub(super) fn unpacked(file: &Arc<File>) -> io::Result<Box<dyn Read + Send>> {
-    let from = From {
-        file: Arc::clone(file),
-        at: 0,
-    };
-    Ok(Box::new(Decoder::new(from)?))
-}
-
-/// A file, read by a place of its own.
-struct From {
-    file: Arc<File>,
-    at: u64,
-}
-
-impl Read for From {
-    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-        let n = self.file.read_at(to, self.at)?;
-        self.at += n as u64;
-        Ok(n)
-    }
-}
-
 /// Makes a hole of a file's first bytes.
 fn punch(file: &File, until: u64) {
     #[cfg(target_os = "linux")]
@@ -234,23 +174,6 @@ mod tests {
         assert!(!store.stored().is_in_memory);
         for place in [60_u64, 149] {
             assert_eq!(at(&store, place << 20), piece[..1000]);
-        }
-    }
-
-    #[test]
-    fn what_is_packed_is_unpacked_by_several() {
-        let text = b"a line\n".repeat(100_000);
-        let store = Store::new().unwrap();
-        let mut all = Vec::new();
-        let mut packing = Packing::new(&text[..], store.clone()).unwrap();
-        packing.read_to_end(&mut all).unwrap();
-        assert_eq!(all, text);
-        let file = Arc::new(store.file().unwrap());
-        assert!(file.metadata().unwrap().len() < text.len() as u64 / 100);
-        for _ in 0..2 {
-            let mut again = Vec::new();
-            unpacked(&file).unwrap().read_to_end(&mut again).unwrap();
-            assert_eq!(again, text);
         }
     }
 }

@@ -20,6 +20,7 @@ mod live;
 mod packed;
 mod rejoin;
 mod small;
+mod thin;
 mod utf16;
 mod witness;
 
@@ -35,9 +36,10 @@ pub use packed::Broken;
 pub use rejoin::{BLOCK, Rejoin, Seen};
 pub(crate) use rejoin::{Found, Raw};
 pub use small::{Texts, texts};
+pub use thin::{Notes, Thin};
 
 use crate::error::{Error, Result};
-use copy::{Copying, Packing, Store};
+use copy::{Copying, Store};
 use guard::Map;
 use live::{Idles, Live};
 use memchr::memchr;
@@ -47,6 +49,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use thin::Thinning;
 use witness::{Pass, Witness};
 
 /// How inputs are opened.
@@ -153,10 +156,10 @@ enum Data {
     Once(Box<Once>),
     // A pipe that is copied as it is read.
     Copied(Box<Once>, Store),
-    // The same, packed.
-    Packing(Box<Once>, Store),
-    // Such a packed copy.
-    Packed(Arc<File>),
+    // The same, and what nobody will ask for is let go.
+    Thinning(Box<Once>, Thin),
+    // Such a copy.
+    Thinned(Thin),
 }
 
 /// A pipe.
@@ -196,8 +199,8 @@ impl Input {
         };
         input.is_utf16 = match &input.data {
             Data::Again(path) => reopen(path, &input.trouble).map_err(|e| origin.error(e))?.1,
-            Data::Once(once) | Data::Copied(once, _) | Data::Packing(once, _) => once.is_utf16,
-            Data::Map(_) | Data::Blocks(_) | Data::Packed(_) => false,
+            Data::Once(once) | Data::Copied(once, _) | Data::Thinning(once, _) => once.is_utf16,
+            Data::Map(_) | Data::Blocks(_) | Data::Thinned(_) => false,
         };
         Ok(input)
     }
@@ -275,8 +278,8 @@ impl Input {
                 let reader = reopen(path, &self.trouble);
                 Ok(reader.map_err(|e| self.origin.error(e))?.0)
             }
-            Data::Packed(file) => copy::unpacked(file).map_err(|e| self.origin.error(e)),
-            Data::Once(once) | Data::Copied(once, _) | Data::Packing(once, _) => {
+            Data::Thinned(thin) => Ok(thin.reader()),
+            Data::Once(once) | Data::Copied(once, _) | Data::Thinning(once, _) => {
                 let taken = once.reader.lock().map_or(None, |mut r| r.take());
                 let reader = taken.ok_or_else(|| {
                     Error::Content(format!("{}: a pipe can be read only once", self.name()))
@@ -316,10 +319,10 @@ impl Input {
     pub fn head(&self) -> Result<Cow<'_, [u8]>> {
         match &self.data {
             Data::Map(map) | Data::Blocks(map) => Ok(Cow::Borrowed(first(map.bytes()))),
-            Data::Once(once) | Data::Copied(once, _) | Data::Packing(once, _) => {
+            Data::Once(once) | Data::Copied(once, _) | Data::Thinning(once, _) => {
                 Ok(Cow::Borrowed(&once.head))
             }
-            Data::Again(_) | Data::Packed(_) => {
+            Data::Again(_) | Data::Thinned(_) => {
                 let mut head = vec![0; HEAD];
                 let mut reader = self.bytes()?;
                 let n = fill(&mut *reader, &mut head).map_err(|e| self.origin.error(e))?;
@@ -333,7 +336,7 @@ impl Input {
     pub fn is_rewindable(&self) -> bool {
         !matches!(
             self.data,
-            Data::Once(..) | Data::Copied(..) | Data::Packing(..)
+            Data::Once(..) | Data::Copied(..) | Data::Thinning(..)
         )
     }
 
@@ -374,7 +377,7 @@ impl Input {
     /// True where the input is known to have no bytes.
     pub fn is_empty(&self) -> bool {
         match &self.data {
-            Data::Once(once) | Data::Copied(once, _) | Data::Packing(once, _) => {
+            Data::Once(once) | Data::Copied(once, _) | Data::Thinning(once, _) => {
                 once.head.is_empty()
             }
             _ => self.len() == Some(0),
@@ -388,7 +391,7 @@ impl Input {
             Data::Map(map) => Chunks::mapped(Arc::clone(map), self.witness.clone(), most, place),
             data => {
                 let idles = match data {
-                    Data::Once(once) | Data::Copied(once, _) | Data::Packing(once, _) => {
+                    Data::Once(once) | Data::Copied(once, _) | Data::Thinning(once, _) => {
                         once.idles.as_ref()
                     }
                     _ => None,
@@ -412,17 +415,16 @@ impl Input {
             None => raw,
         };
         Ok(match &self.data {
-            Data::Map(_) | Data::Packed(_) => raw,
+            Data::Map(_) | Data::Thinned(_) => raw,
             Data::Blocks(_) => (self.rejoin.reader)(raw, found, true),
             Data::Again(_) | Data::Once(..) => (self.rejoin.reader)(raw, found, false),
             Data::Copied(_, store) => {
                 let joined = (self.rejoin.reader)(raw, found, false);
                 Box::new(Copying::new(joined, store.clone()))
             }
-            Data::Packing(_, store) => {
+            Data::Thinning(_, thin) => {
                 let joined = (self.rejoin.reader)(raw, found, false);
-                let packing = Packing::new(joined, store.clone());
-                Box::new(packing.map_err(|e| self.origin.error(e))?)
+                Box::new(Thinning::new(joined, thin.clone()))
             }
         })
     }
@@ -463,8 +465,8 @@ impl Input {
             Data::Map(map) => Data::Map(Arc::clone(map)),
             Data::Blocks(map) => Data::Blocks(Arc::clone(map)),
             Data::Again(path) => Data::Again(path.clone()),
-            Data::Packed(file) => Data::Packed(Arc::clone(file)),
-            Data::Once(..) | Data::Copied(..) | Data::Packing(..) => return None,
+            Data::Thinned(thin) => Data::Thinned(thin.clone()),
+            Data::Once(..) | Data::Copied(..) | Data::Thinning(..) => return None,
         };
         Some(Input {
             origin: self.origin.clone(),
@@ -497,18 +499,18 @@ impl Input {
     /// pipe is copied to memory, or to an unlinked temporary file (in `$TMPDIR`), at its first pass, after which it
     /// is to be [`Input::rewound`].
     pub fn rewindable(self) -> Result<Input> {
-        self.rewindable_as(Data::Copied)
+        self.rewindable_as(|once| Ok(Data::Copied(once, Store::new()?)))
     }
 
-    /// The same; a pipe's copy is packed, and no place of it can be looked at by itself.
+    /// The same; of a pipe's copy lines may be let go while it is read: see [`Thin`].
     ///
     /// # Errors
     /// As [`Input::rewindable`].
-    pub fn rewindable_packed(self) -> Result<Input> {
-        self.rewindable_as(Data::Packing)
+    pub fn rewindable_thin(self) -> Result<Input> {
+        self.rewindable_as(|once| Ok(Data::Thinning(once, Thin::new()?)))
     }
 
-    fn rewindable_as(mut self, copied: fn(Box<Once>, Store) -> Data) -> Result<Input> {
+    fn rewindable_as(mut self, copied: fn(Box<Once>) -> io::Result<Data>) -> Result<Input> {
         if self.is_rewindable() {
             self.witness = Some(Arc::new(Witness::new(self.name())));
             return Ok(self);
@@ -516,13 +518,19 @@ impl Input {
         let name = self.name();
         let data = match self.data {
             Data::Once(once) => {
-                let store = Store::new()
-                    .map_err(|e| Error::Content(format!("{name}: {}", copy::failed(&e))))?;
-                copied(once, store)
+                copied(once).map_err(|e| Error::Content(format!("{name}: {}", copy::failed(&e))))?
             }
             data => data,
         };
         Ok(Input { data, ..self })
+    }
+
+    /// The copy of a pipe of which lines may be let go, where there is one.
+    pub fn thin(&self) -> Option<Thin> {
+        match &self.data {
+            Data::Thinning(_, thin) | Data::Thinned(thin) => Some(thin.clone()),
+            _ => None,
+        }
     }
 
     /// What was copied of a pipe so far, where one is copied: see [`Copied`].
@@ -549,10 +557,7 @@ impl Input {
                 })?;
                 Data::Map(Arc::new(map))
             }
-            Data::Packing(_, store) => {
-                let file = store.file().map_err(|e| self.origin.error(e))?;
-                Data::Packed(Arc::new(file))
-            }
+            Data::Thinning(_, thin) => Data::Thinned(thin),
             data => data,
         };
         Ok(Input { data, ..self })

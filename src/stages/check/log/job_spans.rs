@@ -1,7 +1,9 @@
 //! Where the calls of each job are in a log that may have several: attempts of one, or jobs beside
 //! each other. Between files nothing is known of the order of lines.
 
+use crate::stages::check::streams::piped::Span;
 use crate::stages::communicators::{Found, Union};
+use rustc_hash::FxHashMap;
 
 /// Processes that share communicators, directly or through others: a job, or one attempt of it.
 #[derive(Debug, Clone, Default)]
@@ -79,6 +81,25 @@ impl Silence {
         clock.calls += 1;
         clock.span.1 = self.calls;
         self.calls += 1;
+    }
+
+    /// The processes of an input make `all` calls.
+    pub(crate) fn input(&mut self, input: u32, spans: &FxHashMap<u32, Span>, all: u64) {
+        for (&process, span) in spans {
+            let job = self.jobs.job(process) as usize;
+            let Some(clock) = self.clocks.get_mut(job) else {
+                continue;
+            };
+            let (first, last) = (self.calls + span.first, self.calls + span.last);
+            clock.span = match clock.calls {
+                0 => (first, last),
+                _ => (clock.span.0.min(first), clock.span.1.max(last)),
+            };
+            clock.mixed |= clock.input.is_some_and(|known| known != input);
+            clock.input = Some(input);
+            clock.calls += span.calls;
+        }
+        self.calls += all;
     }
 
     /// The job of a process.

@@ -18,6 +18,8 @@ pub(super) struct Case<'a> {
     pub(super) streams: &'a Streams,
     pub(super) details: &'a Details,
     pub(super) met: &'a Met,
+    /// Calls that came through a pipe may have been let go.
+    pub(super) is_piped: bool,
     pub(super) names: Names<'a>,
     /// Whose calls a caller's are.
     pub(super) whose: &'a FxHashMap<Caller, Whose>,

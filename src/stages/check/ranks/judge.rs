@@ -15,12 +15,13 @@ use super::stopped::{Now, Stops};
 use crate::grammar::values::has_root;
 use crate::report::account::Account;
 use crate::stages::check::finding::{Finding, Sure};
-use crate::stages::check::streams::compare::{Apart, Compared, Ranked};
+use crate::stages::check::streams::compare::{Apart, Compared, Ranked, Unpaired};
 use crate::stages::check::streams::why::Why;
 use crate::stages::check::streams::{BLOCK, Caller, Way};
 use crate::stages::check::watchdog::{Watched, nccl_call};
 use crate::stages::check::wording::counted;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 /// How the job ended, as far as lines other than the calls report it.
 #[derive(Clone, Copy)]
@@ -62,6 +63,13 @@ impl Case<'_> {
         let now = stops.failures.now;
         let parts = self.parts(&compared.apart, kin);
         let mut unjudged = parts.unjudged;
+        compared.unpaired.retain(|pair| {
+            let is_held = !self.is_piped || self.is_held(pair);
+            if !is_held {
+                unjudged.push((Why::LetGo, pair.communicator));
+            }
+            is_held
+        });
         let mut findings = first_of(self.met, parts.different);
         let caller = |number: u32| self.caller(number);
         findings.extend(self.met.finding(self.details, caller, names));
@@ -129,6 +137,17 @@ impl Case<'_> {
         }
     }
 
+    /// True where the messages in which both sides differ could be read again.
+    fn is_held(&self, pair: &Unpaired) -> bool {
+        let first = pair.block * BLOCK;
+        let is_held = |member: &Ranked, way: Way, made: u64| {
+            let key = member.caller.map(|at| (self.caller(at), way));
+            key.is_none_or(|key| is_held(self.details, key, first..made.min(first + BLOCK)))
+        };
+        is_held(&pair.from, Way::Send(pair.to.peer()), pair.sent)
+            && is_held(&pair.to, Way::Recv(pair.from.peer()), pair.received)
+    }
+
     /// Of a process that died others may be behind, as they wait for what its GPU did not do any more: all
     /// but it wait in the same call.
     fn dead(&self, behind: &mut Behind, stops: Stops<'_>, watched: &[Watched]) {
@@ -167,6 +186,15 @@ impl Case<'_> {
             let stretch = (first, first + BLOCK);
             let kin = kin.get(&apart.communicator).map_or(&[][..], |kin| kin);
             let mut unjudged = |why| parts.unjudged.push((why, apart.communicator));
+            let is_held = |member: &Ranked| {
+                let last = member.calls.min(first + BLOCK);
+                let made = member.caller.map(|at| (caller(at), Way::Collective));
+                made.is_none_or(|key| is_held(self.details, key, first..last))
+            };
+            if self.is_piped && !apart.members.iter().all(is_held) {
+                unjudged(Why::LetGo);
+                continue;
+            }
             match mismatch::parting(apart, stretch, self.details, kin, caller, self.names) {
                 Parting::Different(mut finding) => {
                     if let Some(doubt) = apart.doubt() {
@@ -202,6 +230,14 @@ impl Case<'_> {
         let alone = alone.into_iter().filter(|(job, _)| going_on.contains(job));
         alone.map(|(_, lone)| lone).collect()
     }
+}
+
+/// True where all these calls of a stream could be read again.
+pub(super) fn is_held(details: &Details, key: (Caller, Way), calls: Range<u64>) -> bool {
+    let all = details.get(&key).map_or(&[][..], |all| all);
+    let known = all.partition_point(|call| call.seq < calls.end)
+        - all.partition_point(|call| call.seq < calls.start);
+    known as u64 == calls.end.saturating_sub(calls.start)
 }
 
 /// The differences before which nothing went wrong: what the ranks call afterwards follows from it.

@@ -20,6 +20,7 @@ use super::finding::Finding;
 use super::log::job_spans::{Jobs, Silence};
 use super::streams::Streams;
 use super::streams::compare::{Begins, Compared, compare, whose};
+use super::streams::piped::Piped;
 use super::streams::step_ends::StepEnds;
 use super::walk::Walked;
 use super::watchdog::nccl_call;
@@ -38,7 +39,7 @@ use last_calls::last_calls;
 use mismatch::same_kind;
 use names::Names;
 use read_again::read_again;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use stopped::step_lines::StepLines;
 use stopped::{Failures, Now, Stops};
 use unnamed_communicators::Open;
@@ -61,6 +62,8 @@ pub(crate) struct Inputs<'a, F: Fn(u32) -> Result<Input>> {
     pub(crate) accounts: &'a [Account],
     /// What is known of them.
     pub(crate) walked: &'a [Walked],
+    /// What was kept of those that came through a pipe.
+    pub(crate) piped: &'a BTreeMap<u32, Piped>,
     /// How they are read.
     pub(crate) options: &'a Options,
     /// They look as if they had been cut out of longer ones.
@@ -128,6 +131,7 @@ fn judge<F: Fn(u32) -> Result<Input>>(
         streams,
         details: &details,
         met,
+        is_piped: !inputs.piped.is_empty(),
         names: Names { found },
         whose: &whose,
         last: &last_calls(&details, streams, &whose),

@@ -60,7 +60,7 @@ pub(super) fn read_again<F: Fn(u32) -> Result<Input>>(
         &found.processes,
         those,
         &inputs.open,
-        inputs.options,
+        (inputs.options, streams, inputs.piped),
         (silence, ends),
     )
 }

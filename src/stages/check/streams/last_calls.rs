@@ -111,6 +111,11 @@ impl Tail {
         }
     }
 
+    /// How many calls of the input in hand are kept.
+    pub(super) fn now(&self) -> u64 {
+        self.calls as u64
+    }
+
     /// The calls in order, those up to the line that says that the job hangs.
     pub(crate) fn calls(&self, streams: &Streams) -> Vec<Last> {
         let all = || self.done.iter().chain(&self.now);

@@ -9,6 +9,7 @@
 
 pub(crate) mod compare;
 pub(super) mod last_calls;
+pub(crate) mod piped;
 pub(crate) mod reread;
 pub(crate) mod step_ends;
 #[cfg(test)]
@@ -282,6 +283,11 @@ impl Streams {
     /// The last calls of every process, in the order of their lines.
     pub(crate) fn tail(&self) -> Vec<Last> {
         self.tail.calls(self)
+    }
+
+    /// How many calls at the end of the input in hand are kept for what they show together.
+    fn last_calls(&self) -> u64 {
+        self.tail.now()
     }
 
     /// Adds a chunk of `input` that follows those before.

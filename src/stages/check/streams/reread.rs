@@ -1,7 +1,8 @@
 //! Stretches of streams, read again: what the calls are and where they stand.
 
+use super::piped::Piped;
 use super::step_ends::{StepEnds, Steps};
-use super::{Caller, Way, caller, way};
+use super::{Caller, Streams, Way, caller, way};
 use crate::count::calls::Options;
 use crate::error::Result;
 use crate::formats::log;
@@ -13,6 +14,7 @@ use crate::members::{Identity, Merged, Process};
 use crate::source::Input;
 use crate::stages::check::log::job_spans::Silence;
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// A call of a stream.
@@ -50,8 +52,8 @@ pub(crate) type Wanted = FxHashMap<(Caller, Way), Vec<Range<u64>>>;
 type Name = (Process, u64, Option<Identity>, Way);
 
 /// Reads the calls of the streams in `wanted` again. `open` opens an input by its number; `inputs`
-/// are those to read, in order: all that the streams' processes have lines in. `silence` hears of
-/// every call.
+/// are those to read, in order: all that the streams' processes have lines in. Of those that came through
+/// a pipe `piped` has what was kept. `silence` hears of every call.
 ///
 /// # Errors
 /// An input cannot be read.
@@ -60,7 +62,7 @@ pub(crate) fn again(
     processes: &[Process],
     inputs: impl Iterator<Item = u32>,
     open: impl Fn(u32) -> Result<Input>,
-    options: &Options,
+    (options, all, piped): (&Options, &Streams, &BTreeMap<u32, Piped>),
     (silence, mut ends): (&mut Silence, Option<&mut StepEnds>),
 ) -> Result<FxHashMap<(Caller, Way), Vec<Detail>>> {
     let name = |(caller, way): &(Caller, Way)| -> Name {
@@ -73,6 +75,14 @@ pub(crate) fn again(
         index.insert(name(key), streams.len());
         streams.push(Stretch::of(ranges));
     }
+    let place = |(&(caller, way), &stream): (&(u32, Way), &u32)| {
+        let at = index.get(&name(&(*all.callers.get(caller), way)))?;
+        Some((stream, *at))
+    };
+    let which: FxHashMap<u32, usize> = match piped.is_empty() {
+        true => FxHashMap::default(),
+        false => all.at.iter().filter_map(place).collect(),
+    };
     // Who has any is found by the address, before anything of a name is looked at.
     let comms: FxHashSet<u64> = wanted.keys().map(|(caller, _)| caller.comm).collect();
     let mut merged = Merged::after_names(processes);
@@ -81,6 +91,11 @@ pub(crate) fn again(
     // The stream of a merged member's calls of a way, if it is wanted.
     let mut known: FxHashMap<(u32, Way), Option<usize>> = FxHashMap::default();
     for number in inputs {
+        if let Some(piped) = piped.get(&number) {
+            let streams = (&which, &mut streams[..]);
+            piped.again(number, streams, &mut made, (silence, ends.as_deref_mut()))?;
+            continue;
+        }
         let input = open(number)?;
         let mut steps = ends.is_some().then(|| Steps::new(options));
         let recorder = || ends.is_some().then(Recorder::default);
@@ -88,7 +103,7 @@ pub(crate) fn again(
             &input,
             &options.log,
             &mut merged,
-            || (Calls::new(&comms), recorder()),
+            || (Calls::new(Some(&comms)), recorder()),
             |_| {},
             |part| {
                 let ((Calls { ops, list, .. }, recorder), part) = part.taken();
@@ -122,7 +137,7 @@ pub(crate) fn again(
             steps.end((number, &log), &merged, ends);
         }
     }
-    let kept = streams.into_iter().map(|stream| stream.kept);
+    let kept = streams.into_iter().map(Stretch::kept);
     Ok(wanted.keys().copied().zip(kept).collect())
 }
 
@@ -157,7 +172,7 @@ impl Detail {
 
 /// A stream as it is read: how far it is, and what of it is kept.
 #[derive(Debug, Default)]
-struct Stretch {
+pub(super) struct Stretch {
     ranges: Vec<Range<u64>>,
     calls: u64,
     kept: Vec<Detail>,
@@ -174,36 +189,52 @@ impl Stretch {
     fn push(&mut self, call: impl FnOnce() -> Detail) {
         let seq = self.calls;
         self.calls += 1;
+        self.put(seq, call);
+    }
+
+    /// Takes the call of this number.
+    pub(super) fn put(&mut self, seq: u64, call: impl FnOnce() -> Detail) {
         if self.ranges.iter().any(|range| range.contains(&seq)) {
             self.kept.push(Detail { seq, ..call() });
         }
     }
+
+    /// So many calls were made by now.
+    pub(super) fn went_on(&mut self, calls: u64) {
+        self.calls = calls;
+    }
+
+    /// What was kept, in order: calls that were put together from pieces may have come late.
+    fn kept(mut self) -> Vec<Detail> {
+        self.kept.sort_by_key(|call| call.seq);
+        self.kept
+    }
 }
 
-/// A chunk's calls on some addresses.
-struct Calls<'w> {
-    comms: &'w FxHashSet<u64>,
-    ops: Ops,
-    list: Vec<Small>,
+/// A chunk's calls, all or on some addresses.
+pub(crate) struct Calls<'w> {
+    comms: Option<&'w FxHashSet<u64>>,
+    pub(super) ops: Ops,
+    pub(super) list: Vec<Small>,
     /// How many there were before each slot.
     slots: Vec<usize>,
 }
 
 /// A call, small.
-struct Small {
-    member: u32,
-    op: u32,
-    count: u64,
-    datatype: u32,
-    redop: u64,
-    root: i64,
-    at: u64,
-    op_count: u64,
-    joined: bool,
+pub(super) struct Small {
+    pub(super) member: u32,
+    pub(super) op: u32,
+    pub(super) count: u64,
+    pub(super) datatype: u32,
+    pub(super) redop: u64,
+    pub(super) root: i64,
+    pub(super) at: u64,
+    pub(super) op_count: u64,
+    pub(super) joined: bool,
 }
 
 impl Small {
-    fn coll<'o>(&self, op: &'o [u8]) -> Coll<'o> {
+    pub(super) fn coll<'o>(&self, op: &'o [u8]) -> Coll<'o> {
         Coll {
             op,
             op_count: self.op_count,
@@ -219,7 +250,7 @@ impl Small {
 }
 
 impl<'w> Calls<'w> {
-    fn new(comms: &'w FxHashSet<u64>) -> Self {
+    pub(crate) fn new(comms: Option<&'w FxHashSet<u64>>) -> Self {
         Calls {
             comms,
             ops: Ops::default(),
@@ -233,7 +264,8 @@ impl Calls<'_> {
     /// A call, if it is on one of the addresses.
     fn small(&mut self, call: &Call<'_>, joined: bool) -> Option<Small> {
         let coll = &call.coll;
-        self.comms.contains(&coll.comm).then(|| Small {
+        let is_wanted = self.comms.is_none_or(|comms| comms.contains(&coll.comm));
+        is_wanted.then(|| Small {
             member: call.member,
             op: self.ops.intern(coll.op).0,
             count: coll.count,

@@ -31,6 +31,13 @@ impl StepEnds {
     pub(crate) fn of(&self, input: u32, process: u32) -> Option<&Own> {
         self.of.get(&input)?.get(process as usize)
     }
+
+    /// Adds the steps of other inputs.
+    pub(super) fn add(&mut self, other: &StepEnds) {
+        let of = other.of.iter().map(|(input, own)| (*input, own.clone()));
+        self.of.extend(of);
+        self.skipped.extend(&other.skipped);
+    }
 }
 
 /// One input, while it is read.

@@ -37,6 +37,8 @@ pub(crate) enum Why {
     Running,
     /// Most members are one call behind, in one that its root leaves first.
     Rooted,
+    /// The calls came through a pipe and were let go before it was known that they differ.
+    LetGo,
 }
 
 impl Why {
@@ -88,6 +90,10 @@ impl Why {
             Why::Rooted => {
                 "most members are one call behind the others, in a call that its root leaves before \
                  them: they may wait in it"
+            }
+            Why::LetGo => {
+                "its members' calls differ in a part of the pipe that is no longer held: name the log's \
+                 file instead of using a pipe"
             }
         };
         text.into()
