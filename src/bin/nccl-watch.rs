@@ -286,7 +286,12 @@ impl Teller<'_> {
     fn verdict(&mut self, watch: &Watch<'_>, found: &Checked) -> Result<()> {
         let rested = watch.pace().rests(Instant::now());
         self.line(&words::stalled(rested, watch.step(), watch.calls()))?;
-        self.found(watch, found)
+        self.found(watch, found)?;
+        let is_level = !found.is_wrong() && watch.calls().all().calls > 0;
+        match is_level && watch.ranks().are_level() {
+            true => self.line(words::LEVEL),
+            false => Ok(()),
+        }
     }
 
     fn found(&mut self, watch: &Watch<'_>, found: &Checked) -> Result<()> {

@@ -108,7 +108,7 @@ impl Ranks {
 
     /// True where all ranks of each communicator have made all calls that any has: what comes is as
     /// complete by itself as the whole log is.
-    pub(super) fn are_level(&self) -> bool {
+    pub fn are_level(&self) -> bool {
         let is_level = |of: &Communicator| {
             let (sent, received) = of.messages;
             let mut calls = of.by_rank.values().map(|seat| seat.calls);

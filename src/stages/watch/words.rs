@@ -88,6 +88,10 @@ pub fn stalled(rested: Duration, step: Option<u64>, calls: &Calls) -> String {
     )
 }
 
+/// What a stall is called in which no rank differs from the others.
+pub const LEVEL: &str = "all ranks have made the same calls: the log does not show which one stopped; take a stack of each \
+                         process (py-spy dump --pid PID)";
+
 /// The report when a pipe ends.
 pub fn ended(step: Option<u64>, calls: &Calls) -> String {
     let after = match step {
