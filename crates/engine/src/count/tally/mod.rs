@@ -351,13 +351,16 @@ impl Tally {
         // What was counted before calls were asked for; what was counted later is among these, too.
         let since = found.since.filter(|since| after.is_none_or(|a| *since > a));
         if let Some(since) = since {
-            let mut take = |gap: usize, key: Key, value: Value| {
-                if gap <= since as usize && is_new(gap) {
+            let is_wanted = |gap: &usize| *gap <= since as usize && is_new(*gap);
+            let part = |pieces: &Pieces<usize>| {
+                pieces.clone().renamed(|gap| Some(gap).filter(is_wanted))
+            };
+            pieces.extend(before.iter().map(part));
+            calls.clone().drain(|gap, key, value| {
+                if is_wanted(&gap) {
                     others.push(gap, key, value);
                 }
-            };
-            before.iter().for_each(|pieces| pieces.each(&mut take));
-            calls.clone().drain(&mut take);
+            });
         }
         Some(SoFar {
             last,

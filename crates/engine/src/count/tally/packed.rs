@@ -47,7 +47,7 @@ impl From<Sums> for Value {
 
 /// Counts by their keys' numbers. Mostly a key's calls in a stretch are all of one size: then they
 /// take 16 bytes, else 32.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Packed {
     /// The key and the calls of a count, and the bytes of one; where [`UNEVEN`] is set the bytes
     /// of all, and after them the smallest and the largest.

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 /// What the stretches of a chunk hold: there may be a row for every few calls, so the counts stay
 /// as the walk left them until the rows are made.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Pieces<S> {
     /// The chunk's keys, by their numbers here; two may be equal.
     pub(crate) keys: Vec<Key>,
