@@ -104,7 +104,7 @@ mod tests {
 
     fn timeline(gaps: &[Gap]) -> Timeline {
         Timeline {
-            gaps: gaps.to_vec(),
+            gaps: gaps.to_vec().into(),
             ..Timeline::default()
         }
     }
