@@ -1,7 +1,9 @@
 //! Calls in their true steps: ranks that lead the rank that prints or lag behind it, one log or a
 //! file for each rank, against what the job knows of itself.
 
-use crate::support::{Csv, Out, Proc, Work, arg, data, megatron, nemo, procs, run, sh, sorted};
+use crate::support::{
+    Csv, Out, Proc, Work, arg, data, megatron, nemo, procs, run, run_in, sh, sorted,
+};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -334,6 +336,26 @@ fn a_name_that_was_glued_and_a_torn_line_leave_a_call_in_its_place() {
         .iter()
         .filter_map(|row| row.strip_prefix(&format!("{pid} ")));
     assert_eq!(own.collect::<Vec<_>>(), b);
+}
+
+#[test]
+fn a_rank_that_calls_in_another_order_once_stays_in_its_steps() {
+    let work = Work::new();
+    let job = "--seed 30301 --ranks 4 --strategy ddp --steps 9 --trainer gpt-neox --nccl 2.21 --layers 2 \
+               --lead 1 --fault order --truth truth.json -o nccl.log";
+    let args: Vec<&str> = job.split_whitespace().collect();
+    run_in(work.dir(), "nccl-synth", &args).ends(0);
+    let truth = std::fs::read(work.dir().join("truth.json")).unwrap();
+    let truth: serde_json::Value = serde_json::from_slice(&truth).unwrap();
+    let truth = truth["call_steps"]["stream"].as_array().unwrap();
+    let calls = Csv::of(&run_in(work.dir(), "nccl-comms", &["-q", "nccl.log"]).ends(0));
+    let steps = calls.column("step");
+    assert_eq!(steps.len(), truth.len());
+    for (step, truth) in steps.iter().zip(truth) {
+        // It hangs in step 5, whose line never comes.
+        let truth = truth.as_u64().filter(|step| *step < 5);
+        assert_eq!(step.parse().ok(), truth);
+    }
 }
 
 #[test]
