@@ -1,7 +1,9 @@
 //! Calls in their true steps: ranks that lead the rank that prints or lag behind it, one log or a
 //! file for each rank, against what the job knows of itself.
 
-use crate::support::{Csv, Out, Proc, Work, arg, data, megatron, nemo, procs, run, sh, sorted};
+use crate::support::{
+    Csv, Out, Proc, Work, arg, data, megatron, nemo, procs, run, run_in, sh, sorted,
+};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -298,6 +300,64 @@ fn without_init_lines_position_is_all() {
 }
 
 /// Simulated jobs with the true step of every call: at least 99.5 % have it.
+#[test]
+fn a_name_that_was_glued_and_a_torn_line_leave_a_call_in_its_place() {
+    let all = procs(2);
+    let (a, b) = (&all[0], &all[1]);
+    let (first, torn) = (a.call("AllReduce", 1 << 20, 9), b.call("AllReduce", 7, 9));
+    let glued = format!(
+        "{}: {}Bootstrap : Using eth0:10.0.3.7<0>",
+        &first[..90],
+        b.head()
+    );
+    let b_first = b.call("AllReduce", 9, 9);
+    let lines = [
+        &glued,
+        &b_first,
+        &first,
+        &nemo(5),
+        &format!("{}{first}", &torn[..128]),
+        &torn[128..].to_owned(),
+        &b_first,
+        &nemo(6),
+    ];
+    let log: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    let work = Work::new();
+    let path = work.file("nccl.log", log);
+    for args in [&["-q", "--list"][..], &["-q", "--list", "--by-position"]] {
+        let args = [args, &[arg(&path)]].concat();
+        let steps = Csv::of(&run("nccl-steps", &args).ends(1));
+        assert_eq!(steps.pick(&["step", "calls"]), ["5 2", "6 3"]);
+    }
+    let calls = Csv::of(&run("nccl-comms", &["-q", arg(&path)]).ends(1));
+    let (pid, b) = (b.pid.to_string(), ["5 9", "6 7", "6 9"]);
+    let own = calls.pick(&["pid", "step", "count"]);
+    let own = own
+        .iter()
+        .filter_map(|row| row.strip_prefix(&format!("{pid} ")));
+    assert_eq!(own.collect::<Vec<_>>(), b);
+}
+
+#[test]
+fn a_rank_that_calls_in_another_order_once_stays_in_its_steps() {
+    let work = Work::new();
+    let job = "--seed 30301 --ranks 4 --strategy ddp --steps 9 --trainer gpt-neox --nccl 2.21 --layers 2 \
+               --lead 1 --fault order --truth truth.json -o nccl.log";
+    let args: Vec<&str> = job.split_whitespace().collect();
+    run_in(work.dir(), "nccl-synth", &args).ends(0);
+    let truth = std::fs::read(work.dir().join("truth.json")).unwrap();
+    let truth: serde_json::Value = serde_json::from_slice(&truth).unwrap();
+    let truth = truth["call_steps"]["stream"].as_array().unwrap();
+    let calls = Csv::of(&run_in(work.dir(), "nccl-comms", &["-q", "nccl.log"]).ends(0));
+    let steps = calls.column("step");
+    assert_eq!(steps.len(), truth.len());
+    for (step, truth) in steps.iter().zip(truth) {
+        // It hangs in step 5, whose line never comes.
+        let truth = truth.as_u64().filter(|step| *step < 5);
+        assert_eq!(step.parse().ok(), truth);
+    }
+}
+
 #[test]
 fn simulated_jobs_have_their_calls_in_the_true_steps() {
     let Some(folder) = data("jobs") else { return };

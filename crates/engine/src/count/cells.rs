@@ -308,7 +308,7 @@ mod tests {
                     let first = gap;
                     for &(member, count, marks) in calls {
                         let coll = coll(ops[member as usize], count);
-                        partial.call(&Call { coll, member, process: 0, tid: None, time: b"", at: 0 });
+                        partial.call(&Call { coll, member, process: 0, is_sure: true, tid: None, time: b"", at: 0 });
                         if wanted(gap) {
                             let member = to.members[member as usize];
                             let key = (place(step_of(gap)), member / 2, coll.op, count);

@@ -472,6 +472,7 @@ fn numbered(member: u32, collective: bool, at: u64) -> Call<'static> {
         },
         member,
         process: member,
+        is_sure: true,
         tid: None,
         time: b"",
         at,

@@ -45,6 +45,10 @@ impl Visit for Part {
         self.calls.slot();
     }
 
+    fn same(&mut self, first: &[u32]) {
+        self.calls.same(first);
+    }
+
     fn torn(&mut self, calls: &[Torn<'_>]) {
         self.calls.torn(calls);
     }

@@ -145,6 +145,12 @@ impl Visit for Partial {
         }
     }
 
+    fn same(&mut self, first: &[u32]) {
+        if self.options.steps {
+            self.calls.same(first);
+        }
+    }
+
     fn torn(&mut self, calls: &[Torn<'_>]) {
         if self.options.steps {
             return self.calls.torn(calls);

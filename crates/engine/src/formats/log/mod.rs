@@ -227,6 +227,11 @@ impl Log {
         merged
             .twice
             .steps(&prints, marks.iter().map(|mark| mark.start));
+        if origins.has_glued()
+            && let Some(first) = same(&to.processes)
+        {
+            visit.same(&first);
+        }
         if !joined.is_empty() {
             visit.torn(&torn(&joined, merged, to));
         }
@@ -276,6 +281,18 @@ impl Log {
     }
 }
 
+/// For each of a chunk's processes the first that is the same, by the merged ones; `None` where each is
+/// another.
+fn same(merged: &[u32]) -> Option<Vec<u32>> {
+    let mut known = FxHashMap::default();
+    let first = (0..).zip(merged).map(|(process, &merged)| {
+        let first: &mut u32 = known.entry(merged).or_insert(process);
+        *first
+    });
+    let first: Vec<u32> = first.collect();
+    (known.len() < first.len()).then_some(first)
+}
+
 /// The calls of a chunk that were joined, in the numbers of the chunk, which get more where it has
 /// none of the caller.
 fn torn<'j>(joined: &'j [Joined], merged: &mut Merged, to: &mut Renumbered) -> Vec<Torn<'j>> {
@@ -292,6 +309,7 @@ fn torn<'j>(joined: &'j [Joined], merged: &mut Merged, to: &mut Renumbered) -> V
                 coll: call.coll(),
                 member: members.number(call.member, &mut to.members),
                 process: processes.number(process, &mut to.processes),
+                is_sure: true,
                 tid,
                 time,
                 at: call.at,

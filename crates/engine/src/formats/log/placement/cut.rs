@@ -1,11 +1,11 @@
 //! Where a step ends among calls that no threshold places: what ranks that are placed do before
-//! and after their own cuts tells.
+//! and after their own cuts tells, and between which calls these are.
 
 use super::bounds::UNKNOWN;
 use super::keys::{Keys, looks};
 use super::streams::{Stream, Streams};
 use super::what::What;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -20,6 +20,12 @@ pub(super) struct Habits {
     met: FxHashMap<u32, [u32; 2]>,
     /// By what they look like.
     sides: FxHashMap<u64, [u32; 2]>,
+    /// How many cuts there are between two calls, by what they are, and by what they look like.
+    between: FxHashMap<[u32; 2], u32>,
+    ends: FxHashMap<[u64; 2], u32>,
+    /// What calls that are the last before a cut look like, and those that are the first after one.
+    next_to: [FxHashSet<u64>; 2],
+    cuts: u32,
 }
 
 impl Habits {
@@ -50,6 +56,10 @@ impl Habits {
             for at in after.take_while(|&at| !ends_it(calls[at])) {
                 self.met.entry(calls[at]).or_default()[1] += 1;
             }
+            self.cuts += 1;
+            if let Some(&[last, first]) = end.checked_sub(1).and_then(|at| calls.get(at..at + 2)) {
+                *self.between.entry([last, first]).or_default() += 1;
+            }
         }
     }
 
@@ -62,7 +72,31 @@ impl Habits {
                 sides[1] += after;
             }
         }
+        for (pair, cuts) in self.between.drain() {
+            let pair = pair.map(|what| exact(&streams.whats()[what as usize]));
+            for (looks, look) in self.next_to.iter_mut().zip(pair) {
+                looks.insert(look);
+            }
+            *self.ends.entry(pair).or_default() += cuts;
+        }
         self
+    }
+
+    /// What is known of a call.
+    fn lean(&self, what: &What) -> Lean {
+        let look = exact(what);
+        Lean {
+            leaning: self.leaning(what),
+            next_to: [0, 1].map(|side: usize| self.next_to[side].contains(&look)),
+        }
+    }
+
+    /// How much a cut belongs between two calls, in thousandths.
+    fn end(&self, pair: [&What; 2]) -> i64 {
+        let cuts = self.ends.get(&pair.map(exact));
+        cuts.map_or(0, |&cuts| {
+            1000 * i64::from(cuts) / i64::from(self.cuts.max(1))
+        })
     }
 
     /// How much a call belongs after a cut (above 0) or before it (below), in thousandths.
@@ -85,57 +119,82 @@ impl Habits {
         leanings: &mut Leanings,
         streams: &Streams,
     ) -> (u32, bool) {
-        let calls = &stream.calls[range.start as usize..range.end as usize];
+        let whats = streams.whats();
         let mut told = false;
-        // The cost of calls on the wrong side, and of those on the other side than their lines,
-        // beyond that of a cut before all of them.
+        // The cost of calls on the wrong side, beyond that of a cut before all of them; less where the
+        // others' cuts are between the same two calls. Of equal ones the one that is next to the line.
         let mut cost = 0;
-        let mut best = (cost, range.start.abs_diff(position), range.start);
-        for (at, &what) in (range.start..).zip(calls) {
-            let leaning = leanings.of(what, |what| self.leaning(&streams.whats()[what as usize]));
-            told |= leaning != 0;
-            cost += leaning;
-            let cut = at + 1;
-            best = best.min((cost, cut.abs_diff(position), cut));
+        let mut best = (i64::MAX, u32::MAX, range.start);
+        let of = |at: u32| stream.calls.get(at as usize).copied();
+        let mut before = range.start.checked_sub(1).and_then(of);
+        for cut in range.start..=range.end {
+            let after = of(cut);
+            let mut lean = |what: u32| leanings.of(what, |what| self.lean(&whats[what as usize]));
+            let next = after.map_or(Lean::default(), &mut lean);
+            let mut end = 0;
+            if next.next_to[1]
+                && let (Some(last), Some(first)) = (before, after)
+                && lean(last).next_to[0]
+            {
+                end = self.end([last, first].map(|what| &whats[what as usize]));
+                told |= end != 0;
+            }
+            best = best.min((cost - end, cut.abs_diff(position), cut));
+            if cut < range.end {
+                told |= next.leaning != 0;
+                cost += next.leaning;
+            }
+            before = after;
         }
         (best.2, told)
     }
+}
+
+/// What a call looks like at the finest level.
+fn exact(what: &What) -> u64 {
+    looks(what)[0]
+}
+
+/// What is known of a call.
+#[derive(Debug, Clone, Copy, Default)]
+struct Lean {
+    /// How much it belongs after a cut.
+    leaning: i64,
+    /// Whether it is the last before some cut, or the first after one.
+    next_to: [bool; 2],
 }
 
 /// How much calls belong after a cut, by what they are, once for those that were asked for. Memory
 /// that is used again.
 #[derive(Debug, Default)]
 pub(super) struct Leanings {
-    by_what: Vec<i64>,
+    by_what: Vec<Option<Lean>>,
     asked: Vec<u32>,
 }
 
-/// A leaning that was not asked for.
-const NOT_ASKED: i64 = i64::MIN;
-
 impl Leanings {
     #[inline]
-    fn of(&mut self, what: u32, leaning: impl FnOnce(u32) -> i64) -> i64 {
+    fn of(&mut self, what: u32, lean: impl FnOnce(u32) -> Lean) -> Lean {
         match self.by_what.get(what as usize) {
-            Some(&known) if known != NOT_ASKED => known,
-            _ => self.ask(what, leaning(what)),
+            Some(&Some(known)) => known,
+            _ => self.ask(what, lean(what)),
         }
     }
 
     #[cold]
-    fn ask(&mut self, what: u32, leaning: i64) -> i64 {
+    fn ask(&mut self, what: u32, lean: Lean) -> Lean {
         let at = what as usize;
         if self.by_what.len() <= at {
-            self.by_what.resize(at + 1, NOT_ASKED);
+            self.by_what.resize(at + 1, None);
         }
-        self.by_what[at] = leaning;
+        self.by_what[at] = Some(lean);
         self.asked.push(what);
-        leaning
+        lean
     }
 
     fn forget(&mut self) {
         for what in self.asked.drain(..) {
-            self.by_what[what as usize] = NOT_ASKED;
+            self.by_what[what as usize] = None;
         }
     }
 }

@@ -5,6 +5,7 @@ use crate::formats::log::walk::{Call, Torn, Visit, put_in};
 use crate::members::Ops;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// The place of a call whose line was torn: it is on two lines.
 pub(super) const NOWHERE: u64 = u64::MAX;
@@ -23,6 +24,8 @@ pub struct Recorder {
     gap: u32,
     /// For each slot: its gap, and how many calls each process had made.
     slots: Vec<(u32, Box<[u32]>)>,
+    /// The process of each call whose process is not sure, in line order.
+    unsure: Vec<u32>,
 }
 
 /// A call whose line was torn: its gap, how many calls of its process come before it, what it is, and where
@@ -93,6 +96,9 @@ impl Visit for Recorder {
             list.is_touched = true;
             self.touched.push(call.process);
         }
+        if !call.is_sure {
+            self.unsure.push(call.process);
+        }
     }
 
     fn mark(&mut self) {
@@ -103,6 +109,34 @@ impl Visit for Recorder {
     fn slot(&mut self) {
         let made = self.lists.iter().map(|list| list.calls.len() as u32);
         self.slots.push((self.gap, made.collect()));
+    }
+
+    fn same(&mut self, first: &[u32]) {
+        self.close();
+        let first = |process: u32| first.get(process as usize).copied().unwrap_or(process);
+        let mut parts: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        for process in 0..self.lists.len() as u32 {
+            parts.entry(first(process)).or_default().push(process);
+        }
+        parts.retain(|_, parts| parts.len() > 1);
+        let mut turns: FxHashMap<u32, Vec<u32>> = FxHashMap::default();
+        for &process in &self.unsure {
+            turns.entry(first(process)).or_default().push(process);
+        }
+        for (to, parts) in parts {
+            let turns = turns.get(&to).map_or(&[][..], |turns| turns);
+            let take =
+                |&process: &u32| (process, std::mem::take(&mut self.lists[process as usize]));
+            let lists = parts.iter().map(take).collect();
+            self.lists[to as usize] = List::joined(lists, turns);
+            for (_, made) in &mut self.slots {
+                let of = |&process: &u32| made.get(process as usize).copied();
+                let all = parts.iter().filter_map(of).sum();
+                made.get_mut(to as usize)
+                    .iter_mut()
+                    .for_each(|made| **made = all);
+            }
+        }
     }
 
     fn torn(&mut self, calls: &[Torn<'_>]) {
@@ -127,6 +161,40 @@ impl Visit for Recorder {
 }
 
 impl List {
+    /// One process's calls out of several lists, which have it under other names: the calls of names
+    /// that are not sure come first, as their `turns` say.
+    fn joined(lists: Vec<(u32, List)>, turns: &[u32]) -> List {
+        let mut gaps: Vec<u32> = lists
+            .iter()
+            .flat_map(|(_, list)| &list.ends)
+            .map(|end| end.0)
+            .collect();
+        gaps.sort_unstable();
+        gaps.dedup();
+        let made = |gap: u32| lists.iter().map(|(_, list)| until(&list.ends, gap)).sum();
+        let ends = gaps.into_iter().map(|gap| (gap, made(gap))).collect();
+        let mut joined = List {
+            ends,
+            ..List::default()
+        };
+        let rest = lists.iter().map(|(process, list)| {
+            let calls = list.calls.iter().copied();
+            (*process, (calls, list.at.iter().copied()))
+        });
+        let mut rest: BTreeMap<u32, _> = rest.collect();
+        for process in turns {
+            if let Some((calls, at)) = rest.get_mut(process) {
+                joined.calls.extend(calls.next());
+                joined.at.extend(at.next());
+            }
+        }
+        for (calls, at) in rest.into_values() {
+            joined.calls.extend(calls);
+            joined.at.extend(at);
+        }
+        joined
+    }
+
     /// Puts calls in whose lines were torn.
     fn put_in(&mut self, torn: &[Late], lines: bool) {
         let mut gaps: Vec<(u32, u32)> = torn
@@ -176,6 +244,7 @@ mod tests {
             },
             member: process,
             process,
+            is_sure: process > 1,
             tid: None,
             time: b"",
             at,
@@ -235,6 +304,48 @@ mod tests {
                 }
             }
             recorder.torn(&torn);
+            prop_assert_eq!(lists(recorder), lists(twin));
+        }
+    }
+
+    proptest! {
+        /// Calls of three names of one process, of which the last is sure, and torn ones of the process.
+        #[test]
+        fn names_that_are_one_process_are_as_if_it_had_one_name(
+            unsure in proptest::collection::vec(0..8_u32, 0..20),
+            sure in proptest::collection::vec(2..8_u32, 0..20),
+            lines: bool,
+        ) {
+            let new = || Recorder { lines, ..Recorder::default() };
+            let (mut recorder, mut twin) = (new(), new());
+            let mut torn = Vec::new();
+            let (unsure, sure) = (unsure.iter().map(|e| (*e, 0)), sure.iter().map(|e| (*e, 2)));
+            for (at, (event, name)) in (0_u64..).zip(unsure.chain(sure)) {
+                match event {
+                    0..6 => {
+                        let name = name.max(event % 2);
+                        let call = |process| Call {
+                            is_sure: name == 2,
+                            ..call(process, at, at)
+                        };
+                        recorder.call(&call(name));
+                        twin.call(&call(0));
+                    }
+                    6 => {
+                        recorder.mark();
+                        twin.mark();
+                    }
+                    _ => {
+                        recorder.slot();
+                        twin.slot();
+                        let slot = torn.len() as u32;
+                        torn.push(Torn { slot, call: call(0, at, at), is_own: true });
+                    }
+                }
+            }
+            recorder.same(&[0, 0, 0]);
+            recorder.torn(&torn);
+            twin.torn(&torn);
             prop_assert_eq!(lists(recorder), lists(twin));
         }
     }

@@ -376,7 +376,7 @@ impl<'a, V: Visit> Scan<'a, V> {
             self.waiting.pass();
             self.heard(speaker.process, start);
         }
-        self.call(coll, speaker, time, start);
+        self.call(coll, (speaker, true), time, start);
         self.out.account.line(Class::Call);
         Some(next)
     }
@@ -539,7 +539,7 @@ impl<'a, V: Visit> Scan<'a, V> {
                 (end + len + 1).min(bytes.len())
             }
         };
-        self.call(coll, speaker, time, start);
+        self.call(coll, (speaker, true), time, start);
         self.out.account.line(Class::Call);
         Some(next)
     }
@@ -613,7 +613,13 @@ impl<'a, V: Visit> Scan<'a, V> {
 
     // Inlined whole: a stage that does not ask for a field does not pay for reading it.
     #[inline(always)]
-    fn call(&mut self, coll: Coll<'_>, speaker: Speaker, time: &[u8], at: usize) {
+    fn call(
+        &mut self,
+        coll: Coll<'_>,
+        (speaker, is_sure): (Speaker, bool),
+        time: &[u8],
+        at: usize,
+    ) {
         let (member, place) = self.member((coll.comm, coll.nranks), speaker);
         let slot = &mut self.members[place];
         if slot.0 != member {
@@ -636,6 +642,7 @@ impl<'a, V: Visit> Scan<'a, V> {
             coll,
             member,
             process: speaker.process,
+            is_sure,
             tid: speaker.tid,
             time,
             at: self.offset + at as u64,

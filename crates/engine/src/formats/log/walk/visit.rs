@@ -15,6 +15,9 @@ pub struct Call<'a> {
     pub member: u32,
     /// The process of that member: its index in the chunk.
     pub process: u32,
+    /// The process's name is sure: else the merge may find that it is another of the chunk's
+    /// ([`Visit::same`]).
+    pub is_sure: bool,
     /// The thread, where the header is there.
     pub tid: Option<u64>,
     /// The time stamp as printed; empty if there is none.
@@ -72,6 +75,10 @@ pub trait Visit {
     fn mark(&mut self) {}
     /// A place where calls whose lines were torn may come in, in line order; the first is 0.
     fn slot(&mut self);
+    /// Some of the chunk's processes are one: for each the first that is the same. It comes after the
+    /// walk, before the calls whose lines were torn. A name that is sure is met after all that turn out
+    /// to be the same.
+    fn same(&mut self, _first: &[u32]) {}
     /// Takes the calls whose lines were torn in at their slots, which rise. It comes after all
     /// else: what the merge then sees is what whole lines would have left.
     fn torn(&mut self, calls: &[Torn<'_>]);
@@ -117,6 +124,11 @@ impl<A: Visit, B: Visit> Visit for (A, B) {
         self.1.slot();
     }
 
+    fn same(&mut self, first: &[u32]) {
+        self.0.same(first);
+        self.1.same(first);
+    }
+
     fn torn(&mut self, calls: &[Torn<'_>]) {
         self.0.torn(calls);
         self.1.torn(calls);
@@ -148,6 +160,10 @@ impl<V: Visit> Visit for Option<V> {
 
     fn slot(&mut self) {
         self.iter_mut().for_each(Visit::slot);
+    }
+
+    fn same(&mut self, first: &[u32]) {
+        self.iter_mut().for_each(|visit| visit.same(first));
     }
 
     fn torn(&mut self, calls: &[Torn<'_>]) {

@@ -16,8 +16,9 @@ const OTHER: usize = 8;
 /// How often ranks may part.
 const OFTEN: usize = 64;
 
-/// Of the calls that two ranks have in common at most one in so many may differ; else their numbers
-/// do not mean the same calls.
+/// Of the calls that two ranks have in common there may be other ones at one place in so many; else
+/// their numbers do not mean the same calls. Of fewer calls one place says nothing, where twice as many
+/// are alike.
 const ALIKE: usize = 16;
 
 /// A member's calls from `from` on, up to the next piece.
@@ -51,7 +52,7 @@ pub(super) fn align(told: &[u16], own: &[u16]) -> Pieces {
         from: 0,
         shift: Some(0),
     }];
-    let (mut i, mut j, mut same, mut other) = (0, 0, 0, 0);
+    let (mut i, mut j, mut same, mut other, mut places) = (0, 0, 0, 0, 0);
     loop {
         while i < told.len() && j < own.len() && told[i] == own[j] {
             (i, j, same) = (i + 1, j + 1, same + 1);
@@ -68,7 +69,8 @@ pub(super) fn align(told: &[u16], own: &[u16]) -> Pieces {
             break;
         };
         if left_out == more {
-            (i, j, other) = (i + more, j + more, other + more);
+            (i, j) = (i + more, j + more);
+            (other, places) = (other + more, places + 1);
             continue;
         }
         if more > 0 {
@@ -84,7 +86,7 @@ pub(super) fn align(told: &[u16], own: &[u16]) -> Pieces {
             shift,
         });
     }
-    if other > (same + other) / ALIKE {
+    if 2 * other > same || places > ((same + other) / ALIKE).max(1) {
         return vec![Piece {
             from: 0,
             shift: None,
@@ -172,6 +174,23 @@ mod tests {
         let own: Vec<u16> = told.iter().zip(100..).map(|(call, n)| call + n).collect();
         assert!(numbers(&told, &own).iter().all(Option::is_none));
         assert_eq!(numbers(&[], &own[..1]), [Some(0)]);
+    }
+
+    #[test]
+    fn few_calls_in_another_order_are_at_one_place() {
+        let told = steps(2);
+        let mut own = told.clone();
+        own.swap(7, 8);
+        own.extend([50, 51]);
+        let mut all: Vec<Option<u32>> = (0..16).map(Some).collect();
+        assert_eq!(numbers(&told, &own), all);
+        // In each step.
+        own.swap(0, 1);
+        own.swap(4, 5);
+        all.fill(None);
+        assert_eq!(numbers(&told, &own), all);
+        // Few that are alike.
+        assert_eq!(numbers(&[1, 2], &[3, 2]), [None; 2]);
     }
 
     #[test]

@@ -122,8 +122,9 @@ fn common(job: &[u32], streams: &Streams, keys: &Keys) -> Option<u32> {
 
 /// What a rank does around the lines that may be its own.
 struct Looks {
-    /// The most frequent.
+    /// The most frequent, and the most frequent of what it does before.
     usual: u64,
+    usual_before: u64,
     /// At how many steps a line is the rank's own: by the calls that all make, or, where no communicator
     /// has all ranks, since it does that there.
     known: usize,
@@ -131,28 +132,47 @@ struct Looks {
 
 impl Looks {
     fn of(stream: &Stream, own: &[Vec<u32>], counted: bool, streams: &Streams) -> Looks {
-        let mut often: FxHashMap<u64, usize> = FxHashMap::default();
-        for gaps in own {
-            let mut looks: Vec<u64> = gaps.iter().map(|&gap| look(stream, gap, streams)).collect();
-            looks.sort_unstable();
-            looks.dedup();
-            for look in looks {
-                *often.entry(look).or_default() += 1;
-            }
-        }
-        let best = often.into_iter().max_by_key(|&(look, n)| (n, look));
-        let usual = best.map_or(0, |(look, _)| look);
+        let usual = usual(own, |gap| look(stream, gap, streams));
         let is_own = |gap: &u32| counted || look(stream, *gap, streams) == usual;
         let known = own.iter().filter(|gaps| gaps.iter().any(is_own)).count();
-        Looks { usual, known }
+        Looks {
+            usual,
+            usual_before: self::usual(own, |gap| look_before(stream, gap, streams)),
+            known,
+        }
     }
 
     /// How many calls the rank has made at its own line among `gaps`.
     fn best(&self, stream: &Stream, gaps: &[u32], streams: &Streams) -> Option<u32> {
         let usual = |gap: &&u32| look(stream, **gap, streams) == self.usual;
-        let gap = gaps.iter().find(usual).or_else(|| gaps.first())?;
+        // Before an evaluation, or at the end, it does something else after its line.
+        let before = |gap: &&u32| look_before(stream, **gap, streams) == self.usual_before;
+        let gap = gaps.iter().find(usual).or_else(|| gaps.iter().find(before));
+        let gap = gap.or_else(|| gaps.first())?;
         Some(stream.until(*gap))
     }
+}
+
+/// The most frequent look of a step's lines, of each step once.
+fn usual(own: &[Vec<u32>], look: impl Fn(u32) -> u64) -> u64 {
+    let mut often: FxHashMap<u64, usize> = FxHashMap::default();
+    for gaps in own {
+        let mut looks: Vec<u64> = gaps.iter().map(|&gap| look(gap)).collect();
+        looks.sort_unstable();
+        looks.dedup();
+        for look in looks {
+            *often.entry(look).or_default() += 1;
+        }
+    }
+    let best = often.into_iter().max_by_key(|&(look, n)| (n, look));
+    best.map_or(0, |(look, _)| look)
+}
+
+/// What a rank does before a line.
+fn look_before(stream: &Stream, gap: u32, streams: &Streams) -> u64 {
+    let at = stream.until(gap) as usize;
+    let near = at.saturating_sub(NEAR)..at;
+    keys::look(near.len() as u64, &stream.calls[near], streams.whats(), 0)
 }
 
 /// What a rank does before and after a line.

@@ -73,7 +73,8 @@ impl<V: Visit> Scan<'_, V> {
             }
             &(at, Thing::Call(coll, speaker, time)) => {
                 self.heard(speaker.process, line.at(at));
-                self.call(coll, speaker, time, line.at(at));
+                let is_sure = self.sure(speaker.process).is_some();
+                self.call(coll, (speaker, is_sure), time, line.at(at));
             }
             &(at, Thing::Init(init, speaker)) => {
                 self.heard(speaker.process, line.at(at));

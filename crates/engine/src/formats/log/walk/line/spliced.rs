@@ -66,7 +66,8 @@ impl<'a, V: Visit> Scan<'_, V> {
         let speaker = self.speaks(header, clean);
         let time = header::time(&head[..header.start]);
         self.heard(speaker.process, start + header.start);
-        self.call(coll, speaker, time, start + header.start);
+        let is_sure = self.sure(speaker.process).is_some();
+        self.call(coll, (speaker, is_sure), time, start + header.start);
         let number = self.out.account.lines;
         self.mark(mark, (start + mark.start, after), (number, number + 2));
         self.out.account.spliced += 1;
