@@ -50,8 +50,10 @@ pub(super) fn rows(
         writer: Writer {
             read,
             options,
-            out,
-            begun: false,
+            out: Out {
+                to: out,
+                header: Some(options.form.header()),
+            },
             held: Held::new(options.hold),
             seqs: Seqs::default(),
             made: Vec::new(),
@@ -248,13 +250,27 @@ fn steps(timeline: &Timeline, cuts: &[(u32, u32)], calls: Range<u32>) -> u64 {
     (number..calls.end).fold(hash, |hash, _| with(hash, None))
 }
 
+/// Where rows go.
+struct Out<'r> {
+    to: &'r mut (dyn Write + Send),
+    /// It goes before the first rows: a window that is not there leaves nothing.
+    header: Option<Vec<u8>>,
+}
+
+impl Out<'_> {
+    fn rows(&mut self, rows: &[u8]) -> Result<()> {
+        let header = self.header.take().unwrap_or_default();
+        let header = self.to.write_all(&header);
+        let written = header.and_then(|()| self.to.write_all(rows));
+        written.map_err(Error::Output)
+    }
+}
+
 /// Writes rows.
 struct Writer<'r> {
     read: &'r Read,
     options: &'r Options,
-    out: &'r mut (dyn Write + Send),
-    /// The header is written.
-    begun: bool,
+    out: Out<'r>,
     held: Held,
     seqs: Seqs,
     /// By process.
@@ -297,9 +313,6 @@ impl Writer<'_> {
         gap: impl Fn(u32, u32) -> Gap,
     ) -> Result<()> {
         let mut out = Vec::new();
-        if !std::mem::replace(&mut self.begun, true) {
-            out = self.options.form.header();
-        }
         let aliases = merged.aliases();
         let mut speakers: Vec<Option<Arc<Speaker>>> = Vec::new();
         let wanted = Wanted {
@@ -348,7 +361,7 @@ impl Writer<'_> {
             });
             out = text.out;
             if out.len() > 1 << 16 {
-                self.out.write_all(&out).map_err(Error::Output)?;
+                self.out.rows(&out)?;
                 out.clear();
             }
             if pending.written < pending.records.len() {
@@ -356,10 +369,10 @@ impl Writer<'_> {
             }
             self.held.pop();
         }
-        let written = self.out.write_all(&out);
-        written
-            .and_then(|()| self.out.flush())
-            .map_err(Error::Output)
+        if !out.is_empty() {
+            self.out.rows(&out)?;
+        }
+        self.out.to.flush().map_err(Error::Output)
     }
 
     /// The log has ended: writes the rest, and reports calls that were written with another step.
@@ -370,6 +383,7 @@ impl Writer<'_> {
             let gap = placement.gap(process, number);
             gap.map_or(Gap::OfLine, Gap::Of)
         })?;
+        self.out.rows(&[])?;
         let is_other = |(process, made): (u32, &Made)| {
             let cuts = placement.cuts_of(process);
             made.is_old_other(timeline, cuts) || made.is_other(timeline, cuts)

@@ -358,9 +358,8 @@ impl Tally {
         let since = found.since.filter(|since| after.is_none_or(|a| *since > a));
         if let Some(since) = since {
             let is_wanted = |gap: &usize| *gap <= since as usize && is_new(*gap);
-            let part = |pieces: &Pieces<usize>| {
-                pieces.clone().renamed(|gap| Some(gap).filter(is_wanted))
-            };
+            let part =
+                |pieces: &Pieces<usize>| pieces.clone().renamed(|gap| Some(gap).filter(is_wanted));
             pieces.extend(before.iter().map(part));
             calls.clone().drain(|gap, key, value| {
                 if is_wanted(&gap) {
