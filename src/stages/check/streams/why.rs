@@ -92,7 +92,7 @@ impl Why {
                  them: they may wait in it"
             }
             Why::LetGo => {
-                "its members' calls differ in a part of the pipe that is no longer held: name the log's \
+                "its members' calls differ in a part of the pipe that is not held any more: name the log's \
                  file instead of using a pipe"
             }
         };
