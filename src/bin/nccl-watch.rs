@@ -15,6 +15,7 @@ use nccl_pipe::source::Follow;
 use nccl_pipe::stages::check::Checked;
 use nccl_pipe::stages::check::answer::table;
 use nccl_pipe::stages::watch::page::{Page, Told, draw};
+use nccl_pipe::stages::watch::processes::ALL_ENDED;
 use nccl_pipe::stages::watch::run::{Ended, Listener, Options, run};
 use nccl_pipe::stages::watch::{Event, Watch, metrics, words};
 use std::io::{self, IsTerminal, Write};
@@ -287,16 +288,18 @@ impl Teller<'_> {
         let rested = watch.pace().rests(Instant::now());
         self.line(&words::stalled(rested, watch.step(), watch.calls()))?;
         self.found(watch, found)?;
-        let is_level = !found.is_wrong() && watch.calls().all().calls > 0;
-        match is_level && watch.ranks().are_level() {
+        let is_over = found.findings.iter().any(|f| f.id == ALL_ENDED);
+        let is_open = !found.is_wrong() && !is_over && watch.calls().all().calls > 0;
+        match is_open && watch.ranks().are_level() {
             true => self.line(words::LEVEL),
             false => Ok(()),
         }
     }
 
     fn found(&mut self, watch: &Watch<'_>, found: &Checked) -> Result<()> {
-        if let Some(short) = found.findings.iter().find(|f| f.id == "shortened") {
-            self.line(&format!("note: {}", short.says))?;
+        let ids = ["shortened", ALL_ENDED];
+        for note in found.findings.iter().filter(|f| ids.contains(&f.id)) {
+            self.line(&format!("note: {}", note.says))?;
         }
         if !found.is_wrong() {
             return match watch.calls().all().calls {

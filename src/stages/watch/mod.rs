@@ -10,6 +10,7 @@ mod labels;
 mod metrics;
 mod pace;
 pub mod page;
+pub mod processes;
 mod ranks;
 pub mod run;
 mod spool;

@@ -60,6 +60,12 @@ impl Communicator {
         self.by_rank.get(&rank).map(|seat| &seat.process)
     }
 
+    /// The ranks that have called, with their processes.
+    pub(super) fn processes(&self) -> impl Iterator<Item = (u32, &Process)> {
+        let seats = self.by_rank.iter();
+        seats.map(|(&rank, seat)| (rank, &seat.process))
+    }
+
     /// How many ranks have made a collective.
     pub fn seen(&self) -> usize {
         self.by_rank.len()

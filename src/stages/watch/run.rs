@@ -2,7 +2,7 @@
 
 use super::labels::Labelling;
 use super::spool::Spool;
-use super::{Event, Watch};
+use super::{Event, Watch, processes};
 use crate::count::calls::Options as Read;
 use crate::error::{Error, Result};
 use crate::report::Report;
@@ -99,7 +99,8 @@ pub fn run(
         }
         if !any && watch.stalls(Instant::now()) {
             listener.checks(&watch)?;
-            let stalled = log.check((follow, &watch), read, Now::Stalled)?;
+            let mut stalled = log.check((follow, &watch), read, Now::Stalled)?;
+            processes::add(&watch.ranks, &mut stalled.findings);
             listener.stalled(&watch, &stalled)?;
             found = Some(stalled);
             if options.exit_on_stall {

@@ -123,6 +123,85 @@ fn hung(log: &[u8], step: usize) -> Vec<u8> {
     hung
 }
 
+/// The log as processes of this host would write it, in the order of their numbers in it.
+fn of_this_host(log: &[u8], pids: &[u32]) -> Vec<u8> {
+    let host = rustix::system::uname()
+        .nodename()
+        .to_string_lossy()
+        .into_owned();
+    let mut known: Vec<String> = Vec::new();
+    let text = String::from_utf8_lossy(log);
+    let lines = text.split_inclusive('\n').map(|line| {
+        let mut parts = line.split(':');
+        let is_its = parts.next().is_some_and(|name| name.starts_with("node"));
+        let Some(pid) = parts.next().filter(|_| is_its) else {
+            return line.to_owned();
+        };
+        let at = known.iter().position(|own| own == pid).unwrap_or_else(|| {
+            known.push(pid.to_owned());
+            known.len() - 1
+        });
+        let (_, rest) = line.split_once(pid).unwrap();
+        format!("{host}:{}{rest}", pids[at])
+    });
+    lines.collect::<String>().into_bytes()
+}
+
+#[test]
+fn a_process_that_was_stopped_after_its_calls_is_named() {
+    let sleep = || Command::new("sleep").arg("600").spawn().unwrap();
+    let mut children: Vec<Child> = (0..4).map(|_| sleep()).collect();
+    let pids: Vec<u32> = children.iter().map(Child::id).collect();
+    // All ranks have made the same calls.
+    let log = of_this_host(&made(&JOB), &pids);
+    let watch = |pipe: &[u8]| {
+        let mut watching = Watching::start(&["--stall", "1", "--exit-on-stall"], Stdio::piped());
+        let mut stdin = watching.child.stdin.take().unwrap();
+        stdin.write_all(pipe).unwrap();
+        let found = watching.rest();
+        drop(stdin);
+        found
+    };
+    let (lines, code) = watch(&log);
+    assert!(
+        lines
+            .last()
+            .unwrap()
+            .starts_with("all ranks have made the same calls"),
+        "{lines:?}"
+    );
+    assert_eq!(code, Some(1));
+    let stopped = rustix::process::Pid::from_child(&children[2]);
+    rustix::process::kill_process(stopped, rustix::process::Signal::STOP).unwrap();
+    let (lines, code) = watch(&log);
+    let says = lines
+        .iter()
+        .find(|line| line.starts_with("error: "))
+        .unwrap();
+    assert!(
+        says.contains(&format!(":{}) is stopped", pids[2])),
+        "{says}"
+    );
+    assert_eq!(code, Some(1));
+    children[2].kill().unwrap();
+    let (lines, _) = watch(&log);
+    let says = lines
+        .iter()
+        .find(|line| line.starts_with("error: "))
+        .unwrap();
+    assert!(
+        says.contains(&format!(":{}) has ended, and 3 other ranks", pids[2])),
+        "{says}"
+    );
+    for child in &mut children {
+        let _ = child.kill();
+        child.wait().unwrap();
+    }
+    let (lines, _) = watch(&log);
+    let note = "note: none of the 4 ranks of this log on this host runs any more";
+    assert!(lines.iter().any(|line| line == note), "{lines:?}");
+}
+
 #[test]
 fn who_is_behind_is_reported_once_nothing_moves() {
     let work = Work::new();
