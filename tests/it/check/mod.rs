@@ -6,6 +6,7 @@ mod ended;
 mod evidence;
 mod faults;
 mod jobs;
+mod piped;
 mod recorded;
 mod records;
 mod said;
