@@ -1,4 +1,4 @@
-//! The lines of calls, as the copy of a pipe is told of them: what is noted of those that are kept.
+//! The lines of calls, as the copy of a pipe gets them: what is noted of those that are kept.
 
 use super::Made;
 use crate::source::Notes;
