@@ -40,12 +40,14 @@ const PATIENCE: usize = 1 << 20;
 const LOOK_BACK: usize = 48 << 10;
 /// How often.
 const TRIES: usize = 8;
-/// Of what is read, so much comes between two pauses at most.
-const LONG: usize = 48 << 20;
+/// Of what is read, so much comes between two pauses at most: what is held of it does not need a file.
+const LONG: usize = 24 << 20;
 /// A pipe that never rests has a pause so often, but for its beginning: a log that is only copied into
 /// a pipe is read to its end in that time, or it is long.
 const PATIENT: Duration = Duration::from_millis(40);
 const BEGINNING: Duration = Duration::from_secs(3);
+/// Nor has the beginning more bytes.
+const MUCH: u64 = 256 << 20;
 /// Nothing that is still being written comes faster, in bytes a millisecond: what does is read as fast as can
 /// be, and has a pause less often.
 const FAST: u128 = 100 << 10;
@@ -392,6 +394,8 @@ struct Since {
     /// When it was last looked at, and how many bytes came since then.
     look: Instant,
     new: usize,
+    /// All bytes.
+    all: u64,
 }
 
 impl Default for Since {
@@ -402,6 +406,7 @@ impl Default for Since {
             begin: now,
             look: now,
             new: 0,
+            all: 0,
         }
     }
 }
@@ -411,6 +416,7 @@ impl Since {
     fn pause(&mut self, bytes: usize, is_idle: bool, is_live: bool) -> Option<Pause> {
         self.bytes += bytes;
         self.new += bytes;
+        self.all += bytes as u64;
         let is_busy = self.is_busy() && is_live;
         let pause = match is_idle {
             true => Some(Pause::Idle),
@@ -429,7 +435,7 @@ impl Since {
         if since < PATIENT {
             return false;
         }
-        let is_old = self.begin.elapsed() >= BEGINNING;
+        let is_old = self.begin.elapsed() >= BEGINNING || self.all >= MUCH;
         let is_fast = self.new as u128 > since.as_millis() * FAST;
         if is_old && is_fast && since < SELDOM {
             return false;
@@ -576,6 +582,7 @@ mod tests {
             begin,
             look,
             new: 0,
+            all: 0,
         };
         let since = |begin| looked(begin, begin);
         let mut old = since(then);
@@ -592,6 +599,13 @@ mod tests {
         let mut new = since(now);
         assert_eq!(new.pause(LONG - 1, false, true), None);
         assert_eq!(new.pause(1, false, true), Some(Pause::Long));
+        // Of a beginning no more is held than a little memory has room for.
+        let begun = now.checked_sub(PATIENT).unwrap();
+        let mut much = looked(begun, begun);
+        assert_eq!(much.pause(1, false, true), None);
+        much.look = begun;
+        much.all = MUCH;
+        assert_eq!(much.pause(1, false, true), Some(Pause::Busy));
     }
 
     /// The chunks' bytes, offsets and dropped bytes of a text that is mapped.
