@@ -454,7 +454,7 @@ impl Input {
         self.is_utf16
     }
 
-    /// What was put together, if anything had to be; known once all of it was read.
+    /// What was put together, if anything has to be; how much is known once all of it was read.
     pub fn joined(&self) -> Option<Seen> {
         self.joined.lock().map_or(None, |joined| *joined)
     }

@@ -81,6 +81,8 @@ pub struct Log {
     needed: AtomicUsize,
     /// The last call.
     last: Option<Count>,
+    /// It was found to be written in blocks, before all that was joined is counted.
+    is_in_blocks: bool,
     joiner: Joiner,
     attempts: Attempts,
 }
@@ -174,7 +176,7 @@ impl Log {
     /// Why calls are placed by position, by what became of its lines.
     fn by_account(&self) -> Option<ByPosition> {
         match &self.account {
-            account if account.block_writers > 0 => Some(ByPosition::Buffered),
+            account if self.is_in_blocks || account.block_writers > 0 => Some(ByPosition::Buffered),
             // A few lost calls are seen by what comes after them.
             account if account.overwritten > 1 || account.damaged > FEW + account.calls / LOST => {
                 Some(ByPosition::Lost)
@@ -200,7 +202,9 @@ impl Log {
             account,
             prints,
             pause,
+            is_in_blocks,
         } = scanned;
+        self.is_in_blocks |= is_in_blocks;
         self.marks.forget(*self.needed.get_mut());
         let line = self.account.lines;
         let gap = self.let_go + self.marks.len();
@@ -393,12 +397,13 @@ pub(super) fn begin<V: Visit>(
     };
     let walked = chunks.by_ref().take(ahead);
     let walked = walked
-        .map(|chunk| walk_chunk(chunk, options, &new))
+        .map(|chunk| walk_chunk(input, chunk, options, &new))
         .collect();
     Ok(Begun { walked, chunks })
 }
 
 fn walk_chunk<V: Visit>(
+    input: &Input,
     chunk: Result<Chunk>,
     options: &Options,
     new: impl Fn() -> V,
@@ -408,6 +413,7 @@ fn walk_chunk<V: Visit>(
     let mut scanned = scan(&chunk, options, new())?;
     scanned.account.dropped += chunk.dropped;
     scanned.account.is_open &= chunk.dropped == 0;
+    scanned.is_in_blocks = input.joined().is_some();
     Ok((scanned, chunk.bytes().len() as u64 + chunk.dropped))
 }
 
@@ -425,7 +431,7 @@ pub(super) fn read_on<V: Visit + Send>(
     sink: impl FnMut(Part<'_, V>) -> Result<()>,
 ) -> Result<Log> {
     let Begun { walked, mut chunks } = begun;
-    let walk = |chunk: Result<Chunk>| walk_chunk(chunk, options, &new);
+    let walk = |chunk: Result<Chunk>| walk_chunk(input, chunk, options, &new);
     let jobs = chunks.about().map_or(options.jobs, |n| options.jobs.min(n));
     // One chunk needs no threads; of a live input the second one may come much later.
     let ahead = if jobs > 1 && !chunks.is_live() { 2 } else { 0 };
@@ -440,6 +446,7 @@ pub(super) fn read_on<V: Visit + Send>(
     })?;
     if let Some(seen) = input.joined() {
         log.account.joined(seen);
+        log.is_in_blocks = false;
     }
     log.account.broken = unbroken(input, strict)?;
     Ok(log)

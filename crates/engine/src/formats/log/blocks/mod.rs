@@ -128,9 +128,7 @@ impl<R: Read> Reader<R> {
             if self.ended {
                 self.joiner.finish(&mut self.out);
                 self.leave_out();
-                if let Ok(mut seen) = self.seen.lock() {
-                    *seen = Some(self.joiner.seen);
-                }
+                self.tell();
                 return Ok(());
             }
             if self.is_idle {
@@ -138,6 +136,13 @@ impl<R: Read> Reader<R> {
             }
         }
         Ok(())
+    }
+
+    /// Tells what was put together so far: before the end, that anything is.
+    fn tell(&self) {
+        if let Ok(mut seen) = self.seen.lock() {
+            *seen = Some(self.joiner.seen);
+        }
     }
 
     /// Leaves out what was given out before it was known what the log is: whole lines, which are put
@@ -162,6 +167,7 @@ impl<R: Read> Reader<R> {
         if is_blocks(lines) {
             self.state = State::Blocks;
             (self.before, self.taken) = (given, 0);
+            self.tell();
             return Ok(());
         }
         let whole = whole_until(lines);

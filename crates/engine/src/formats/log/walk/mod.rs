@@ -78,6 +78,8 @@ pub struct Scanned<V> {
     pub prints: Prints,
     /// What is known so far may be written after it.
     pub pause: Option<Pause>,
+    /// The log was found to be written in blocks.
+    pub is_in_blocks: bool,
 }
 
 /// A header as the walk remembers it.
@@ -253,6 +255,7 @@ impl<'a, V: Visit> Scan<'a, V> {
                 account: Account::default(),
                 prints: Prints::default(),
                 pause: None,
+                is_in_blocks: false,
             },
         }
     }

@@ -155,7 +155,8 @@ impl Lately {
             true => Keys::default(),
             false => Keys::new(&self.streams, merged),
         };
-        let steps = Steps::new(&self.streams, (&keys, &known), &cuts, &self.ever, merged);
+        let steps = Steps::new(&self.streams, (&keys, &known), &cuts, &self.ever, merged)
+            .printed(printers.is_unusual);
         let mut settled = steps.settled(timeline);
         let again = habit::again(&steps, timeline, settled);
         let calls = self.streams.calls();

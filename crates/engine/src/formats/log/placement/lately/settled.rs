@@ -18,6 +18,10 @@ const LATE: usize = 8;
 /// prints them, and how many steps apart.
 const KNOWN: usize = 3;
 
+/// The same where the rank that seems to print them is not the one that the trainer prints on: a rank that runs
+/// ahead may fit a few lines by chance.
+const UNUSUAL: usize = 8;
+
 /// The cuts of each process: pairs of a gap and the number of its calls up to the gap's end.
 pub(in crate::formats::log::placement) type AllCuts = Vec<Vec<(u32, u32)>>;
 
@@ -99,6 +103,8 @@ pub(in crate::formats::log::placement) struct Steps<'a> {
     known: Vec<(usize, Vec<u32>)>,
     /// By key: whether a member has made no call of it yet.
     is_awaited: Vec<bool>,
+    /// So many steps must have lines.
+    lines: usize,
 }
 
 impl<'a> Steps<'a> {
@@ -134,7 +140,14 @@ impl<'a> Steps<'a> {
             keys,
             cuts,
             known,
+            lines: KNOWN,
         }
+    }
+
+    /// The same where the lines seem to be of another rank than the trainer's source has it, or not.
+    pub(super) fn printed(self, is_unusual: bool) -> Steps<'a> {
+        let lines = if is_unusual { UNUSUAL } else { KNOWN };
+        Steps { lines, ..self }
     }
 
     /// The processes whose calls are known by more than the position of their lines, with their calls, the one
@@ -154,7 +167,7 @@ impl<'a> Steps<'a> {
         let ends = ends(timeline, u32::MAX, LATE + 2);
         let newest = ends.iter().rev().enumerate();
         let settled = newest
-            .filter(|_| timeline.steps.len() >= KNOWN)
+            .filter(|_| timeline.steps.len() >= self.lines)
             .find(|&(age, &end)| {
                 let at = ends.len() - 1 - age;
                 let before = at.checked_sub(1).map(|before| ends[before]);

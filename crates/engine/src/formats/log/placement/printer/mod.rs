@@ -40,6 +40,8 @@ pub(super) struct Printers {
     processes: FxHashSet<u32>,
     /// The rank of the first of them: a job that is started again prints on the same rank.
     rank: Option<u64>,
+    /// One of them is not on the rank that the trainer prints on: few lines may mislead.
+    pub(super) is_unusual: bool,
 }
 
 impl Printers {
@@ -53,6 +55,7 @@ impl Printers {
         Printers {
             processes: &self.processes | &later.processes,
             rank: self.rank.or(later.rank),
+            is_unusual: self.is_unusual || later.is_unusual,
         }
     }
 
@@ -65,12 +68,13 @@ impl Printers {
 }
 
 /// The process among `processes`, members of one job, that prints the lines; `None` where none fits.
+/// `before` has those that printed before, and is told of one on another rank than the usual one.
 pub(super) fn find(
     processes: &[u32],
     bounds: &Bounds,
     streams: &Streams,
     (keys, merged): (&Keys, &Merged),
-    before: &Printers,
+    before: &mut Printers,
 ) -> Option<u32> {
     let (ranks, world) = ranks(processes, streams, keys, merged);
     let fit = |process: u32| fit(&streams.streams[process as usize], bounds, streams);
@@ -107,6 +111,7 @@ pub(super) fn find(
     if of_usual >= best - MARGIN {
         return Some(usual[0]);
     }
+    before.is_unusual = true;
     if fit(usual[1]) >= best - MARGIN / 2 {
         return Some(usual[1]);
     }
