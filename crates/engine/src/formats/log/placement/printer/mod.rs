@@ -31,6 +31,10 @@ const TRIED: usize = 64;
 /// How much better another rank must fit than the one that the trainer prints on, in thousandths.
 const MARGIN: i64 = 200;
 
+/// So many lines are few: of fewer, one that is not like the others weighs much. By so many lines more is the
+/// margin as large again.
+const FEW: i64 = 8;
+
 /// ... and than the one that printed before the job was started again: an attempt may have few lines.
 const AGAIN: i64 = 2 * MARGIN;
 
@@ -98,7 +102,9 @@ pub(super) fn find(
         }
     };
     let of_usual = fit(usual[0]);
-    if of_usual >= 1000 - MARGIN && again.is_none() {
+    let lines = bounds.lines().take(LOOKED_AT).count().max(1) as i64;
+    let margin = MARGIN + MARGIN * FEW / lines;
+    if of_usual >= 1000 - margin && again.is_none() {
         return Some(usual[0]);
     }
     let all: Vec<(i64, u32)> = processes.iter().map(|&p| (fit(p), p)).collect();
@@ -108,7 +114,7 @@ pub(super) fn find(
     {
         return Some(process);
     }
-    if of_usual >= best - MARGIN {
+    if of_usual >= best - margin {
         return Some(usual[0]);
     }
     before.is_unusual = true;
