@@ -1,6 +1,7 @@
 //! How long calls took: what nccl-ops and nccl-hist write of it under `--time`.
 
 use crate::count::calls::Calls;
+use crate::count::cells::Step;
 use crate::count::groups::{Entry, Part};
 use crate::count::tally::Key;
 use crate::count::timed::Timed;
@@ -11,7 +12,7 @@ use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 
 /// Durations by step and key.
-type ByKey = FxHashMap<(Option<u64>, Key), Timed>;
+type ByKey = FxHashMap<(Step, Key), Timed>;
 
 /// The columns.
 pub(in crate::stages) const COLUMNS: [&str; 9] = [

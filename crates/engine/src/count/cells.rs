@@ -4,12 +4,13 @@
 //! what the workers counted stays as it is, and a few steps at a time are gathered from it.
 
 use crate::count::tally::{Bag, Key, Pieces, Value};
+use crate::formats::log::timeline::StepKey;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
 /// A step; `None` where steps are not told apart or not known.
-type Step = Option<u64>;
+pub type Step = Option<StepKey>;
 
 /// What comes first: a known step.
 fn place(step: Step) -> (bool, Step) {
@@ -159,12 +160,12 @@ impl Cells {
     }
 
     /// The steps in their order, what has none last, each with how many counts it has at most.
-    pub fn steps(&self) -> impl Iterator<Item = (Option<u64>, usize)> {
+    pub fn steps(&self) -> impl Iterator<Item = (Step, usize)> {
         self.steps_from(0)
     }
 
     /// As [`Cells::steps`], from one on.
-    pub fn steps_from(&self, at: usize) -> impl Iterator<Item = (Option<u64>, usize)> {
+    pub fn steps_from(&self, at: usize) -> impl Iterator<Item = (Step, usize)> {
         self.stretches[at..].iter().map(|s| (s.step, s.size))
     }
 
@@ -202,7 +203,7 @@ impl Cells {
     }
 
     /// All counts by step and key, each once, in order.
-    pub fn list(&self) -> Vec<((Option<u64>, Key), Value)> {
+    pub fn list(&self) -> Vec<((Step, Key), Value)> {
         let order: Vec<u32> = (0..self.keys.len() as u32).collect();
         let mut list = Vec::new();
         for (at, (step, _)) in self.steps().enumerate() {
@@ -210,6 +211,25 @@ impl Cells {
                 list.push(((step, self.keys[key as usize]), value));
             });
         }
+        list
+    }
+
+    /// The same by the steps' numbers: the executions of a step that was started again are added.
+    pub fn by_number(&self) -> Vec<((Option<u64>, Key), Value)> {
+        let number =
+            |((step, key), value): ((Step, Key), Value)| ((step.map(|s| s.step), key), value);
+        let mut list: Vec<_> = self.list().into_iter().map(number).collect();
+        let order = |((step, key), _): &((Option<u64>, Key), Value)| (step.is_none(), *step, *key);
+        if !list.is_sorted_by_key(order) {
+            list.sort_by_key(order);
+        }
+        list.dedup_by(|next, kept| {
+            let is_same = next.0 == kept.0;
+            if is_same {
+                kept.1.merge(&next.1);
+            }
+            is_same
+        });
         list
     }
 }
@@ -291,7 +311,10 @@ mod tests {
                 served: false,
             };
             // Two gaps are one step's, each third is between steps; two members are one.
-            let step_of = |gap: usize| (gap % 3 != 2).then_some(gap as u64 / 4);
+            let step_of = |gap: usize| (gap % 3 != 2).then_some(StepKey {
+                segment: gap as u32 / 8,
+                step: gap as u64 / 4 % 2,
+            });
             let one = |key: &mut Key| key.member /= 2;
             let wanted = |gap: usize| gap != 1;
             let ops = [&b"Send"[..], b"Recv", b"AllReduce"];
@@ -364,6 +387,7 @@ mod tests {
                 });
                 let mut value = Value::default();
                 value.add(1, Some(3));
+                let step = step.map(StepKey::from);
                 gathering.push(step, key, value);
                 let key = (place(step), member / 2, &b"Send"[..], 1);
                 naive.entry(key).or_default().add(1, Some(3));

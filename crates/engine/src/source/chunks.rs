@@ -42,12 +42,8 @@ const LOOK_BACK: usize = 48 << 10;
 const TRIES: usize = 8;
 /// Of what is read, so much comes between two pauses at most: what is held of it does not need a file.
 const LONG: usize = 24 << 20;
-/// A pipe that never rests has a pause so often, but for its beginning: a log that is only copied into
-/// a pipe is read to its end in that time, or it is long.
+/// A pipe that never rests has a pause so often.
 const PATIENT: Duration = Duration::from_millis(40);
-const BEGINNING: Duration = Duration::from_secs(3);
-/// Nor has the beginning more bytes.
-const MUCH: u64 = 256 << 20;
 /// Nothing that is still being written comes faster, in bytes a millisecond: what does is read as fast as can
 /// be, and has a pause less often.
 const FAST: u128 = 100 << 10;
@@ -77,7 +73,7 @@ pub enum Pause {
     Idle,
     /// Much has come since the last pause: it must not all be held.
     Long,
-    /// The input never rests, and is read for a while already.
+    /// The input never rests.
     Busy,
 }
 
@@ -390,23 +386,17 @@ impl Iterator for Chunks {
 /// What was read since the last pause.
 struct Since {
     bytes: usize,
-    begin: Instant,
     /// When it was last looked at, and how many bytes came since then.
     look: Instant,
     new: usize,
-    /// All bytes.
-    all: u64,
 }
 
 impl Default for Since {
     fn default() -> Since {
-        let now = Instant::now();
         Since {
             bytes: 0,
-            begin: now,
-            look: now,
+            look: Instant::now(),
             new: 0,
-            all: 0,
         }
     }
 }
@@ -416,7 +406,6 @@ impl Since {
     fn pause(&mut self, bytes: usize, is_idle: bool, is_live: bool) -> Option<Pause> {
         self.bytes += bytes;
         self.new += bytes;
-        self.all += bytes as u64;
         let is_busy = self.is_busy() && is_live;
         let pause = match is_idle {
             true => Some(Pause::Idle),
@@ -435,13 +424,12 @@ impl Since {
         if since < PATIENT {
             return false;
         }
-        let is_old = self.begin.elapsed() >= BEGINNING || self.all >= MUCH;
         let is_fast = self.new as u128 > since.as_millis() * FAST;
-        if is_old && is_fast && since < SELDOM {
+        if is_fast && since < SELDOM {
             return false;
         }
         (self.look, self.new) = (Instant::now(), 0);
-        is_old
+        true
     }
 }
 
@@ -576,15 +564,12 @@ mod tests {
     #[test]
     fn a_pipe_that_never_rests_has_pauses_after_a_while() {
         let now = Instant::now();
-        let then = now.checked_sub(BEGINNING).unwrap();
-        let looked = |begin, look| Since {
+        let then = now.checked_sub(SELDOM).unwrap();
+        let since = |look| Since {
             bytes: 0,
-            begin,
             look,
             new: 0,
-            all: 0,
         };
-        let since = |begin| looked(begin, begin);
         let mut old = since(then);
         assert_eq!(old.pause(1, false, true), Some(Pause::Busy));
         assert_eq!(old.pause(1, false, true), None);
@@ -592,20 +577,13 @@ mod tests {
         // Nobody waits for what a packed file holds.
         assert_eq!(since(then).pause(1, false, false), None);
         // What comes as fast as it can be read has a pause, too, but not as often.
-        let mut fast = looked(then, now.checked_sub(PATIENT).unwrap());
+        let mut fast = since(now.checked_sub(PATIENT).unwrap());
         assert_eq!(fast.pause(LONG - 1, false, true), None);
-        let mut fast = looked(then, now.checked_sub(SELDOM).unwrap());
+        let mut fast = since(then);
         assert_eq!(fast.pause(1 << 31, false, true), Some(Pause::Busy));
         let mut new = since(now);
         assert_eq!(new.pause(LONG - 1, false, true), None);
         assert_eq!(new.pause(1, false, true), Some(Pause::Long));
-        // Of a beginning no more is held than a little memory has room for.
-        let begun = now.checked_sub(PATIENT).unwrap();
-        let mut much = looked(begun, begun);
-        assert_eq!(much.pause(1, false, true), None);
-        much.look = begun;
-        much.all = MUCH;
-        assert_eq!(much.pause(1, false, true), Some(Pause::Busy));
     }
 
     /// The chunks' bytes, offsets and dropped bytes of a text that is mapped.

@@ -145,7 +145,7 @@ pub fn unique(
         }
         false => calls::count(origins, read, &tally, report, progress)?,
     };
-    let cells = calls.cells.list();
+    let cells = calls.cells.by_number();
     // A log's calls have none, and there may be many.
     let timing = |((step, key), value): &((Option<u64>, Key), Value)| {
         let who = &calls.who[key.member as usize];

@@ -51,7 +51,9 @@ fn step_calls(page: &Page) -> Vec<Option<Plot>> {
     let Some(Table::Steps(calls)) = page.table(Of::StepCalls) else {
         return Vec::new();
     };
-    let all = calls.by_step().filter_map(|(step, all)| Some((step?, all)));
+    let all = calls
+        .by_step()
+        .filter_map(|(step, all)| Some((step?.step, all)));
     let steps: Vec<(u64, Value)> = all.collect();
     let (Some(&(first, _)), Some(&(last, _))) = (steps.first(), steps.last()) else {
         return Vec::new();

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::formats::Tells;
 use crate::formats::door::{self, Known};
 use crate::formats::log::placement::Methods;
-use crate::formats::log::timeline::{Present, Timeline};
+use crate::formats::log::timeline::{Present, Step, Timeline};
 use crate::formats::log::{Log, Part};
 use crate::members::{Merged, Process};
 use crate::report::Report;
@@ -171,7 +171,7 @@ impl<'o> Gather<'o> {
 
     /// Adds what the tally has counted.
     fn counted(&mut self, timeline: &Timeline) {
-        let step_of = |gap: usize| timeline.step_of(gap).map(|s| s.step);
+        let step_of = |gap: usize| timeline.step_of(gap).map(Step::key);
         let logged = &mut self.logged;
         logged.next_input();
         self.kept.tally.drain(

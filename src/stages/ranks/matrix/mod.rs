@@ -118,7 +118,7 @@ fn made(calls: &Calls) -> Vec<Made<'_>> {
             bytes: key.size().1,
         })
     };
-    calls.cells.list().into_iter().filter_map(of).collect()
+    calls.cells.by_number().into_iter().filter_map(of).collect()
 }
 
 /// Reads all `origins`.

@@ -314,7 +314,7 @@ impl Gathered {
             by_step.has_steps |= !timeline.steps.is_empty();
         }
         let wanted = |gap: usize| wants(window, timeline, gap);
-        let step_of = |gap: usize| timeline.step_of(gap).map(|step| step.step);
+        let step_of = |gap: usize| timeline.step_of(gap).map(timeline::Step::key);
         let chunks = self.tally.gaps(wanted, |gap, key, value| {
             calls.push((), key, value);
             if let Some(by_step) = by_step {

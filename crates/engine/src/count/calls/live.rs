@@ -2,16 +2,15 @@
 //! given long ago is forgotten.
 
 use super::{Calls, Options, finished};
-use crate::count::cells::Gathering;
+use crate::count::cells::{Gathering, Step};
 use crate::count::rowed::Rowed;
 use crate::count::tally;
 use crate::count::tally::{Bag, Key, Tally, Value};
 use crate::error::Result;
-use crate::formats::log::timeline::{self, Growing, Present, Timeline, Turn};
+use crate::formats::log::timeline::{self, Growing, Present, StepKey, Timeline, Turn};
 use crate::formats::log::{Log, Part};
 use crate::members::Merged;
 use crate::output::early::Early;
-use crate::source::Pause;
 use rustc_hash::FxHasher;
 use std::hash::{Hash, Hasher};
 
@@ -27,9 +26,9 @@ pub(super) struct Live<'e> {
     early: Option<Early<'e, Calls>>,
     /// The last gap and the last step that were given.
     gap: Option<u32>,
-    step: Option<u64>,
+    step: Step,
     /// The last step that was given before the last turn, and before the one before it.
-    turned: [Option<u64>; 2],
+    turned: [Step; 2],
     /// What was given since each.
     sums: [Sum; 2],
     /// It turned out otherwise.
@@ -85,7 +84,7 @@ impl<'e> Live<'e> {
 
     /// True for a gap whose calls count, and were not given for good.
     pub(super) fn wants(&self, options: &Options, timeline: &Timeline, gap: usize) -> bool {
-        let step = || timeline.step_of(gap).map(|s| s.step);
+        let step = || timeline.step_of(gap).map(timeline::Step::key);
         let is_given = self.turned[1].is_some_and(|given| step().is_some_and(|s| s <= given));
         !is_given && options.wants(timeline, gap)
     }
@@ -103,13 +102,10 @@ impl<'e> Live<'e> {
         counted: (&mut Tally, &mut Gathering),
         (read, options): (&Options, &tally::Options),
     ) -> Result<()> {
-        let Some((log, pause)) = part.so_far.filter(|_| self.is_alone) else {
+        let Some((log, _)) = part.so_far.filter(|_| self.is_alone) else {
             return Ok(());
         };
-        // A job that is started again adds to its steps: of a pipe that is only fast all is read first.
-        let is_slow = matches!(pause, Pause::Idle | Pause::Busy);
         let turn = match &mut self.early {
-            Some(_) if !is_slow => return Ok(()),
             Some(_) => {
                 let known = (log, part.merged);
                 if let Some(calls) = self.settled(counted.0, (read, options), known)
@@ -137,7 +133,7 @@ impl<'e> Live<'e> {
     }
 
     /// The calls of the steps that are settled now, after those that were given; `None` where there is
-    /// none. Where a step's number comes again, its calls are not given: they are counted together.
+    /// none.
     fn settled(
         &mut self,
         tally: &mut Tally,
@@ -151,10 +147,10 @@ impl<'e> Live<'e> {
         self.gap = Some(found.last);
         let (sum, is_otherwise) = (&mut self.sums[0], &mut self.is_otherwise);
         let step_of = |gap: usize| {
-            let step = timeline.step_of(gap).map(|s| s.step);
+            let step = timeline.step_of(gap).map(timeline::Step::key);
             step.filter(|_| read.wants(timeline, gap))
         };
-        let is_new = |step: &u64| last.is_none_or(|last| *step > last);
+        let is_new = |step: &StepKey| last.is_none_or(|last| *step > last);
         let mut take = |gap: usize, key: Key, value: Value| {
             let step = step_of(gap)?;
             if !is_new(&step) {
@@ -202,7 +198,7 @@ impl<'e> Live<'e> {
                 if !read.wants(timeline, gap) {
                     return;
                 }
-                match timeline.step_of(gap).map(|s| s.step) {
+                match timeline.step_of(gap).map(timeline::Step::key) {
                     Some(_) if is_given => {
                         sum.add(gap, key, value);
                         gone.push((), key, value);

@@ -4,7 +4,7 @@
 mod ahead;
 mod live;
 
-use crate::count::cells::{Cells, Gathering};
+use crate::count::cells::{Cells, Gathering, Step};
 use crate::count::durations::Clocks;
 use crate::count::notes::said;
 use crate::count::rowed::Rowed;
@@ -18,7 +18,7 @@ use crate::formats::door::{self, Known, Opening, Outcome, no_calls};
 use crate::formats::lines::Rows as _;
 use crate::formats::log::placement::Methods;
 use crate::formats::log::propose;
-use crate::formats::log::timeline::{self, Present, Timeline, Window};
+use crate::formats::log::timeline::{self, Present, StepKey, Timeline, Window};
 use crate::formats::{Tells, log};
 use crate::members::Ops;
 use crate::members::{Interner, Merged};
@@ -99,9 +99,9 @@ pub struct Calls {
     /// Some input has step lines, or rows with a step.
     pub has_steps: bool,
     /// By step and key, where a tally is exact.
-    durations: FxHashMap<(Option<u64>, Key), Total>,
+    durations: FxHashMap<(Step, Key), Total>,
     /// How long each call took, where a tally keeps that.
-    times: FxHashMap<(Option<u64>, Key), Timed>,
+    times: FxHashMap<(Step, Key), Timed>,
     /// Whose clocks measured that.
     pub clocks: Clocks,
     /// Calls that were given for good before the input ended, over all steps by key: they are not among
@@ -113,12 +113,14 @@ impl Calls {
     /// How many nanoseconds the calls of a step and key took together; `None` where that is not
     /// known of each of them.
     pub fn duration(&self, step: Option<u64>, key: &Key, value: &Value) -> Option<u64> {
-        self.durations.get(&(step, *key))?.of(value.calls)
+        self.durations
+            .get(&(step.map(StepKey::from), *key))?
+            .of(value.calls)
     }
 
     /// How long each call took, by key, and by step or over all steps.
-    pub fn durations_of(&self, by_step: bool) -> FxHashMap<(Option<u64>, Key), Timed> {
-        let mut all: FxHashMap<(Option<u64>, Key), Timed> = FxHashMap::default();
+    pub fn durations_of(&self, by_step: bool) -> FxHashMap<(Step, Key), Timed> {
+        let mut all: FxHashMap<(Step, Key), Timed> = FxHashMap::default();
         for ((step, key), one) in &self.times {
             let step = step.filter(|_| by_step);
             all.entry((step, *key)).or_default().merge(one);
@@ -142,7 +144,7 @@ impl Calls {
     }
 
     /// All calls of each step, in the order of the steps; those of none last.
-    pub fn by_step(&self) -> impl Iterator<Item = (Option<u64>, Value)> {
+    pub fn by_step(&self) -> impl Iterator<Item = (Step, Value)> {
         let steps = self.cells.steps().enumerate();
         steps.map(|(at, (step, _))| {
             let mut all = Value::default();
@@ -170,8 +172,8 @@ impl Calls {
     pub fn merge(&mut self, other: Calls) {
         let mut met: Interner<Who> = Interner::default();
         let mut cells = Gathering::default();
-        let mut durations: Vec<((Option<u64>, Key), Total)> = Vec::new();
-        let mut times: Vec<((Option<u64>, Key), Timed)> = Vec::new();
+        let mut durations: Vec<((Step, Key), Total)> = Vec::new();
+        let mut times: Vec<((Step, Key), Timed)> = Vec::new();
         for calls in [std::mem::take(self), other] {
             let ops = calls.ops.names().map(|name| self.ops.intern(name).0);
             let ops: Vec<u32> = ops.collect();
@@ -222,7 +224,7 @@ pub fn count(
 }
 
 /// The same; of one input that is still being written `early` gets each step's calls as soon as it
-/// has them, in the order of their numbers.
+/// has them, in the order of the log.
 ///
 /// # Errors
 /// As [`count`], and those of `early`.
@@ -536,7 +538,7 @@ impl<'o, 'e> Collector<'o, 'e> {
 
     /// Adds what the tally has counted.
     fn counted(&mut self, timeline: &Timeline) {
-        let step_of = |gap: usize| timeline.step_of(gap).map(|s| s.step);
+        let step_of = |gap: usize| timeline.step_of(gap).map(timeline::Step::key);
         let wanted = |gap: usize| self.live.wants(self.options, timeline, gap);
         let logged = &mut self.logged;
         logged.next_input();
@@ -604,16 +606,16 @@ fn finished_after(
     given.iter_mut().for_each(|(key, _)| change(key));
     for ((step, mut key), value) in rows.cells {
         key.member = rank(key.member);
-        cells.push(step, key, value);
+        cells.push(step.map(StepKey::from), key, value);
     }
-    let durations = rows.durations.into_iter().map(|((step, mut key), all)| {
+    let known = |(step, mut key): (Option<u64>, Key)| {
         key.member = rank(key.member);
-        ((step, key), all)
-    });
-    let times = rows.times.into_iter().map(|((step, mut key), all)| {
-        key.member = rank(key.member);
-        ((step, key), all)
-    });
+        (step.map(StepKey::from), key)
+    };
+    let durations = rows.durations.into_iter();
+    let durations = durations.map(|(key, all)| (known(key), all));
+    let times = rows.times.into_iter();
+    let times = times.map(|(key, all)| (known(key), all));
     Calls {
         times: times.collect(),
         clocks: rows.clocks,

@@ -7,6 +7,7 @@ mod rows;
 pub(crate) mod unknown;
 
 use crate::count::calls::Calls;
+use crate::count::cells::Step;
 use crate::count::tally::{Key, Value};
 use crate::count::who::Who;
 use crate::grammar::values::Datatype;
@@ -132,7 +133,7 @@ enum Column {
 /// Calls of one key, in one step where steps are grouped by.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry {
-    step: Option<u64>,
+    step: Step,
     key: u32,
     /// How many, and how large.
     pub value: Value,
@@ -140,7 +141,7 @@ pub struct Entry {
 
 impl Entry {
     /// The step, where steps are grouped by.
-    pub fn step(&self) -> Option<u64> {
+    pub fn step(&self) -> Step {
         self.step
     }
 }
@@ -330,7 +331,7 @@ impl Part<'_> {
         for (column, values) in &self.groups.columns {
             let rank = match column {
                 Column::Step => {
-                    row.push(entry.step.into());
+                    row.push(entry.step.map(|step| step.step).into());
                     continue;
                 }
                 Column::Who(ranks) => ranks[key.member as usize],
@@ -398,6 +399,7 @@ mod tests {
     use super::*;
     use crate::count::cells::Gathering;
     use crate::count::tally::{NO_ROOT, NONE};
+    use crate::formats::log::timeline::StepKey;
     use crate::members::Ops;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
@@ -464,7 +466,7 @@ mod tests {
                 };
                 let mut value = Value::default();
                 value.add(n, Some(1));
-                gathering.push(step, key, value);
+                gathering.push(step.map(StepKey::from), key, value);
                 let who = &calls.who[member as usize];
                 let of: Vec<_> = by.iter().flat_map(|&by| fields(by, step, &key, who)).collect();
                 *naive.entry((of, names[op as usize].to_vec(), size)).or_default() += n;

@@ -2,6 +2,7 @@
 
 use super::By;
 use crate::count::calls::Calls;
+use crate::count::cells::Step;
 use crate::count::tally::Key;
 use crate::count::who::Who;
 use crate::grammar::values::Datatype;
@@ -65,7 +66,7 @@ fn unknown(calls: &Calls, by: By) -> Option<(u64, u64)> {
     let lacking: Vec<bool> = calls.cells.keys().iter().map(lacks).collect();
     let given = calls.given.iter();
     let given = given.map(|(key, value)| (lacks(key), value.calls));
-    let no_step = |step: Option<u64>| by == By::Step && step.is_none();
+    let no_step = |step: Step| by == By::Step && step.is_none();
     // Mostly there is none, and the cells, which may be millions, need no look.
     let is_given = given.clone().any(|(lacks, _)| lacks);
     if !is_given && !lacking.contains(&true) && !calls.cells.steps().any(|(step, _)| no_step(step))

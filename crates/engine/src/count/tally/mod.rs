@@ -170,6 +170,9 @@ pub(crate) struct SoFar {
     pub(crate) others: Bag<usize, Key>,
 }
 
+/// By process, where its calls are cut: see [`Placement`].
+type Cuts = [Vec<(u32, u32)>];
+
 /// The tally of one input after another, chunk after chunk.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Tally {
@@ -290,19 +293,8 @@ impl Tally {
     pub fn add(&mut self, part: Part<'_, Partial>, steps: &timeline::Options) {
         let (mut partial, part) = part.taken();
         if self.options.steps {
-            let Tally {
-                options,
-                ops,
-                calls: wide,
-                pieces,
-                placer,
-                jobs,
-                ..
-            } = self;
-            return placer.add(partial.calls, &part, steps, |calls, cuts| {
-                let stretches = calls.each(cuts).collect();
-                replay(options, ops, (calls, stretches), (pieces, wide), *jobs);
-            });
+            let (placer, count) = self.counting();
+            return placer.add(partial.calls, &part, steps, count);
         }
         partial.close();
         let ops: Vec<u32> = partial.ops.names().map(|n| self.ops.intern(n).0).collect();
@@ -376,6 +368,12 @@ impl Tally {
 
     /// At a turn of an input that goes on: counts what came up to it.
     pub(crate) fn turn(&mut self, turn: Turn, part: &Part<'_, ()>, steps: &timeline::Options) {
+        let (placer, count) = self.counting();
+        placer.turn(turn, part, steps, count);
+    }
+
+    /// The calls that are not placed yet, and what counts them once they are.
+    fn counting(&mut self) -> (&mut Placer, impl FnMut(&Streams, &Cuts)) {
         let Tally {
             options,
             ops,
@@ -385,10 +383,11 @@ impl Tally {
             jobs,
             ..
         } = self;
-        placer.turn(turn, part, steps, |calls, cuts| {
+        let count = |calls: &Streams, cuts: &Cuts| {
             let stretches = calls.each(cuts).collect();
             replay(options, ops, (calls, stretches), (pieces, wide), *jobs);
-        });
+        };
+        (placer, count)
     }
 
     /// Forgets the calls up to the end of gap `gap`, once they are counted, and gives them to `sink`.

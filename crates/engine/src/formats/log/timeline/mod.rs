@@ -97,6 +97,32 @@ pub struct Step {
     pub tflops: Option<f64>,
 }
 
+/// One execution of a step: a number that comes again is a step of another segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct StepKey {
+    /// [`Step::segment`].
+    pub segment: u32,
+    /// [`Step::step`].
+    pub step: u64,
+}
+
+impl From<u64> for StepKey {
+    /// A step of which nothing but its number is known.
+    fn from(step: u64) -> StepKey {
+        StepKey { segment: 0, step }
+    }
+}
+
+impl Step {
+    /// Which execution of which step.
+    pub fn key(&self) -> StepKey {
+        StepKey {
+            segment: self.segment,
+            step: self.step,
+        }
+    }
+}
+
 /// The steps of one input.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Timeline {
