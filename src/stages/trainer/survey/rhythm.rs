@@ -233,6 +233,7 @@ mod tests {
     fn made(process: u32, counts: &[u64]) -> Made {
         Made {
             process,
+            before: 0,
             gaps: counts.iter().copied().enumerate().collect(),
         }
     }
