@@ -587,8 +587,9 @@ impl<'o> Reading<'o> {
             return;
         };
         let (marks, kept) = (part.marks, old_steps::kept());
-        // No more steps than marks; to look at them takes a while.
-        if marks.len() < (now.looked + kept).max(marks.gone() + 2 * kept) {
+        // There are no more steps than marks. To look at them takes a while, so it is done once in so many.
+        let more = kept / 4;
+        if marks.len() < (now.looked + more).max(marks.gone() + kept + more) {
             return;
         }
         now.looked = marks.len();

@@ -165,7 +165,7 @@ impl Sums {
         part.counts.end(part.gap);
         for &(local, member, n) in &part.counts.done {
             let member = to.members[member as usize];
-            self.skew.add(merged, member, gap + local, n.into());
+            self.skew.add(merged, member, gap + local, n);
         }
         if part.now.calls > 0 {
             part.done.push((part.gap, part.now));
@@ -199,12 +199,8 @@ impl Sums {
     /// Forgets the gaps before this one, but for how many collectives each rank made in them.
     pub(crate) fn forget(&mut self, gap: usize) {
         let old = self.by_gap.partition_point(|(at, _)| *at < gap);
-        self.last_old = self
-            .by_gap
-            .drain(..old)
-            .last()
-            .map(|(gap, _)| gap)
-            .or(self.last_old);
+        let last = self.by_gap.drain(..old).next_back();
+        self.last_old = last.map(|(gap, _)| gap).or(self.last_old);
         skew::shrink(&mut self.by_gap);
         self.skew.forget(gap);
     }

@@ -65,19 +65,20 @@ pub(crate) struct Made {
     pub(crate) process: u32,
     /// Collectives of gaps that are not kept any more.
     pub(crate) before: u64,
-    /// (gap, collectives), gaps rising.
-    pub(crate) gaps: Vec<(usize, u64)>,
+    /// (gap, collectives), gaps rising: small, since there is one for each rank and step.
+    pub(crate) gaps: Vec<(u32, u32)>,
 }
 
 impl Made {
     fn total(&self) -> u64 {
-        self.before + self.gaps.iter().map(|(_, n)| n).sum::<u64>()
+        self.before + self.gaps.iter().map(|&(_, n)| u64::from(n)).sum::<u64>()
     }
 
     /// Keeps of the gaps before this one only what they add up to.
     fn forget(&mut self, gap: usize) {
-        let old = self.gaps.partition_point(|(at, _)| *at < gap);
-        self.before += self.gaps.drain(..old).map(|(_, n)| n).sum::<u64>();
+        let old = self.gaps.partition_point(|(at, _)| (*at as usize) < gap);
+        let old = self.gaps.drain(..old);
+        self.before += old.map(|(_, n)| u64::from(n)).sum::<u64>();
         shrink(&mut self.gaps);
     }
 }
@@ -89,15 +90,16 @@ pub(super) fn shrink<T>(list: &mut Vec<T>) {
 
 impl Skew {
     /// Counts `n` collectives of a merged member in a gap.
-    pub(crate) fn add(&mut self, merged: &Merged, member: u32, gap: usize, n: u64) {
+    pub(crate) fn add(&mut self, merged: &Merged, member: u32, gap: usize, n: u32) {
         let member = merged.origins.members.get(member);
         let Some(identity) = member.identity.checked_sub(1) else {
             return;
         };
         let made = self.ranks.entry(identity).or_default();
         made.process = merged.origins.places.get(member.place).process;
+        let gap = u32::try_from(gap).unwrap_or(u32::MAX);
         match made.gaps.last_mut() {
-            Some((last, sum)) if *last == gap => *sum += n,
+            Some((last, sum)) if *last == gap => *sum = sum.saturating_add(n),
             _ => made.gaps.push((gap, n)),
         }
     }
@@ -134,7 +136,8 @@ impl Skew {
     pub(crate) fn begin_at(&mut self, gap: usize) {
         self.forget(gap);
         let gaps = self.ranks.values_mut().flat_map(|made| &mut made.gaps);
-        gaps.for_each(|(at, _)| *at -= gap);
+        let gap = u32::try_from(gap).unwrap_or(u32::MAX);
+        gaps.for_each(|(at, _)| *at = at.saturating_sub(gap));
     }
 
     /// The communicators by id, each with its ranks in order, of those whose ranks made equally
@@ -192,7 +195,7 @@ fn any_apart(comms: &BTreeMap<CommId, Vec<&Made>>) -> impl FnMut(usize) -> bool 
 
 /// One rank's collectives, counted gap by gap.
 struct Walk<'a> {
-    gaps: std::slice::Iter<'a, (usize, u64)>,
+    gaps: std::slice::Iter<'a, (u32, u32)>,
     made: u64,
 }
 
@@ -206,8 +209,9 @@ impl Walk<'_> {
 
     /// How many it made up to the end of a gap; gaps rising.
     fn up_to(&mut self, gap: usize) -> u64 {
-        while let Some((_, n)) = self.gaps.as_slice().first().filter(|(at, _)| *at <= gap) {
-            self.made += n;
+        let is_before = |&&(at, _): &&(u32, u32)| at as usize <= gap;
+        while let Some(&(_, n)) = self.gaps.as_slice().first().filter(is_before) {
+            self.made += u64::from(n);
             self.gaps.next();
         }
         self.made
@@ -226,7 +230,7 @@ fn are_apart(ranks: &mut [Walk<'_>], gap: usize) -> bool {
 mod tests {
     use super::*;
 
-    fn made(gaps: &[(usize, u64)]) -> Made {
+    fn made(gaps: &[(u32, u32)]) -> Made {
         Made {
             gaps: gaps.to_vec(),
             ..Made::default()
@@ -244,7 +248,7 @@ mod tests {
 
     #[test]
     fn ranks_are_apart_where_one_made_more_calls_up_to_a_line() {
-        let told = |ranks: &[&[(usize, u64)]]| -> Vec<bool> {
+        let told = |ranks: &[&[(u32, u32)]]| -> Vec<bool> {
             let mut ranks: Vec<Made> = ranks.iter().map(|gaps| made(gaps)).collect();
             let told = |ranks: &[Made], gaps: Range<usize>| -> Vec<bool> {
                 let mut walks: Vec<Walk<'_>> = ranks.iter().map(Walk::new).collect();

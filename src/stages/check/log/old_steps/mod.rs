@@ -8,6 +8,7 @@
 mod tests;
 
 use super::missing_steps::is_seam;
+use crate::count::values::Values;
 use crate::formats::log::timeline::{Gap, Marks, Since, Step, Timeline};
 use crate::grammar::trainer::Mark;
 use crate::members::Merged;
@@ -26,6 +27,9 @@ const LATE: usize = 64;
 /// So many different distances between step lines are remembered.
 const KINDS: usize = 64;
 
+/// So many different times of steps are remembered as they are.
+const DIFFERENT: usize = 1 << 16;
+
 /// How many of the last steps are looked at; tests take fewer.
 pub(crate) fn kept() -> usize {
     #[cfg(test)]
@@ -36,7 +40,7 @@ pub(crate) fn kept() -> usize {
 }
 
 /// What is remembered.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct OldSteps {
     /// Where the steps begin that are still known.
     pub(crate) since: Since,
@@ -55,6 +59,26 @@ pub(crate) struct OldSteps {
     /// Where lines may be missing after that: the line before the first place of each kind. A kind is how many
     /// steps a line represents, or nothing where the step number falls.
     seams: BTreeMap<Option<u64>, u64>,
+    /// Their times, and their speeds.
+    pub(crate) times: Values,
+    pub(crate) tflops: Values,
+}
+
+impl Default for OldSteps {
+    fn default() -> OldSteps {
+        OldSteps {
+            since: Since::default(),
+            steps: 0,
+            first: None,
+            last: None,
+            fall: None,
+            called: None,
+            uneven: None,
+            seams: BTreeMap::new(),
+            times: Values::at_most(DIFFERENT),
+            tflops: Values::at_most(DIFFERENT),
+        }
+    }
 }
 
 /// The last step that is not looked at.
@@ -111,6 +135,15 @@ impl OldSteps {
         self.first.get_or_insert(first.step);
         let each = old.iter().map(|step| step.steps);
         self.steps = each.fold(self.steps, u64::saturating_add);
+        for step in old {
+            step.time_s
+                .into_iter()
+                .for_each(|time| self.times.add(time));
+            let tflops = step.tflops.into_iter();
+            tflops.for_each(|tflops| self.tflops.add(tflops));
+        }
+        self.times.sort();
+        self.tflops.sort();
         if let Some(called) = &mut self.called {
             called.next = called.next.or_else(|| Some((first.step, line(first)?)));
         }
