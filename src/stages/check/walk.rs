@@ -497,7 +497,7 @@ impl<'o> Stage for Reading<'o> {
 
     fn read_to(&mut self, bytes: u64, merged: &Merged) {
         if let (Some(piping), Ok(())) = (&mut self.now.piping, &self.failed) {
-            self.failed = piping.look(bytes, &self.streams, merged);
+            self.failed = piping.look(bytes, &mut self.streams, merged);
         }
     }
 

@@ -227,7 +227,12 @@ impl<'o> Piping<'o> {
     ///
     /// # Errors
     /// What is kept cannot be written.
-    pub(crate) fn look(&mut self, until: u64, streams: &Streams, merged: &Merged) -> Result<()> {
+    pub(crate) fn look(
+        &mut self,
+        until: u64,
+        streams: &mut Streams,
+        merged: &Merged,
+    ) -> Result<()> {
         let waiting = self.piped.thin.waiting();
         if waiting < self.window + LOOK.min(self.window) {
             return Ok(());
@@ -236,6 +241,7 @@ impl<'o> Piping<'o> {
             self.agreed.give_up();
         }
         self.agreed.look(streams, merged);
+        self.agreed.forget(&mut streams.list);
         // What the last calls of all ranks show, they may be asked for.
         let last = self.piped.all.saturating_sub(streams.last_calls());
         let until = until.min(self.piped.thin.until() + waiting - self.window);
