@@ -70,9 +70,7 @@ fn step(evidence: &Evidence, inputs: &[Walked]) -> Option<u64> {
     let Spot::Line(First { input, line }) = evidence.at else {
         return None;
     };
-    let input = inputs.get(input as usize)?;
-    let gap = input.marks.all().partition_point(|mark| mark.line < line);
-    input.timeline.step_of(gap).map(|step| step.step)
+    inputs.get(input as usize)?.step_at(line)
 }
 
 /// A line that was looked for: its number and text.

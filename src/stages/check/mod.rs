@@ -258,11 +258,10 @@ fn rank_in_job(found: &Found, finding: &Finding) -> Option<u32> {
 /// True for what `nccl-steps --keep-init` leaves of a log: communicators, but no version, and the
 /// first step is not the job's first. A job that went on from a checkpoint names NCCL's version.
 fn is_cut(seen: &Seen) -> bool {
-    let first = |input: &walk::Walked| input.timeline.steps.left().first().map(|step| step.step);
     let later = seen
         .inputs
         .iter()
-        .any(|i| first(i).is_some_and(|step| step > 0));
+        .any(|input| input.first_step().is_some_and(|step| step > 0));
     let facts = || net::table::collected(&seen.net);
     later && !facts().keys().any(|fact| fact.kind == Kind::Version)
 }

@@ -7,6 +7,7 @@
 use super::Beside;
 use super::finding::Evidence;
 use super::log::missing_steps::Cuts;
+use super::log::old_steps::{self, OldSteps};
 use super::log::overwritten::Remains;
 use super::streams::piped::{Piped, Piping};
 use super::streams::reread;
@@ -18,8 +19,8 @@ use crate::error::{Error, Result};
 use crate::formats::Tells;
 use crate::formats::door::Known;
 use crate::formats::log::placement::Recorder;
-use crate::formats::log::timeline::{self, MarkList, Step, Timeline};
-use crate::formats::log::walk::{Call, Said, Torn, Visit};
+use crate::formats::log::timeline::{self, Growing, MarkList, Since, Step, Timeline, Turn};
+use crate::formats::log::walk::{Call, MarkAt, Said, Torn, Visit};
 use crate::formats::log::{Log, Part};
 use crate::grammar::message::Message;
 use crate::grammar::message::c10d::C10d;
@@ -39,6 +40,7 @@ use crate::stages::survey::{self, Sums};
 use crate::stages::tuning::{self, all::All as Tuning};
 use crate::stages::{self, Stage};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 use std::sync::Arc;
@@ -259,9 +261,12 @@ pub(crate) struct Walked {
     pub(crate) name: String,
     /// Where its step lines and the like are.
     pub(crate) marks: MarkList,
-    /// Its steps.
+    /// What is remembered of its first steps, if there are more than are looked at.
+    pub(crate) old: OldSteps,
+    /// The steps that are looked at. Its gaps and marks are counted from where the old steps end.
     pub(crate) timeline: Timeline,
     /// The same with the values of each step's own line, also where lines lag behind the calls.
+    /// Only where it is asked for; of all steps.
     pub(crate) printed: Vec<Step>,
     /// Its calls by gap.
     pub(crate) sums: Sums,
@@ -280,7 +285,7 @@ impl Walked {
     fn of(
         name: String,
         log: &mut Log,
-        (timeline, printed): (Timeline, Vec<Step>),
+        (old, timeline, printed): (OldSteps, Timeline, Vec<Step>),
         (sums, remains): (Sums, Remains),
         merged: &Merged,
         printer: Option<u32>,
@@ -290,9 +295,10 @@ impl Walked {
         Walked {
             name,
             odd: sums.odd(&log.account, merged, &timeline, printer),
-            cuts: Cuts::of(&sums, apart.as_deref(), &marks, &timeline),
+            cuts: Cuts::of(&sums, apart.as_deref(), &marks, (&timeline, &old)),
             apart,
             marks,
+            old,
             timeline,
             printed,
             sums,
@@ -304,32 +310,55 @@ impl Walked {
     /// each epoch it is not the run's last.
     pub(crate) fn ends_with_last_step(&self) -> bool {
         let last = self.timeline.steps.last();
-        let mark = last.and_then(|step| self.marks.all().get(step.mark));
+        let mark = last.and_then(|step| self.mark(step));
         let is_last = |line: &StepLine| line.total == Some(line.step) && line.epoch.is_none();
         mark.is_some_and(|mark| matches!(&mark.mark, Mark::Step(line) if is_last(line)))
     }
 
-    /// The line of a step, by its place among the steps of this input, the `number`th.
+    /// The line of a step of those that are looked at, by its place among them; the input is the `number`th.
     pub(crate) fn line_of(&self, number: u32, step: usize) -> Option<Evidence> {
         let step = self.timeline.steps.get(step)?;
-        let mark = self.marks.all().get(step.mark)?;
-        let (input, line) = (number, mark.line);
-        Some(First { input, line }.into())
+        Some(self.at(number, self.mark(step)?.line))
     }
-}
 
-/// The lines that end a step, in order, with the step's number; a line that is no step's of the
-/// timeline has the number of the step before.
-fn step_lines(marks: &MarkList, timeline: &Timeline) -> Vec<(u64, u64)> {
-    let mut steps = timeline.steps.iter().peekable();
-    let mut step = 0;
-    let lines = marks.all().iter().enumerate().filter_map(|(at, mark)| {
-        while let Some(next) = steps.next_if(|next| next.mark <= at) {
-            step = next.step;
+    /// A line of this input, the `number`th.
+    pub(crate) fn at(&self, number: u32, line: u64) -> Evidence {
+        let input = number;
+        First { input, line }.into()
+    }
+
+    /// The mark of a step's line.
+    fn mark(&self, step: &Step) -> Option<Cow<'_, MarkAt>> {
+        self.marks.all().get(self.old.since.gap + step.mark)
+    }
+
+    /// The number of its first step.
+    pub(crate) fn first_step(&self) -> Option<u64> {
+        let first = self.timeline.steps.left().first();
+        self.old.first.or(first.map(|step| step.step))
+    }
+
+    /// The step that a line is in, if it is one of those that are looked at.
+    pub(crate) fn step_at(&self, line: u64) -> Option<u64> {
+        let gap = self.marks.all().partition_point(|mark| mark.line < line);
+        let gap = gap.checked_sub(self.old.since.gap)?;
+        self.timeline.step_of(gap).map(|step| step.step)
+    }
+
+    /// The first line at which the step number falls, and the step line before it.
+    pub(crate) fn first_fall(&self) -> Option<Vec<u64>> {
+        if let Some(fall) = self.old.fall {
+            return Some(fall.into());
         }
-        matches!(mark.mark, Mark::Step(_)).then_some((mark.line, step))
-    });
-    lines.collect()
+        let steps = self.timeline.steps.left();
+        let fall = steps.iter().position(|step| step.segment > 0)?;
+        let line = |step: &Step| self.mark(step).map(|mark| mark.line);
+        let before = match fall.checked_sub(1) {
+            Some(before) => line(&steps[before]),
+            None => self.old.last.map(|last| last.line),
+        };
+        Some(line(&steps[fall]).into_iter().chain(before).collect())
+    }
 }
 
 /// Everything that was gathered.
@@ -430,6 +459,11 @@ struct Now<'o> {
     sums: Sums,
     speakers: BTreeSet<u32>,
     remains: Remains,
+    /// Its steps so far, where the first ones are let go while it is read.
+    growing: Option<Growing>,
+    /// How many marks it had when it was last looked whether there are too many steps.
+    looked: usize,
+    old: OldSteps,
 }
 
 impl<'o> Stage for Reading<'o> {
@@ -457,11 +491,13 @@ impl<'o> Stage for Reading<'o> {
         self.is_piped.store(true, Ordering::Relaxed);
         let piping = Piping::new(name, thin, &self.streams, self.options);
         self.now.piping = Some(piping);
+        // What is asked for besides findings may need all steps.
+        self.now.growing = self.asked.is_none().then(Growing::default);
     }
 
     fn read_to(&mut self, bytes: u64, merged: &Merged) {
         if let (Some(piping), Ok(())) = (&mut self.now.piping, &self.failed) {
-            self.failed = piping.look(bytes, &self.streams, merged);
+            self.failed = piping.look(bytes, &mut self.streams, merged);
         }
     }
 
@@ -493,6 +529,7 @@ impl<'o> Stage for Reading<'o> {
             times.add(part.with(own), self.options);
         }
         self.net.add(part.with(visit.net));
+        self.let_go(&part);
     }
 
     fn end(&mut self, input: Known<Partial>, log: Log, merged: &Merged, _: &mut Report) {
@@ -542,33 +579,89 @@ impl<'o> Reading<'o> {
         }
     }
 
+    /// Lets go of steps of a pipe that nobody will look at, once in a while.
+    fn let_go(&mut self, part: &Part<'_, ()>) {
+        let now = &mut self.now;
+        let Some((log, _)) = part.so_far else { return };
+        let Some(growing) = &mut now.growing else {
+            return;
+        };
+        let (marks, kept) = (part.marks, old_steps::kept());
+        // There are no more steps than marks. To look at them takes a while, so it is done once in so many.
+        let more = kept / 4;
+        if marks.len() < (now.looked + more).max(marks.gone() + kept + more) {
+            return;
+        }
+        now.looked = marks.len();
+        let timeline = log.growing(growing, &self.options.timeline);
+        let Some((since, settled)) = now.old.due(timeline) else {
+            return;
+        };
+        let turn = Turn {
+            gap: settled,
+            before: None,
+        };
+        if let Some(piping) = &mut now.piping {
+            piping.turn(turn, since.gap, part);
+        }
+        let lines = now.old.lines(since, (timeline, marks));
+        self.warnings.old_steps(now.number, &lines);
+        let sums = &mut now.sums;
+        let known = (timeline, marks);
+        now.old.let_go(since, known, sums, part.merged);
+        let gap = u32::try_from(since.gap).unwrap_or(u32::MAX);
+        growing.forget(gap);
+        log.forget(gap);
+    }
+
     /// A log is read to its end.
     fn log(&mut self, input: Input, mut log: Log, merged: &Merged) {
         let Now {
             number,
             piping,
-            sums,
+            mut sums,
             speakers,
             remains,
+            growing,
+            mut old,
+            ..
         } = mem::take(&mut self.now);
         self.is_piped.store(false, Ordering::Relaxed);
-        match piping.map(|piping| piping.end((number, &log), merged)) {
+        let options = &self.options.timeline;
+        let mut timeline = log.ended(&mut growing.unwrap_or_default(), options);
+        match piping.map(|piping| piping.end((number, &timeline), merged)) {
             Some(Ok(piped)) => drop(self.piped.insert(number, piped)),
             Some(Err(error)) => self.failed = Err(error),
             None => {}
         }
-        let timeline = log.timeline(&self.options.timeline);
-        let as_printed = timeline::Options {
+        let as_printed = || timeline::Options {
             as_printed: true,
-            ..self.options.timeline.clone()
+            ..options.clone()
         };
-        let printed = log.timeline(&as_printed).steps;
+        let printed = self.asked.map(|_| log.timeline(&as_printed()).steps);
+        let printed = printed.into_iter().flatten().collect();
         let placed = self.gathered.end_input(&timeline, merged, None);
         if let Some(times) = &mut self.times {
             times.end_input(placed, &timeline, merged);
         }
-        self.warnings
-            .steps(number, step_lines(&log.marks, &timeline));
+        let known = (&timeline, log.marks.all());
+        if let Some(since) = timeline.since(old_steps::kept()) {
+            let lines = old.lines(since, known);
+            self.warnings.old_steps(number, &lines);
+            old.let_go(since, known, &mut sums, merged);
+        }
+        let end = Since {
+            step: timeline.steps.len(),
+            gap: log.marks.len(),
+        };
+        self.warnings.steps(number, old.lines(end, known));
+        if old.since.step > 0 {
+            let later = timeline.steps.part(old.since.step..end.step).iter();
+            let all = later.map(|step| step.steps);
+            self.gathered.ran(all.fold(old.steps, u64::saturating_add));
+            timeline = timeline.last_steps(old.since);
+            sums.begin_at(old.since.gap);
+        }
         self.warnings
             .again(number, log.begins.iter().map(|begin| begin.at));
         let name = input.name();
@@ -576,7 +669,7 @@ impl<'o> Reading<'o> {
         let walked = Walked::of(
             name,
             &mut log,
-            (timeline, printed.into_iter().collect()),
+            (old, timeline, printed),
             (sums, remains),
             merged,
             printer,

@@ -3,6 +3,7 @@
 use crate::count::calls::{Options, Progress};
 use crate::count::notes;
 use crate::count::spread::Spread;
+use crate::count::values::Values;
 use crate::error::Result;
 use crate::formats::Tells;
 use crate::formats::door::Known;
@@ -158,8 +159,8 @@ pub fn sheet(steps: &[Step]) -> Sheet<'_> {
 /// The values of steps, of which those that are given for good are not kept with all that is known of them.
 #[derive(Debug, Default)]
 pub struct Sums {
-    times: Vec<f64>,
-    tflops: Vec<f64>,
+    times: Values,
+    tflops: Values,
     /// Steps since the last turn, and since the one before.
     new: Vec<Step>,
     old: Vec<Step>,
@@ -178,8 +179,10 @@ impl Sums {
     }
 
     fn add(&mut self, steps: &[Step]) {
-        self.times.extend(steps.iter().filter_map(|s| s.time_s));
-        self.tflops.extend(steps.iter().filter_map(|s| s.tflops));
+        let times = steps.iter().filter_map(|s| s.time_s);
+        times.for_each(|time| self.times.add(time));
+        let tflops = steps.iter().filter_map(|s| s.tflops);
+        tflops.for_each(|tflops| self.tflops.add(tflops));
     }
 
     /// One row for each of the two fields, with the `steps` that came again: over how many steps it is,
@@ -204,9 +207,11 @@ pub fn summary(steps: &[Step]) -> Grid {
     Sums::default().summary(steps)
 }
 
-fn row(field: &'static str, values: Vec<f64>) -> Vec<Cell<'static>> {
-    let mut row: Vec<Cell<'static>> = vec![field.into(), (values.len() as u64).into()];
-    match Spread::of(values) {
+fn row(field: &'static str, mut values: Values) -> Vec<Cell<'static>> {
+    let spread = Spread::of_all(&mut values);
+    let many = spread.map_or(0, |spread| spread.n as u64);
+    let mut row: Vec<Cell<'static>> = vec![field.into(), many.into()];
+    match spread {
         None => row.extend(std::iter::repeat_n(Cell::Empty, 7)),
         Some(s) => row.extend([
             s.mean.into(),

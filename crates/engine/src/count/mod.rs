@@ -10,4 +10,5 @@ pub mod spread;
 pub mod tally;
 pub mod timed;
 pub(crate) mod times;
+pub mod values;
 pub mod who;

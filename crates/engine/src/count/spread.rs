@@ -1,5 +1,8 @@
 //! How values are spread: always by values that were printed, never by one between two.
 
+use super::values::Values;
+use std::iter;
+
 /// The nearest rank among counted values: the lowest of `counts`, which rise, that `share` of all are
 /// not above. `known` is how many there are. `None` of none.
 pub fn nearest(
@@ -66,38 +69,65 @@ pub struct Spread {
 impl Spread {
     /// Of values in any order; `None` of none.
     pub fn of(values: Vec<f64>) -> Option<Spread> {
-        let sorted = Sorted::new(values);
-        let (values, n) = (&sorted.0, sorted.0.len());
-        let mean = decimal_mean(values).unwrap_or_else(|| values.iter().sum::<f64>() / n as f64);
-        let squares: f64 = values.iter().map(|v| (v - mean).powi(2)).sum();
+        Spread::of_all(&mut values.into())
+    }
+
+    /// The same of many values.
+    pub fn of_all(values: &mut Values) -> Option<Spread> {
+        let counted = values.sorted();
+        let all = || {
+            counted
+                .iter()
+                .map(|&(value, count)| (value, count as usize))
+        };
+        let each = || all().flat_map(|(value, count)| iter::repeat_n(value, count));
+        let n: usize = all().map(|(_, count)| count).sum();
+        let mean = decimal_mean(counted).unwrap_or_else(|| each().sum::<f64>() / n as f64);
+        let squares: f64 = each().map(|v| (v - mean).powi(2)).sum();
+        let at = |share: f64| {
+            let rank = (share * n as f64).ceil() as usize;
+            let mut left = rank.max(1);
+            let mut values = all();
+            values.find(|(_, count)| {
+                let is_it = left <= *count;
+                left = left.saturating_sub(*count);
+                is_it
+            })
+        };
+        let at = |share: f64| at(share).map(|(value, _)| value);
         Some(Spread {
             n,
             mean,
             sd: (n > 1).then(|| (squares / (n - 1) as f64).sqrt()),
-            min: *values.first()?,
-            p50: sorted.at(0.50)?,
-            p95: sorted.at(0.95)?,
-            p99: sorted.at(0.99)?,
-            max: *values.last()?,
+            min: counted.first()?.0,
+            p50: at(0.50)?,
+            p95: at(0.95)?,
+            p99: at(0.99)?,
+            max: counted.last()?.0,
         })
     }
 }
 
 /// The mean of decimals as they were printed, rounded once: that of 5.9 and 6.1758 is 6.0379, where
 /// the sum of the nearest binary numbers gives 6.0379000000000005. `None` where 128 bits do not do.
-fn decimal_mean(values: &[f64]) -> Option<f64> {
-    let decimals: Vec<(i128, i32)> = values.iter().map(|v| decimal(*v)).collect::<Option<_>>()?;
+fn decimal_mean(values: &[(f64, u64)]) -> Option<f64> {
+    let decimals: Vec<(i128, i32)> = values
+        .iter()
+        .map(|&(v, _)| decimal(v))
+        .collect::<Option<_>>()?;
     let mut exponent = decimals.iter().map(|d| d.1).min()?;
-    let mut sum = 0_i128;
-    for (digits, of) in decimals {
+    let (mut sum, mut n) = (0_i128, 0_i128);
+    for ((digits, of), &(_, count)) in decimals.into_iter().zip(values) {
         let up = 10_i128.checked_pow(of.abs_diff(exponent))?;
-        sum = sum.checked_add(digits.checked_mul(up)?)?;
+        let those = digits.checked_mul(up)?.checked_mul(count.into())?;
+        sum = sum.checked_add(those)?;
+        n += i128::from(count);
     }
     // More digits than a double has, so that what the division leaves over does not count.
     while let Some(more) = sum.checked_mul(10).filter(|&more| more != 0) {
         (sum, exponent) = (more, exponent - 1);
     }
-    let mean = sum / i128::try_from(values.len()).ok()?;
+    let mean = sum / n;
     format!("{mean}e{exponent}").parse().ok()
 }
 

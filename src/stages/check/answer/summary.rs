@@ -3,8 +3,10 @@
 use super::coverage::{Known, Stamps};
 use super::expect::Facts;
 use crate::count::spread::Spread;
+use crate::count::values::Values;
 use crate::formats::log::timeline::Step;
 use crate::stages::check::finding::{Finding, Severity};
+use crate::stages::check::log::old_steps::OldSteps;
 use crate::stages::check::streams::compare::Compared;
 use crate::stages::check::streams::why::Why;
 use crate::stages::check::walk::Seen;
@@ -42,11 +44,24 @@ pub(crate) fn facts(seen: &Seen, compared: &Compared, findings: &[Finding]) -> F
         account.other + account.truncated + account.repaired + account.call_lines > 0
     });
     facts.warn = lines.then(|| findings.iter().filter(is_warn).count() as u64);
-    let steps = || seen.inputs.iter().flat_map(|input| &input.timeline.steps);
-    let of = |value: fn(&Step) -> Option<f64>| Spread::of(steps().filter_map(value).collect());
-    facts.step_time = of(|step| step.time_s);
-    facts.tflops = of(|step| step.tflops);
+    facts.step_time = spread(seen, |step| step.time_s, |old| &old.times);
+    facts.tflops = spread(seen, |step| step.tflops, |old| &old.tflops);
     facts
+}
+
+/// How a value of all steps is spread, with those of steps that are not looked at any more.
+fn spread(
+    seen: &Seen,
+    value: fn(&Step) -> Option<f64>,
+    old: fn(&OldSteps) -> &Values,
+) -> Option<Spread> {
+    let mut all = Values::default();
+    for input in &seen.inputs {
+        all.merge(old(&input.old));
+        let steps = input.timeline.steps.iter();
+        steps.filter_map(value).for_each(|value| all.add(value));
+    }
+    Spread::of_all(&mut all)
 }
 
 /// What kinds of lines the log has.
@@ -69,6 +84,8 @@ pub(crate) fn known(seen: &Seen) -> Known {
 }
 
 fn facts_of_times(seen: &Seen) -> bool {
-    let mut steps = seen.inputs.iter().flat_map(|input| &input.timeline.steps);
-    steps.any(|step| step.time_s.is_some())
+    let is_timed = |step: &Step| step.time_s.is_some();
+    seen.inputs
+        .iter()
+        .any(|input| !input.old.times.is_empty() || input.timeline.steps.iter().any(is_timed))
 }

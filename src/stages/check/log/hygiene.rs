@@ -191,10 +191,8 @@ impl Written<'_> {
         );
         let why = "the step lines show it";
         let advice = "nccl-steps --list shows the runs (column segment)";
-        // The line that begins again, and the one before it.
-        let fall = steps.iter().position(|step| step.segment > 0)?;
-        let lines = [fall, fall.saturating_sub(1)].into_iter();
-        let lines = lines.filter_map(|step| self.input.line_of(self.number, step));
+        let lines = self.input.first_fall()?;
+        let lines = lines.into_iter().map(|line| self.at(line));
         (falls > 0).then(|| self.finding("several_runs", says, (why, advice), lines))
     }
 }

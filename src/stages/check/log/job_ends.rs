@@ -388,7 +388,43 @@ impl Ends {
 
     /// Where the training steps of an input end: its lines in order, with the step's number.
     pub(crate) fn steps(&mut self, input: u32, lines: Vec<(u64, u64)>) {
-        self.steps.push((input, lines));
+        match self.steps.last_mut().filter(|(last, _)| *last == input) {
+            Some((_, own)) => own.extend(lines),
+            None => self.steps.push((input, lines)),
+        }
+    }
+
+    /// The same of steps that are long over, as far as it may be asked for: whether the job went on after a failure, or
+    /// between two lines of its end, and which steps there are. What comes before the next step is known.
+    pub(crate) fn old_steps(&mut self, input: u32, lines: &[(u64, u64)]) {
+        let here = |at: &First| at.input == input;
+        let told = self.told.iter().map(|told| told.line.at);
+        let stretches = || self.stretches.iter();
+        let firsts = || stretches().map(|stretch| stretch.first.at);
+        let lasts = stretches().map(|stretch| stretch.last.at);
+        let up_to = |at: First| lines.partition_point(|(line, _)| *line <= at.line);
+        let asked: BTreeSet<usize> = told.chain(firsts()).filter(here).map(up_to).collect();
+        let step = |at: &usize| lines[*at].1;
+        let least = (0..lines.len()).min_by_key(step);
+        let most = (0..lines.len()).max_by_key(step);
+        let mut kept: BTreeSet<usize> = least.into_iter().chain(most).collect();
+        // Of a line, whether a step ended before it; that of a later one may be the last line here.
+        let before = |at: First| up_to(at).checked_sub(1);
+        kept.extend(firsts().chain(lasts).filter(here).filter_map(before));
+        kept.extend(lines.len().checked_sub(1));
+        for next in asked {
+            let mut seen = BTreeSet::new();
+            for (at, (_, step)) in lines.iter().enumerate().skip(next) {
+                if seen.insert(step) {
+                    kept.insert(at);
+                }
+                if seen.len() > AHEAD {
+                    break;
+                }
+            }
+        }
+        let kept = kept.into_iter().map(|at| lines[at]).collect();
+        self.steps(input, kept);
     }
 
     /// The first and the last step of each input that has any.
@@ -500,6 +536,7 @@ impl Ends {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     const DONE: Kind = Kind::Done;
     const FAILED: Kind = Kind::Failed(How::Itself);
@@ -556,6 +593,81 @@ mod tests {
         let went_on = ends(&[(Kind::GoesOn, 8), (FAILED, 10)], &[]);
         assert_eq!(went_on.failed_behind(at(6), |_| true), None);
         assert_eq!(all.failed_behind(at(6), |how| how == How::Killed), None);
+    }
+
+    proptest! {
+        /// What is left of the lines of old steps, let go of at once or bit by bit, answers as all of them would.
+        #[test]
+        fn old_steps_tell_what_all_of_them_would(
+            kinds in proptest::collection::vec((0..5_u8, 1..30_u64), 0..12),
+            steps in proptest::collection::vec((1..4_u64, 0..6_u64), 0..60),
+            cuts in proptest::collection::btree_set(0..60_usize, 0..4),
+        ) {
+            let mut line = 0;
+            let tell = |all: &mut Ends, kind: u8, line: u64| match kind {
+                0 => all.push(Kind::Begins, at(line), b""),
+                1 => all.push(Kind::GoesOn, at(line), b""),
+                2 => all.push(DONE, at(line), b""),
+                3 => all.push(FAILED, at(line), b""),
+                _ => all.told.push(Told {
+                    line: Line { at: at(line), text: Box::default() },
+                    what: Says::First,
+                }),
+            };
+            let mut whole = Ends::default();
+            for (kind, more) in kinds {
+                line += more;
+                tell(&mut whole, kind, line);
+            }
+            let mut after = 0;
+            // No line is of two kinds.
+            let lines = steps.into_iter().map(|(more, step)| {
+                after += more;
+                (after, step)
+            });
+            let is_free = |line: &(u64, u64)| {
+                let told = whole.told.iter().map(|told| &told.line);
+                let ends = whole.stretches.iter().flat_map(|s| [&s.first, &s.last]);
+                !told.chain(ends).any(|told| told.at.line == line.0)
+            };
+            let lines: Vec<(u64, u64)> = lines.filter(is_free).collect();
+            let again = |all: &Ends| Ends {
+                told: all.told.clone(),
+                stretches: all.stretches.iter().map(|s| Stretch {
+                    kind: s.kind,
+                    first: s.first.clone(),
+                    last: s.last.clone(),
+                }).collect(),
+                ..Ends::default()
+            };
+            let mut thin = again(&whole);
+            let cuts = cuts.into_iter().filter(|&cut| cut < lines.len());
+            let mut done = 0;
+            for cut in cuts {
+                thin.old_steps(0, &lines[done..cut]);
+                done = cut;
+            }
+            // The last steps are always kept.
+            thin.steps(0, lines[done..].to_vec());
+            whole.steps(0, lines.clone());
+            prop_assert_eq!(Vec::from_iter(thin.step_spans()), Vec::from_iter(whole.step_spans()));
+            let told = || whole.told.iter().map(|told| told.line.at);
+            for from in told() {
+                prop_assert_eq!(thin.went_on(from, None), whole.went_on(from, None));
+                for to in told() {
+                    prop_assert_eq!(thin.went_on(from, Some(to)), whole.went_on(from, Some(to)));
+                }
+            }
+            for line in 0..line.max(after) + 2 {
+                let of = |all: &Ends| {
+                    let done = all.done_before(at(line)).map(|line| line.at);
+                    let behind = all.done_behind(at(line)).map(|line| line.at);
+                    let failed = all.failed_behind(at(line), |_| true).map(|line| line.at);
+                    (done, behind, failed, all.is_idle_behind(at(line)))
+                };
+                prop_assert_eq!(of(&thin), of(&whole), "{}", line);
+            }
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! there is no call. Restarts and epochs look the same; but where the ranks were at the same call at
 //! all step lines up to there, no cut can have put them apart.
 
+use super::old_steps::OldSteps;
 use crate::formats::log::timeline::{MarkList, Timeline};
 use crate::grammar::trainer::Mark;
 use crate::stages::survey::Sums;
@@ -22,24 +23,34 @@ pub(crate) struct Cuts {
 
 impl Cuts {
     /// The cuts of a log with these calls and step lines; `apart` are the gaps at whose end ranks were at
-    /// different calls.
+    /// different calls. Gaps and marks of the timeline are counted from where the `old` steps end.
     pub(crate) fn of(
         sums: &Sums,
         apart: Option<&[usize]>,
         marks: &MarkList,
-        timeline: &Timeline,
+        (timeline, old): (&Timeline, &OldSteps),
     ) -> Cuts {
         let steps = timeline.steps.left();
         let interval = timeline.interval();
-        let is_seam = |at: &usize| {
-            let (before, step) = (&steps[*at - 1], &steps[*at]);
-            before.segment != step.segment || step.steps != interval
+        let base = old.since.gap;
+        let line = |mark: usize| marks.all().get(base + mark).map(|mark| mark.line);
+        let last = old.last.map(|last| (last.segment, Some(last.line)));
+        let before = |at: usize| match at.checked_sub(1).map(|before| &steps[before]) {
+            Some(step) => Some((step.segment, line(step.mark))),
+            None => last,
         };
-        let seams = || (1..steps.len()).filter(is_seam);
-        let uneven = apart.and_then(|apart| apart.first());
+        let seam = |at: usize| {
+            let (segment, line) = before(at)?;
+            let kind = (segment == steps[at].segment).then_some(steps[at].steps);
+            is_seam(kind, interval).then_some(line)
+        };
+        let uneven = apart.and_then(|apart| apart.first()).map(|gap| base + gap);
         // Ranks that are first apart after the step at the seam were not put apart by it.
-        let seam = uneven.and_then(|gap| seams().find(|&at| *gap <= steps[at].mark));
-        let before = seam.and_then(|at| marks.all().get(steps[at - 1].mark));
+        let within = old.uneven.or(uneven).and_then(|gap| {
+            let mut later = (0..steps.len()).filter(|&at| gap <= base + steps[at].mark);
+            old.seam(interval)
+                .or_else(|| later.find_map(seam).flatten())
+        });
         // Where a launcher ended the job nobody cut it.
         let mut steps = (0..marks.len())
             .rev()
@@ -47,7 +58,7 @@ impl Cuts {
         let end = steps.find(|(_, mark)| mark.mark != Mark::Ended);
         let end = end.map_or(0, |(at, _)| at + 1);
         Cuts {
-            within: before.map(|mark| mark.line),
+            within,
             at_end: sums.last_gap().is_some_and(|gap| gap < end),
         }
     }
@@ -56,4 +67,10 @@ impl Cuts {
     pub(crate) fn is_behind(&self, line: u64) -> bool {
         self.within.is_some_and(|cut| line > cut)
     }
+}
+
+/// True where lines may be missing before a step: its line represents other than the usual steps, or the step number
+/// falls.
+pub(super) fn is_seam(steps: Option<u64>, interval: u64) -> bool {
+    steps != Some(interval)
 }

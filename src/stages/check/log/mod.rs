@@ -7,6 +7,7 @@ pub(crate) mod job_spans;
 pub(super) mod missing_steps;
 pub(super) mod nothing_to_check;
 pub(crate) mod odd_steps;
+pub(super) mod old_steps;
 pub(super) mod overwritten;
 mod setup;
 mod taken_up;

@@ -200,17 +200,40 @@ impl Of<'_> {
 
     /// Steps go on and calls stop.
     fn silent(&self) -> Option<Finding> {
-        let last = self.sums.iter().rposition(|sum| sum.calls > 0)?;
-        let without = self.steps.len() - 1 - last;
-        if without < 3 || self.steps.len() < FEW {
+        let old = &self.input.old;
+        let (last, without, next) = match self.sums.iter().rposition(|sum| sum.calls > 0) {
+            Some(last) => {
+                let without = self.steps.len() - 1 - last;
+                (self.steps[last].step, without, None)
+            }
+            None => {
+                let called = old.called?;
+                let all = old.since.step + self.steps.len();
+                (called.step, called.without(all), called.next)
+            }
+        };
+        if without < 3 || old.since.step + self.steps.len() < FEW {
             return None;
         }
-        let first = last + 1;
         let says = format!(
-            "steps continue after step {} but their calls stop: {} have none",
-            self.steps[last].step,
+            "steps continue after step {last} but their calls stop: {} have none",
             listed(&[counted(without as u64, "step")])
         );
+        let finding = match next {
+            Some((step, line)) => Finding {
+                about: About {
+                    step: Some(step),
+                    ..About::default()
+                },
+                evidence: vec![self.input.at(self.number, line)],
+                ..self.finding("calls_stop", 0, says)
+            },
+            // Of those that are looked at, the last ones have none.
+            None => {
+                let first = self.steps.len().saturating_sub(without);
+                self.finding("calls_stop", first, says)
+            }
+        };
         Some(Finding {
             why: "calls in a CUDA graph are logged once, when the graph is captured, and not when \
                   it is replayed; a log whose NCCL lines were cut off looks the same"
@@ -219,7 +242,7 @@ impl Of<'_> {
                 "run without CUDA graphs to see the calls of every step, or count the calls of \
                      one replay"
                     .to_owned(),
-            ..self.finding("calls_stop", first, says)
+            ..finding
         })
     }
 }

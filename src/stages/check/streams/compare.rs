@@ -479,7 +479,9 @@ fn first_block(all: &[&Stream]) -> Option<u64> {
             .clone()
             .any(|hash| Some(hash) != longest.blocks.get(block))
     };
-    let whole = (0..longest.blocks.len()).find(|&block| differs(block));
+    // What is forgotten was compared.
+    let begin = all.iter().map(|s| s.blocks.gone()).max().unwrap_or(0);
+    let whole = (begin..longest.blocks.len()).find(|&block| differs(block));
     let short = shortest / BLOCK;
     Some(whole.map_or(short, |block| short.min(block as u64)))
 }

@@ -16,6 +16,7 @@ pub(crate) mod step_ends;
 mod tests;
 pub(crate) mod why;
 
+use crate::formats::log::timeline::Recent;
 use crate::formats::log::walk::{Call, Torn, put_in};
 use crate::grammar::coll::Coll;
 use crate::members::{Identity, Interner, Merged, Renumbered};
@@ -224,8 +225,11 @@ pub(crate) struct Stream {
     pub(crate) calls: u64,
     /// The hash of all of them.
     pub(crate) hash: u64,
-    /// What it was behind each whole block.
-    pub(crate) blocks: Vec<u64>,
+    /// What it was behind each whole block. Of a pipe those are forgotten in which all streams that are to be
+    /// the same are.
+    pub(crate) blocks: Recent<u64>,
+    /// The first one of them.
+    pub(crate) begin: Option<u64>,
     /// The first and the last input with any of them.
     pub(crate) inputs: Option<(u32, u32)>,
     /// How many it had when a line of the same input first said that the job hangs.
@@ -239,6 +243,7 @@ impl Stream {
         self.calls += 1;
         if self.calls.is_multiple_of(BLOCK) {
             self.blocks.push(self.hash);
+            self.begin.get_or_insert(self.hash);
         }
     }
 

@@ -3,10 +3,14 @@
 
 use crate::count::calls::Options;
 use crate::formats::log::placement::{Placer, Recorder};
-use crate::formats::log::timeline::{Gap, Timeline};
+use crate::formats::log::timeline::{Gap, Timeline, Turn};
 use crate::formats::log::{Log, Part};
 use crate::members::Merged;
+use crate::stages::check::log::old_steps;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// A gap of steps that are not looked at: of no timeline.
+const OLD: u32 = u32::MAX;
 
 /// One process's steps.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -58,16 +62,52 @@ impl<'o> Steps<'o> {
             .add(calls, part, &self.options.timeline, |_, _| {});
     }
 
-    /// The input is read to its end.
+    /// At a turn: places what came up to it, and forgets where calls were made before gap `old`.
+    pub(super) fn turn(&mut self, turn: Turn, old: usize, part: &Part<'_, ()>) {
+        let steps = &self.options.timeline;
+        self.placer.turn(turn, part, steps, |_, _| {});
+        let last = old.saturating_sub(1);
+        self.placer.forget(u32::try_from(last).unwrap_or(u32::MAX));
+    }
+
+    /// The file is read to its end.
     pub(super) fn end(self, (input, log): (u32, &Log), merged: &Merged, to: &mut StepEnds) {
         let timeline = log.timeline(&self.options.timeline);
-        let (placement, _) = self.placer.end(&timeline, merged, |_, _| {});
-        to.of.insert(input, ends(&placement.cuts, &timeline));
+        self.ended((input, &timeline), merged, to);
+    }
+
+    /// The input is read to its end, and these are its steps: those that are looked at count.
+    pub(super) fn ended(
+        self,
+        (input, timeline): (u32, &Timeline),
+        merged: &Merged,
+        to: &mut StepEnds,
+    ) {
+        let (mut placement, _) = self.placer.end(timeline, merged, |_, _| {});
+        let last = timeline.since(old_steps::kept()).map(|since| {
+            placement
+                .cuts
+                .iter_mut()
+                .for_each(|cuts| since_gap(cuts, since.gap));
+            timeline.last_steps(since)
+        });
+        let timeline = last.as_ref().unwrap_or(timeline);
+        to.of.insert(input, ends(&placement.cuts, timeline));
         let printer = placement.known.first();
         let cuts = printer.and_then(|&printer| placement.cuts.get(printer as usize));
-        if cuts.is_some_and(|cuts| is_one_empty(cuts, &timeline)) {
+        if cuts.is_some_and(|cuts| is_one_empty(cuts, timeline)) {
             to.skipped.extend(printer);
         }
+    }
+}
+
+/// Counts the gaps of a process's cuts from `gap`: of those before it, it counts only how many calls it made.
+fn since_gap(cuts: &mut Vec<(u32, u32)>, gap: usize) {
+    let gap = u32::try_from(gap).unwrap_or(u32::MAX);
+    let old = cuts.partition_point(|cut| cut.0 < gap);
+    cuts.drain(..old.saturating_sub(1));
+    for (at, _) in cuts {
+        *at = at.checked_sub(gap).unwrap_or(OLD);
     }
 }
 
@@ -131,6 +171,24 @@ mod tests {
             ends: vec![4, 8],
         };
         assert_eq!(ends(&cuts, &timeline(&gaps)), [own]);
+    }
+
+    #[test]
+    fn steps_that_are_not_looked_at_end_nothing() {
+        let cuts = vec![(0, 4), (1, 6), (2, 8), (3, 11)];
+        let gaps = [Gap::Step(0), Gap::Step(1)];
+        let own = Own {
+            made: 11,
+            ends: vec![8],
+        };
+        for gone in 0..2 {
+            let mut cuts = cuts[gone..].to_vec();
+            since_gap(&mut cuts, 2);
+            assert_eq!(ends(&[cuts], &timeline(&gaps)), std::slice::from_ref(&own));
+        }
+        let mut all = cuts.clone();
+        since_gap(&mut all, 0);
+        assert_eq!(all, cuts);
     }
 
     #[test]

@@ -342,6 +342,11 @@ impl Warnings {
         self.ends.steps(input, lines);
     }
 
+    /// The same of steps that are long over, of which what is asked of them is kept.
+    pub(crate) fn old_steps(&mut self, input: u32, lines: &[(u64, u64)]) {
+        self.ends.old_steps(input, lines);
+    }
+
     /// Adds where processes of the input `input` took over from others, in bytes of it.
     pub(crate) fn again(&mut self, input: u32, bytes: impl Iterator<Item = u64>) {
         self.ends.again(input, bytes);

@@ -304,6 +304,11 @@ impl Gathered {
         placed
     }
 
+    /// The input had so many steps: of a long one not all are known when it ends.
+    pub(crate) fn ran(&mut self, steps: u64) {
+        self.steps = self.steps.max(steps);
+    }
+
     /// Takes what the tally has counted.
     fn take(&mut self, timeline: &Timeline, window: Option<&Window>) {
         let (calls, by_step) = (&mut self.calls, &mut self.by_step);

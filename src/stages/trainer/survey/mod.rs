@@ -18,6 +18,7 @@ use rhythm::Odd;
 use serde::{Deserialize, Serialize};
 use skew::{Counts, Skew};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Calls and their bytes (API basis; those of unknown datatypes are left out).
@@ -138,10 +139,14 @@ pub struct Sums {
     pub by_gap: Vec<(usize, Sum)>,
     /// The collectives by rank and gap.
     skew: Skew,
+    /// The gaps are counted from this one.
+    base: usize,
+    /// The last gap with calls of those that are not kept any more.
+    last_old: Option<usize>,
 }
 
 impl Sums {
-    fn put(&mut self, gap: usize, sum: Sum) {
+    pub(crate) fn put(&mut self, gap: usize, sum: Sum) {
         let at = self.by_gap.partition_point(|(g, _)| *g < gap);
         match self.by_gap.get_mut(at) {
             Some((g, known)) if *g == gap => known.merge(sum),
@@ -160,7 +165,7 @@ impl Sums {
         part.counts.end(part.gap);
         for &(local, member, n) in &part.counts.done {
             let member = to.members[member as usize];
-            self.skew.add(merged, member, gap + local, n.into());
+            self.skew.add(merged, member, gap + local, n);
         }
         if part.now.calls > 0 {
             part.done.push((part.gap, part.now));
@@ -175,9 +180,37 @@ impl Sums {
         self.skew.apart(merged, timeline)
     }
 
-    /// The last gap with calls.
+    /// The first of these gaps of which that is so.
+    pub(crate) fn first_apart(
+        &self,
+        merged: &Merged,
+        timeline: &Timeline,
+        gaps: Range<usize>,
+    ) -> Option<usize> {
+        self.skew.first_apart(merged, timeline, gaps)
+    }
+
+    /// The last gap of the log with calls.
     pub(crate) fn last_gap(&self) -> Option<usize> {
-        self.by_gap.last().map(|(gap, _)| *gap)
+        let last = self.by_gap.last().map(|(gap, _)| self.base + gap);
+        last.or(self.last_old)
+    }
+
+    /// Forgets the gaps before this one, but for how many collectives each rank made in them.
+    pub(crate) fn forget(&mut self, gap: usize) {
+        let old = self.by_gap.partition_point(|(at, _)| *at < gap);
+        let last = self.by_gap.drain(..old).next_back();
+        self.last_old = last.map(|(gap, _)| gap).or(self.last_old);
+        skew::shrink(&mut self.by_gap);
+        self.skew.forget(gap);
+    }
+
+    /// The same, and counts gaps from this one.
+    pub(crate) fn begin_at(&mut self, gap: usize) {
+        self.forget(gap);
+        self.base = gap;
+        self.by_gap.iter_mut().for_each(|(at, _)| *at -= gap);
+        self.skew.begin_at(gap);
     }
 
     /// Steps in which a communicator's ranks made more or fewer collectives than in the others;

@@ -162,11 +162,11 @@ struct Known<'a> {
 
 impl Known<'_> {
     /// The rhythm of a rank that made so many collectives in these gaps; `None` if it has none.
-    fn rhythm(&self, gaps: &[(usize, u64)]) -> Option<Rhythm> {
+    fn rhythm(&self, gaps: &[(u32, u32)]) -> Option<Rhythm> {
         let mut made = vec![0_u64; self.timeline.steps.len()];
         for &(gap, n) in gaps {
-            if let Some(Gap::Step(step)) = self.timeline.gaps.get(gap) {
-                *made.get_mut(*step as usize)? += n;
+            if let Some(Gap::Step(step)) = self.timeline.gaps.get(gap as usize) {
+                *made.get_mut(*step as usize)? += u64::from(n);
             }
         }
         let mut sorted: Vec<u64> = self.inner.iter().map(|&at| made[at]).collect();
@@ -192,14 +192,15 @@ impl Known<'_> {
         (at, n): (usize, u64),
         usual: u64,
         made: &[u64],
-        gaps: &[(usize, u64)],
+        gaps: &[(u32, u32)],
     ) -> bool {
         let (Some(from), Some(to)) = (self.ends[at - 2], self.ends[at + 1]) else {
             return false;
         };
-        let begin = gaps.partition_point(|(gap, _)| *gap <= from);
-        let around = gaps[begin..].iter().take_while(|(gap, _)| *gap <= to);
-        let around: u64 = around.map(|(_, n)| n).sum();
+        let begin = gaps.partition_point(|(gap, _)| *gap as usize <= from);
+        let around = gaps[begin..].iter();
+        let around = around.take_while(|(gap, _)| *gap as usize <= to);
+        let around: u64 = around.map(|(_, n)| u64::from(*n)).sum();
         let beside = made[at - 1] == usual && made[at + 1] == usual;
         beside && around == n + 2 * usual
     }
@@ -233,7 +234,8 @@ mod tests {
     fn made(process: u32, counts: &[u64]) -> Made {
         Made {
             process,
-            gaps: counts.iter().copied().enumerate().collect(),
+            before: 0,
+            gaps: (0..).zip(counts.iter().map(|&n| n as u32)).collect(),
         }
     }
 

@@ -11,6 +11,7 @@ use crate::members::comm_id::CommId;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// One chunk's collectives by member and gap.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -62,27 +63,43 @@ pub(crate) struct Skew {
 pub(crate) struct Made {
     /// The process, merged.
     pub(crate) process: u32,
-    /// (gap, collectives), gaps rising.
-    pub(crate) gaps: Vec<(usize, u64)>,
+    /// Collectives of gaps that are not kept any more.
+    pub(crate) before: u64,
+    /// (gap, collectives), gaps rising: small, since there is one for each rank and step.
+    pub(crate) gaps: Vec<(u32, u32)>,
 }
 
 impl Made {
     fn total(&self) -> u64 {
-        self.gaps.iter().map(|(_, n)| n).sum()
+        self.before + self.gaps.iter().map(|&(_, n)| u64::from(n)).sum::<u64>()
     }
+
+    /// Keeps of the gaps before this one only what they add up to.
+    fn forget(&mut self, gap: usize) {
+        let old = self.gaps.partition_point(|(at, _)| (*at as usize) < gap);
+        let old = self.gaps.drain(..old);
+        self.before += old.map(|(_, n)| u64::from(n)).sum::<u64>();
+        shrink(&mut self.gaps);
+    }
+}
+
+/// Gives back memory of what was forgotten.
+pub(super) fn shrink<T>(list: &mut Vec<T>) {
+    list.shrink_to(2 * list.len());
 }
 
 impl Skew {
     /// Counts `n` collectives of a merged member in a gap.
-    pub(crate) fn add(&mut self, merged: &Merged, member: u32, gap: usize, n: u64) {
+    pub(crate) fn add(&mut self, merged: &Merged, member: u32, gap: usize, n: u32) {
         let member = merged.origins.members.get(member);
         let Some(identity) = member.identity.checked_sub(1) else {
             return;
         };
         let made = self.ranks.entry(identity).or_default();
         made.process = merged.origins.places.get(member.place).process;
+        let gap = u32::try_from(gap).unwrap_or(u32::MAX);
         match made.gaps.last_mut() {
-            Some((last, sum)) if *last == gap => *sum += n,
+            Some((last, sum)) if *last == gap => *sum = sum.saturating_add(n),
             _ => made.gaps.push((gap, n)),
         }
     }
@@ -92,19 +109,35 @@ impl Skew {
     /// communicator is known.
     pub(crate) fn apart(&self, merged: &Merged, timeline: &Timeline) -> Option<Vec<usize>> {
         let comms = self.all_comms(merged);
-        let gaps = timeline.gaps.left();
-        let edges = (1..gaps.len()).filter(|&next| gaps[next] != gaps[next - 1]);
-        let mut walks: Vec<Vec<Walk<'_>>> = comms
-            .values()
-            .map(|ranks| ranks.iter().map(|made| Walk::new(&made.gaps)).collect())
-            .collect();
-        let mut is_apart = |gap: usize| {
-            let each = walks.iter_mut().map(|ranks| are_apart(ranks, gap));
-            each.fold(false, |any, is| any | is)
-        };
-        let apart = edges.map(|next| next - 1).filter(|&gap| is_apart(gap));
-        let apart = apart.collect();
+        let mut is_apart = any_apart(&comms);
+        let apart = edges(timeline, 0..timeline.gaps.len());
+        let apart = apart.filter(|&gap| is_apart(gap)).collect();
         (!comms.is_empty()).then_some(apart)
+    }
+
+    /// The first of these gaps of which that is so.
+    pub(crate) fn first_apart(
+        &self,
+        merged: &Merged,
+        timeline: &Timeline,
+        gaps: Range<usize>,
+    ) -> Option<usize> {
+        let comms = self.all_comms(merged);
+        let mut is_apart = any_apart(&comms);
+        edges(timeline, gaps).find(|&gap| is_apart(gap))
+    }
+
+    /// Keeps of the gaps before this one only how many collectives each rank made in them.
+    pub(crate) fn forget(&mut self, gap: usize) {
+        self.ranks.values_mut().for_each(|made| made.forget(gap));
+    }
+
+    /// The same, and counts gaps from this one.
+    pub(crate) fn begin_at(&mut self, gap: usize) {
+        self.forget(gap);
+        let gaps = self.ranks.values_mut().flat_map(|made| &mut made.gaps);
+        let gap = u32::try_from(gap).unwrap_or(u32::MAX);
+        gaps.for_each(|(at, _)| *at = at.saturating_sub(gap));
     }
 
     /// The communicators by id, each with its ranks in order, of those whose ranks made equally
@@ -137,22 +170,48 @@ impl Skew {
     }
 }
 
+/// Those of these gaps at whose end something else begins.
+fn edges(timeline: &Timeline, gaps: Range<usize>) -> impl Iterator<Item = usize> {
+    let all = &timeline.gaps;
+    let is_edge = |&gap: &usize| {
+        let pair = all.get(gap).zip(all.get(gap + 1));
+        pair.is_some_and(|(this, next)| this != next)
+    };
+    gaps.filter(is_edge)
+}
+
+/// Whether ranks of any communicator made different numbers of collectives up to the end of a gap; asked
+/// of gaps that rise.
+fn any_apart(comms: &BTreeMap<CommId, Vec<&Made>>) -> impl FnMut(usize) -> bool {
+    let mut walks: Vec<Vec<Walk<'_>>> = comms
+        .values()
+        .map(|ranks| ranks.iter().map(|made| Walk::new(made)).collect())
+        .collect();
+    move |gap| {
+        let each = walks.iter_mut().map(|ranks| are_apart(ranks, gap));
+        each.fold(false, |any, is| any | is)
+    }
+}
+
 /// One rank's collectives, counted gap by gap.
 struct Walk<'a> {
-    gaps: std::slice::Iter<'a, (usize, u64)>,
+    gaps: std::slice::Iter<'a, (u32, u32)>,
     made: u64,
 }
 
 impl Walk<'_> {
-    fn new(gaps: &[(usize, u64)]) -> Walk<'_> {
-        let gaps = gaps.iter();
-        Walk { gaps, made: 0 }
+    fn new(made: &Made) -> Walk<'_> {
+        Walk {
+            gaps: made.gaps.iter(),
+            made: made.before,
+        }
     }
 
     /// How many it made up to the end of a gap; gaps rising.
     fn up_to(&mut self, gap: usize) -> u64 {
-        while let Some((_, n)) = self.gaps.as_slice().first().filter(|(at, _)| *at <= gap) {
-            self.made += n;
+        let is_before = |&&(at, _): &&(u32, u32)| at as usize <= gap;
+        while let Some(&(_, n)) = self.gaps.as_slice().first().filter(is_before) {
+            self.made += u64::from(n);
             self.gaps.next();
         }
         self.made
@@ -171,11 +230,36 @@ fn are_apart(ranks: &mut [Walk<'_>], gap: usize) -> bool {
 mod tests {
     use super::*;
 
+    fn made(gaps: &[(u32, u32)]) -> Made {
+        Made {
+            gaps: gaps.to_vec(),
+            ..Made::default()
+        }
+    }
+
+    #[test]
+    fn what_is_forgotten_is_part_of_the_total() {
+        let mut made = made(&[(0, 4), (2, 5), (7, 6)]);
+        made.forget(3);
+        assert_eq!((made.before, &made.gaps[..]), (9, &[(7, 6)][..]));
+        made.forget(3);
+        assert_eq!(made.total(), 15);
+    }
+
     #[test]
     fn ranks_are_apart_where_one_made_more_calls_up_to_a_line() {
-        let told = |ranks: &[&[(usize, u64)]]| -> Vec<bool> {
-            let mut ranks: Vec<Walk<'_>> = ranks.iter().map(|gaps| Walk::new(gaps)).collect();
-            (0..3).map(|gap| are_apart(&mut ranks, gap)).collect()
+        let told = |ranks: &[&[(u32, u32)]]| -> Vec<bool> {
+            let mut ranks: Vec<Made> = ranks.iter().map(|gaps| made(gaps)).collect();
+            let told = |ranks: &[Made], gaps: Range<usize>| -> Vec<bool> {
+                let mut walks: Vec<Walk<'_>> = ranks.iter().map(Walk::new).collect();
+                gaps.map(|gap| are_apart(&mut walks, gap)).collect()
+            };
+            let all = told(&ranks, 0..3);
+            // What is forgotten of the first gaps still counts.
+            ranks.iter_mut().for_each(|made| made.forget(1));
+            assert!(ranks.iter().all(|made| made.gaps.len() < 3));
+            assert_eq!(told(&ranks, 1..3), all[1..]);
+            all
         };
         let (even, ahead, late) = ([(0, 4), (1, 4)], [(0, 5), (1, 3)], [(1, 8)]);
         assert_eq!(told(&[&even, &even, &ahead]), [true, false, false]);

@@ -114,6 +114,11 @@ impl Agreed {
         if self.made_of != made_of {
             self.made_of = made_of;
             self.named = named(streams);
+            // What was forgotten was the same for all.
+            let gone = |group: &Group| group.all(streams).map(|own| own.blocks.gone()).max();
+            for group in &mut self.named {
+                group.agreed = gone(group).unwrap_or(0);
+            }
         }
         self.keep.resize(streams.list.len(), Keep::default());
         self.classes(streams, merged);
@@ -139,6 +144,18 @@ impl Agreed {
             }
         }
         self.keep_from(streams);
+    }
+
+    /// Forgets the hashes of blocks that are the same in all streams that are to be the same, as lines say.
+    pub(super) fn forget(&self, streams: &mut [Stream]) {
+        let whole = |group: &&Group| group.kind == Kind::Whole && !group.parted;
+        for group in self.named.iter().filter(whole) {
+            for &stream in &group.streams {
+                if let Some(stream) = streams.get_mut(stream as usize) {
+                    drop(stream.blocks.forget(group.agreed.saturating_sub(1)));
+                }
+            }
+        }
     }
 
     /// Sets from where on calls are kept.
@@ -195,8 +212,8 @@ impl Agreed {
         }
         let mut new: FxHashMap<u64, Vec<u32>> = FxHashMap::default();
         for (&(caller, _), &stream) in &streams.at {
-            let first = streams.list[stream as usize].blocks.first();
-            if let Some(&first) = first.filter(|_| is_unnamed(caller))
+            let first = streams.list[stream as usize].begin;
+            if let Some(first) = first.filter(|_| is_unnamed(caller))
                 && self.classed.insert(stream)
             {
                 new.entry(first).or_default().push(stream);
@@ -209,8 +226,8 @@ impl Agreed {
                 let own = group
                     .streams
                     .first()
-                    .and_then(|&own| streams.list[own as usize].blocks.first());
-                group.agreed <= 1 && own == Some(&first)
+                    .and_then(|&own| streams.list[own as usize].begin);
+                group.agreed <= 1 && own == Some(first)
             };
             match self.unnamed.iter_mut().find(is_it) {
                 Some(group) => group.streams.extend(list),
@@ -273,7 +290,7 @@ impl Group {
 
     /// Its size and its first block, where others may be asked what is usual.
     fn first(&self, streams: &Streams) -> Option<(usize, u64)> {
-        let block = self.all(streams).next()?.blocks.first().copied();
+        let block = self.all(streams).next()?.begin;
         let block = block.filter(|_| (1..=SMALL).contains(&self.ranks));
         block.map(|block| (self.ranks, block))
     }

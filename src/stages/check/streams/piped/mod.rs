@@ -15,8 +15,9 @@ use super::step_ends::{StepEnds, Steps};
 use super::{Caller, Streams, Way, caller, way};
 use crate::count::calls::Options;
 use crate::error::{Error, Result};
+use crate::formats::log::Part;
 use crate::formats::log::placement::Recorder;
-use crate::formats::log::{Log, Part};
+use crate::formats::log::timeline::{Timeline, Turn};
 use crate::members::{Merged, Ops};
 use crate::source::Thin;
 use crate::stages::check::log::job_spans::Silence;
@@ -216,12 +217,22 @@ impl<'o> Piping<'o> {
         }
     }
 
+    /// At a turn: steps before gap `old` are not asked for any more.
+    pub(crate) fn turn(&mut self, turn: Turn, old: usize, part: &Part<'_, ()>) {
+        self.steps.turn(turn, old, part);
+    }
+
     /// The input is read up to there, and all calls before it are known: lets go of what will not be asked
     /// for again.
     ///
     /// # Errors
     /// What is kept cannot be written.
-    pub(crate) fn look(&mut self, until: u64, streams: &Streams, merged: &Merged) -> Result<()> {
+    pub(crate) fn look(
+        &mut self,
+        until: u64,
+        streams: &mut Streams,
+        merged: &Merged,
+    ) -> Result<()> {
         let waiting = self.piped.thin.waiting();
         if waiting < self.window + LOOK.min(self.window) {
             return Ok(());
@@ -230,6 +241,7 @@ impl<'o> Piping<'o> {
             self.agreed.give_up();
         }
         self.agreed.look(streams, merged);
+        self.agreed.forget(&mut streams.list);
         // What the last calls of all ranks show, they may be asked for.
         let last = self.piped.all.saturating_sub(streams.last_calls());
         let until = until.min(self.piped.thin.until() + waiting - self.window);
@@ -289,11 +301,16 @@ impl<'o> Piping<'o> {
     ///
     /// # Errors
     /// What is kept cannot be written.
-    pub(crate) fn end(mut self, (number, log): (u32, &Log), merged: &Merged) -> Result<Piped> {
+    pub(crate) fn end(
+        mut self,
+        (number, timeline): (u32, &Timeline),
+        merged: &Merged,
+    ) -> Result<Piped> {
         let mut lines = Lines::new(&self.fresh, &|_| true);
         let looked = self.piped.thin.look_at_all(&mut lines);
         looked.map_err(|cause| failed(&self.name, cause))?;
-        self.steps.end((number, log), merged, &mut self.piped.ends);
+        let ends = &mut self.piped.ends;
+        self.steps.ended((number, timeline), merged, ends);
         Ok(self.piped)
     }
 }

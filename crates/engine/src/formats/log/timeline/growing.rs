@@ -8,7 +8,7 @@
 //! So that memory does not grow either, steps that were written long ago are let go, at every
 //! [`Turn`]. From then on the lines that are left must do.
 
-use super::{Gap, Marks, Options, Present, Step, Timeline, each_after, resolve};
+use super::{Gap, Marks, Options, Present, Step, Timeline, count_often, resolve};
 use crate::formats::log::attempts::Begin;
 
 /// So many steps before the new ones are resolved again at least.
@@ -26,9 +26,6 @@ const TURN: usize = 4;
 /// So many steps before a turn stay: a gap's step may have its line before it, and ranks may be some steps
 /// behind others.
 const BEFORE: usize = 64;
-
-/// So many different distances between lines are counted of steps that were let go.
-const OFTEN: usize = 64;
 
 /// A timeline that grows.
 #[derive(Debug)]
@@ -166,11 +163,7 @@ impl Growing {
         let old = old.saturating_sub(BEFORE);
         // The last one is looked at again with the one that follows it.
         let pairs = &steps.left()[..steps.left().len().min(old + 1)];
-        each_after(pairs, |steps| {
-            if often.len() < OFTEN || often.contains_key(&steps) {
-                *often.entry(steps).or_default() += 1;
-            }
-        });
+        count_often(often, pairs);
         let gone = steps.forget(steps.gone() + old);
         gone.for_each(|step| self.gone.step(step.step, step.steps));
     }

@@ -14,6 +14,7 @@ pub(crate) mod counting;
 pub(crate) mod evaluation;
 pub(crate) mod gaps;
 mod growing;
+mod last_steps;
 mod marks;
 mod present;
 mod recent;
@@ -25,6 +26,7 @@ pub(crate) mod window;
 pub use crate::report::methods::ByPosition;
 pub use counting::Counted;
 pub use growing::{Growing, Old, Turn};
+pub use last_steps::Since;
 pub use marks::{MarkList, Marks};
 pub use present::Present;
 pub use recent::Recent;
@@ -230,6 +232,18 @@ impl Timeline {
             step.steps = if later { all } else { interval.min(all) };
         }
     }
+}
+
+/// So many different distances between lines are counted of steps that were let go.
+const OFTEN: usize = 64;
+
+/// Counts how many steps the lines of steps represent that are let go.
+fn count_often(often: &mut BTreeMap<u64, u64>, steps: &[Step]) {
+    each_after(steps, |steps| {
+        if often.len() < OFTEN || often.contains_key(&steps) {
+            *often.entry(steps).or_default() += 1;
+        }
+    });
 }
 
 /// How many steps each line represents that is not the first of its segment.

@@ -1,0 +1,169 @@
+//! Values of which many are the same, as trainers print them: each once, with how often it came. A job of a month
+//! prints millions of step times, and some thousands of different ones.
+
+use std::cmp::Ordering;
+use std::iter;
+
+/// So many values wait until they are put in order.
+const NEW: usize = 1 << 16;
+
+/// Values with how often each came.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Values {
+    /// In order.
+    sorted: Vec<(f64, u64)>,
+    /// Those that are not in order yet.
+    new: Vec<f64>,
+    /// There are no more different values than these, or all are rounded.
+    most: usize,
+    is_rounded: bool,
+}
+
+impl Default for Values {
+    fn default() -> Values {
+        Values::at_most(usize::MAX)
+    }
+}
+
+impl From<Vec<f64>> for Values {
+    fn from(values: Vec<f64>) -> Values {
+        let mut all = Values::default();
+        values.into_iter().for_each(|value| all.add(value));
+        all.sort();
+        all
+    }
+}
+
+impl Values {
+    /// None yet. If more different ones come than `most`, all are rounded to four digits, in whatever order they
+    /// come.
+    pub fn at_most(most: usize) -> Values {
+        Values {
+            sorted: Vec::new(),
+            new: Vec::new(),
+            most,
+            is_rounded: false,
+        }
+    }
+
+    /// Adds a value.
+    pub fn add(&mut self, value: f64) {
+        self.new.push(value);
+        // What is in order is gone through again and again, but less often the longer it is.
+        if self.new.len() >= NEW.max(self.sorted.len() / 2) {
+            self.sort();
+        }
+    }
+
+    /// Adds those of another.
+    pub fn merge(&mut self, other: &Values) {
+        self.sort();
+        self.take(&other.sorted);
+        other.new.iter().for_each(|&value| self.add(value));
+    }
+
+    /// True where there is none.
+    pub fn is_empty(&self) -> bool {
+        self.sorted.is_empty() && self.new.is_empty()
+    }
+
+    /// Puts all in order.
+    pub fn sort(&mut self) {
+        let mut new = std::mem::take(&mut self.new);
+        if new.is_empty() {
+            return;
+        }
+        if self.is_rounded {
+            new.iter_mut().for_each(|value| *value = rounded(*value));
+        }
+        new.sort_unstable_by(f64::total_cmp);
+        let new: Vec<(f64, u64)> = together(new.into_iter().zip(iter::repeat(1)));
+        self.take(&new);
+        if self.sorted.len() > self.most && !self.is_rounded {
+            self.is_rounded = true;
+            let old = std::mem::take(&mut self.sorted).into_iter();
+            // To round leaves the order as it is.
+            self.sorted = together(old.map(|(value, count)| (rounded(value), count)));
+        }
+    }
+
+    /// Takes values that are in order.
+    fn take(&mut self, new: &[(f64, u64)]) {
+        let (mut old, mut new) = (self.sorted.iter().peekable(), new.iter().peekable());
+        let next = iter::from_fn(|| match (old.peek(), new.peek()) {
+            (Some(a), Some(b)) if a.0.total_cmp(&b.0) == Ordering::Greater => new.next().copied(),
+            (Some(_), _) => old.next().copied(),
+            _ => new.next().copied(),
+        });
+        self.sorted = together(next);
+    }
+
+    /// The different values in order, with how often each came.
+    pub fn sorted(&mut self) -> &[(f64, u64)] {
+        self.sort();
+        &self.sorted
+    }
+}
+
+/// Values in order, equal ones as one.
+fn together(values: impl Iterator<Item = (f64, u64)>) -> Vec<(f64, u64)> {
+    let mut all: Vec<(f64, u64)> = Vec::new();
+    for (value, count) in values {
+        match all.last_mut() {
+            Some((last, known)) if last.to_bits() == value.to_bits() => *known += count,
+            _ => all.push((value, count)),
+        }
+    }
+    all.shrink_to_fit();
+    all
+}
+
+/// A value to four digits.
+fn rounded(value: f64) -> f64 {
+    format!("{value:.3e}").parse().unwrap_or(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// In whatever parts values come, they are those of one list.
+        #[test]
+        fn they_are_the_values_of_a_list(
+            parts in proptest::collection::vec(proptest::collection::vec(0..900_u32, 0..40), 0..6),
+            most in prop_oneof![Just(usize::MAX), 1..60_usize],
+        ) {
+            let value = |n: u32| f64::from(n) / 7.0;
+            let list: Vec<u32> = parts.concat();
+            let mut all = Values::at_most(most);
+            for part in &parts {
+                part.iter().for_each(|&n| all.add(value(n)));
+                all.sort();
+            }
+            let mut twin: Vec<f64> = list.iter().map(|&n| value(n)).collect();
+            let mut whole = Values::at_most(most);
+            twin.iter().for_each(|&value| whole.add(value));
+            twin.sort_by(f64::total_cmp);
+            let mut different = twin.clone();
+            different.dedup();
+            if different.len() > most {
+                twin.iter_mut().for_each(|value| *value = rounded(*value));
+            }
+            let got = all.sorted().iter();
+            let got: Vec<f64> = got.flat_map(|&(v, n)| iter::repeat_n(v, n as usize)).collect();
+            prop_assert_eq!(got, twin);
+            prop_assert_eq!(whole.sorted(), all.sorted());
+            let mut both = Values::default();
+            for part in &parts {
+                let mut own = Values::default();
+                part.iter().for_each(|&n| own.add(value(n)));
+                both.merge(&own);
+            }
+            let all: u64 = both.sorted().iter().map(|(_, n)| n).sum();
+            prop_assert_eq!(all, list.len() as u64);
+            prop_assert!(both.sorted().windows(2).all(|pair| pair[0].0 < pair[1].0));
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! What is remembered of the first steps of a long job. Findings look at the last steps of an input, so that of a pipe
+//! that goes on for a month only these are kept: a month has more steps than anybody compares.
+//!
+//! A file is looked at in the same way, whatever it would be able to tell of its first steps: a log gives the same
+//! findings as a file and through a pipe.
+
+#[cfg(test)]
+mod tests;
+
+use super::missing_steps::is_seam;
+use crate::count::values::Values;
+use crate::formats::log::timeline::{Gap, Marks, Since, Step, Timeline};
+use crate::grammar::trainer::Mark;
+use crate::members::Merged;
+use crate::stages::survey::{Sum, Sums};
+use std::collections::BTreeMap;
+
+/// So many of the last steps of an input are looked at.
+pub(crate) const KEPT: usize = 1 << 16;
+
+/// While a pipe is read, so many more are kept: the last ones may still change.
+const MORE: usize = 1024;
+
+/// The last steps of a pipe that are not placed yet: their lines may be late.
+const LATE: usize = 64;
+
+/// So many different distances between step lines are remembered.
+const KINDS: usize = 64;
+
+/// So many different times of steps are remembered as they are.
+const DIFFERENT: usize = 1 << 16;
+
+/// How many of the last steps are looked at; tests take fewer.
+pub(crate) fn kept() -> usize {
+    #[cfg(test)]
+    if let Some(kept) = tests::KEPT.get() {
+        return kept;
+    }
+    KEPT
+}
+
+/// What is remembered.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct OldSteps {
+    /// Where the steps begin that are still known.
+    pub(crate) since: Since,
+    /// How many steps the lines of the others represent.
+    pub(crate) steps: u64,
+    /// The number of the first one.
+    pub(crate) first: Option<u64>,
+    /// The last one.
+    pub(crate) last: Option<Last>,
+    /// The first line at which the step number falls, and the line before it.
+    pub(crate) fall: Option<[u64; 2]>,
+    /// The last one with calls.
+    pub(crate) called: Option<Called>,
+    /// The first gap at whose end ranks were at different calls.
+    pub(crate) uneven: Option<usize>,
+    /// Where lines may be missing after that: the line before the first place of each kind. A kind is how many
+    /// steps a line represents, or nothing where the step number falls.
+    seams: BTreeMap<Option<u64>, u64>,
+    /// Their times, and their speeds.
+    pub(crate) times: Values,
+    pub(crate) tflops: Values,
+}
+
+impl Default for OldSteps {
+    fn default() -> OldSteps {
+        OldSteps {
+            since: Since::default(),
+            steps: 0,
+            first: None,
+            last: None,
+            fall: None,
+            called: None,
+            uneven: None,
+            seams: BTreeMap::new(),
+            times: Values::at_most(DIFFERENT),
+            tflops: Values::at_most(DIFFERENT),
+        }
+    }
+}
+
+/// The last step that is not looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Last {
+    pub(crate) segment: u32,
+    /// Its number.
+    step: u64,
+    /// Its line.
+    pub(crate) line: u64,
+}
+
+/// A step with calls after which none has any.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Called {
+    /// Its place among all steps, and its number.
+    at: usize,
+    pub(crate) step: u64,
+    /// The number and the line of the step after it.
+    pub(crate) next: Option<(u64, u64)>,
+}
+
+impl Called {
+    /// How many of so many steps come after it.
+    pub(crate) fn without(&self, steps: usize) -> usize {
+        steps.saturating_sub(self.at + 1)
+    }
+}
+
+impl OldSteps {
+    /// Of a pipe that is read this far: where the steps begin that may be asked for, and the last gap whose calls can
+    /// be placed, once enough more have come than are kept.
+    pub(crate) fn due(&self, timeline: &Timeline) -> Option<(Since, u32)> {
+        let steps = &timeline.steps;
+        let since = timeline.since(kept() + MORE)?;
+        let settled = steps.get(steps.len().checked_sub(LATE)?)?.mark;
+        let is_due = since.step > self.since.step;
+        is_due.then_some((since, u32::try_from(settled).ok()?))
+    }
+
+    /// Lets go of the steps before `since`: remembers what is asked of them, and forgets their calls in `sums`.
+    pub(crate) fn let_go(
+        &mut self,
+        since: Since,
+        (timeline, marks): (&Timeline, Marks<'_>),
+        sums: &mut Sums,
+        merged: &Merged,
+    ) {
+        let old = timeline.steps.part(self.since.step..since.step);
+        let line = |step: &Step| marks.get(step.mark).map(|mark| mark.line);
+        let (Some(first), Some(last)) = (old.first(), old.last()) else {
+            return;
+        };
+        self.first.get_or_insert(first.step);
+        let each = old.iter().map(|step| step.steps);
+        self.steps = each.fold(self.steps, u64::saturating_add);
+        for step in old {
+            step.time_s
+                .into_iter()
+                .for_each(|time| self.times.add(time));
+            let tflops = step.tflops.into_iter();
+            tflops.for_each(|tflops| self.tflops.add(tflops));
+        }
+        self.times.sort();
+        self.tflops.sort();
+        if let Some(called) = &mut self.called {
+            called.next = called.next.or_else(|| Some((first.step, line(first)?)));
+        }
+        self.called = called(since, (timeline, marks), sums).or(self.called);
+        if self.uneven.is_none() {
+            let gaps = self.since.gap..since.gap;
+            self.uneven = sums.first_apart(merged, timeline, gaps);
+        }
+        self.look(old, line);
+        #[cfg(test)]
+        tests::LET_GO.set(tests::LET_GO.get() + 1);
+        self.last = line(last).map(|line| Last {
+            segment: last.segment,
+            step: last.step,
+            line,
+        });
+        sums.forget(since.gap);
+        self.since = since;
+    }
+
+    /// Looks where step numbers fall, and where lines may be missing.
+    fn look(&mut self, old: &[Step], line: impl Fn(&Step) -> Option<u64>) {
+        let known = self.last.map(|last| (last.segment, last.line));
+        // The line before is looked up only where it is needed.
+        let before = |at: usize| match at.checked_sub(1) {
+            Some(before) => line(&old[before]),
+            None => known.map(|(_, line)| line),
+        };
+        let mut segment = known.map(|(segment, _)| segment);
+        for (at, step) in old.iter().enumerate() {
+            let Some(segment) = segment.replace(step.segment) else {
+                continue;
+            };
+            let falls = segment != step.segment;
+            if falls && self.fall.is_none() {
+                self.fall = line(step)
+                    .zip(before(at))
+                    .map(|(line, before)| [line, before]);
+            }
+            let kind = (!falls).then_some(step.steps);
+            if self.uneven.is_some_and(|gap| gap <= step.mark)
+                && self.seams.len() < KINDS
+                && !self.seams.contains_key(&kind)
+                && let Some(before) = before(at)
+            {
+                self.seams.insert(kind, before);
+            }
+        }
+    }
+
+    /// The line before the first place at which lines may be missing, where a line represents mostly so many steps.
+    pub(crate) fn seam(&self, interval: u64) -> Option<u64> {
+        let seams = self.seams.iter();
+        let seams = seams.filter(|(kind, _)| is_seam(**kind, interval));
+        seams.map(|(_, line)| *line).min()
+    }
+
+    /// The lines that end a step from where these steps end up to `to`, in order, with the step's number; a line
+    /// that is no step's of the timeline has the number of the step before.
+    pub(crate) fn lines(
+        &self,
+        to: Since,
+        (timeline, marks): (&Timeline, Marks<'_>),
+    ) -> Vec<(u64, u64)> {
+        let steps = timeline.steps.part(self.since.step..to.step);
+        let mut steps = steps.iter().peekable();
+        let mut step = self.last.map_or(0, |last| last.step);
+        let marks = marks.part(self.since.gap..to.gap);
+        let marks = (self.since.gap + marks.gone()..).zip(marks.iter());
+        let lines = marks.filter_map(|(at, mark)| {
+            while let Some(next) = steps.next_if(|next| next.mark <= at) {
+                step = next.step;
+            }
+            matches!(mark.mark, Mark::Step(_)).then_some((mark.line, step))
+        });
+        lines.collect()
+    }
+}
+
+/// The last step before `since` with calls, of those whose calls are known.
+fn called(since: Since, (timeline, marks): (&Timeline, Marks<'_>), sums: &Sums) -> Option<Called> {
+    let old = sums.by_gap.partition_point(|(gap, _)| *gap < since.gap);
+    let step = |&(gap, sum): &(usize, Sum)| match timeline.gaps.get(gap) {
+        Some(Gap::Step(step)) if sum.calls > 0 => Some(*step as usize),
+        _ => None,
+    };
+    let at = sums.by_gap[..old].iter().rev().find_map(step)?;
+    let next = timeline.steps.part(at + 1..since.step).first();
+    Some(Called {
+        at,
+        step: timeline.steps.get(at)?.step,
+        next: next.and_then(|next| Some((next.step, marks.get(next.mark)?.line))),
+    })
+}

@@ -1,0 +1,229 @@
+//! A pipe of which steps are let go against its naive twin, the same log as a file: what is found is the same.
+
+use super::*;
+use crate::formats::log::timeline::{self, MarkList, resolve};
+use crate::formats::log::walk::MarkAt;
+use crate::grammar::trainer::{StepLine, Trainer};
+use crate::report::Report;
+use crate::source::Origin;
+use crate::stages::check::{Now, check};
+use crate::synth::fault::{Fault, FaultKind};
+use crate::synth::options::Strategy;
+use crate::synth::{self, StreamSink};
+use crate::testing::{Nobody, options};
+use proptest::prelude::*;
+use std::cell::Cell;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+thread_local! {
+    /// How many steps are looked at, if a test says so.
+    pub(super) static KEPT: Cell<Option<usize>> = const { Cell::new(None) };
+
+    /// How often steps were let go.
+    pub(super) static LET_GO: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Steps that are looked at here.
+const FEW: usize = 1300;
+
+/// A pipe rests after so many bytes.
+const PIECE: usize = 1 << 20;
+
+/// All that is found in an input, whatever it is called, and how often steps were let go.
+fn found(path: &Path) -> (String, usize) {
+    let mut report = Report::new("test", false, true);
+    let origins = [Origin::Path(path.to_owned())];
+    let read = options(2, false);
+    KEPT.set(Some(FEW));
+    LET_GO.set(0);
+    let checked = check(&origins, (&read, Now::Unknown), &mut report, &Nobody).unwrap();
+    KEPT.set(None);
+    let text = format!("{checked:#?}").replace(path.to_str().unwrap(), "log");
+    (text, LET_GO.get())
+}
+
+/// The same of a file, and of a pipe that rests now and then.
+fn both(log: &[u8]) -> [(String, usize); 2] {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, pipe) = (folder.path().join("file"), folder.path().join("pipe"));
+    std::fs::write(&file, log).unwrap();
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.unwrap().success());
+    let piped = thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut to = OpenOptions::new().write(true).open(&pipe).unwrap();
+            for piece in log.chunks(PIECE) {
+                to.write_all(piece).unwrap();
+                thread::sleep(Duration::from_millis(50));
+            }
+        });
+        found(&pipe)
+    });
+    [found(&file), piped]
+}
+
+fn log(options: &synth::Options) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    synth::generate(options, &mut StreamSink::new(&mut bytes)).unwrap();
+    bytes
+}
+
+/// A job of many steps.
+fn job(seed: u64) -> synth::Options {
+    synth::Options {
+        seed,
+        ranks: 2,
+        strategy: Strategy::Ddp,
+        tp: 1,
+        layers: 1,
+        steps: 7000,
+        ..synth::Options::default()
+    }
+}
+
+const FAULTS: [FaultKind; 5] = [
+    FaultKind::Skip,
+    FaultKind::Count,
+    FaultKind::Datatype,
+    FaultKind::Redop,
+    FaultKind::Stall,
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(3))]
+
+    /// A fault anywhere in a job, or a job that is started again, and that may evaluate now and then.
+    #[test]
+    fn a_pipe_of_which_steps_are_let_go_gives_the_findings_of_a_file(
+        seed in 1..1000_u64,
+        fault in proptest::option::weighted(0.7, 0..FAULTS.len()),
+        step in 4500..6990_u64,
+        evaluates in any::<bool>(),
+    ) {
+        let mut options = job(seed);
+        // A job with a fault hangs before it evaluates again.
+        options.eval_every = (evaluates && fault.is_none()).then_some(700);
+        match fault {
+            Some(fault) => options.fault = Some(Fault {
+                step: Some(step),
+                ..Fault::of(FAULTS[fault])
+            }),
+            None => options.restart_at = Some(step),
+        }
+        let [file, piped] = both(&log(&options));
+        prop_assert_eq!(fault.is_some(), file.0.contains("severity: Error"), "{}", file.0);
+        prop_assert!(file.1 == 1 && piped.1 > 1, "{} {}", file.1, piped.1);
+        prop_assert_eq!(piped.0, file.0);
+    }
+}
+
+#[test]
+fn what_is_told_of_the_first_steps_is_remembered() {
+    // The number falls, ranks are at different calls after it, and calls stop: all long before the end.
+    let mut options = job(3);
+    options.epoch_steps = Some(900);
+    let text = String::from_utf8(log(&options)).unwrap();
+    let (mut steps, mut cut) = (0, String::new());
+    for line in text.split_inclusive('\n') {
+        let is_step = line.starts_with("Training epoch");
+        let is_call = line.contains("opCount");
+        steps += usize::from(is_step);
+        if is_step && !(500..800).contains(&steps) {
+            // Without it the step is the iteration of the epoch.
+            let begin = line.find("| global_step").unwrap();
+            let end = line.find("| max_memory").unwrap();
+            cut += &line[..begin];
+            cut += &line[end..];
+        } else if !is_call || steps < 1000 {
+            cut += line;
+        }
+    }
+    let [file, piped] = both(cut.as_bytes());
+    assert!(piped.1 > 1, "{}", piped.1);
+    let stop = "steps continue after step 99 but their calls stop";
+    for told in ["several_runs", "calls_stop", stop] {
+        assert!(file.0.contains(told), "{told}: {}", file.0);
+    }
+    assert_eq!(piped.0, file.0);
+}
+
+/// Step lines with these numbers, and other lines among them.
+fn marks(numbers: &[(u64, bool)]) -> MarkList {
+    let mut list = MarkList::default();
+    let marks = (0..).zip(numbers).flat_map(|(at, &(step, is_between))| {
+        let mark = |line, mark| MarkAt {
+            start: line,
+            cut: line + 1,
+            line,
+            next_line: line + 1,
+            mark,
+        };
+        let line = StepLine::bare(Trainer::Nemo2, step);
+        let between = is_between.then(|| mark(2 * at, Mark::Between));
+        between
+            .into_iter()
+            .chain([mark(2 * at + 1, Mark::Step(line))])
+    });
+    list.extend(marks);
+    list
+}
+
+proptest! {
+    /// Steps that are let go bit by bit leave what they leave at once.
+    #[test]
+    fn it_does_not_matter_when_steps_are_let_go(
+        steps in proptest::collection::vec((prop_oneof![8 => Just(1), 1 => 2..5_u64, 1 => Just(0)], any::<bool>()), 1..60),
+        calls in proptest::collection::vec((0..80_usize, 0..3_u64), 0..30),
+        uneven in proptest::option::of(0..60_usize),
+        cuts in proptest::collection::btree_set(1..60_usize, 1..5),
+    ) {
+        let mut number = 0;
+        let numbers: Vec<(u64, bool)> = steps.into_iter().map(|(more, is_between)| {
+            number = if more == 0 { 0 } else { number + more };
+            (number, is_between)
+        }).collect();
+        let list = marks(&numbers);
+        let timeline = resolve(&list, &[], &timeline::Options::default());
+        let many = timeline.steps.len();
+        let since = |step: usize| timeline.since(many - step);
+        let sums = || {
+            let mut sums = Sums::default();
+            for &(gap, calls) in &calls {
+                sums.put(gap, Sum { calls, bytes: 0 });
+            }
+            sums
+        };
+        let merged = Merged::default();
+        let known = (&timeline, list.all());
+        let begin = OldSteps { uneven, ..OldSteps::default() };
+        let (mut old, mut left) = (begin.clone(), sums());
+        let mut lines = Vec::new();
+        for &cut in cuts.iter().filter(|&&cut| cut < many) {
+            lines.extend(old.lines(since(cut).unwrap(), known));
+            old.let_go(since(cut).unwrap(), known, &mut left, &merged);
+        }
+        let Some(last) = since(old.since.step) else { return Ok(()) };
+        let (mut twin, mut all) = (begin, sums());
+        prop_assert_eq!(lines, twin.lines(last, known));
+        twin.let_go(last, known, &mut all, &merged);
+        prop_assert_eq!(&old, &twin);
+        prop_assert_eq!(&left.by_gap, &all.by_gap);
+        prop_assert_eq!(left.last_gap(), sums().last_gap());
+        // What all steps tell.
+        let first = timeline.steps.left();
+        prop_assert_eq!(old.first, first.first().map(|step| step.step));
+        let fall = first[..last.step].windows(2).find(|pair| pair[0].segment != pair[1].segment);
+        let line = |step: &Step| list.all().get(step.mark).unwrap().line;
+        prop_assert_eq!(old.fall, fall.map(|pair| [line(&pair[1]), line(&pair[0])]));
+        let interval = timeline.interval();
+        let seam = first[..last.step].windows(2).find(|pair| {
+            let is_late = uneven.is_some_and(|gap| gap <= pair[1].mark);
+            is_late && (pair[0].segment != pair[1].segment || pair[1].steps != interval)
+        });
+        prop_assert_eq!(old.seam(interval), seam.map(|pair| line(&pair[0])));
+    }
+}
