@@ -454,6 +454,11 @@ impl Input {
         self.is_utf16
     }
 
+    /// Where what was put together is found while it is read.
+    pub(crate) fn found(&self) -> Found {
+        Arc::clone(&self.joined)
+    }
+
     /// What was put together, if anything had to be; known once all of it was read.
     pub fn joined(&self) -> Option<Seen> {
         self.joined.lock().map_or(None, |joined| *joined)

@@ -23,7 +23,7 @@ pub struct Seen {
     pub unended: u64,
 }
 
-/// Where a reader says what it put together, once it is at the end.
+/// Where a reader says what it put together, so far and once it is at the end.
 pub(crate) type Found = Arc<Mutex<Option<Seen>>>;
 
 /// A stream of bytes.

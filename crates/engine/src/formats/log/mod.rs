@@ -19,7 +19,7 @@ use crate::members::twice::{Again, Count, End};
 use crate::members::{Merged, Renumbered};
 use crate::pool;
 use crate::report::account::Account;
-use crate::source::{Broken, Chunk, Chunks, Input, Pause, Texts};
+use crate::source::{Broken, Chunk, Chunks, Found, Input, Pause, Texts};
 use rustc_hash::FxHashMap;
 use std::iter;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -83,6 +83,8 @@ pub struct Log {
     last: Option<Count>,
     joiner: Joiner,
     attempts: Attempts,
+    /// What was put together of it before it was read.
+    found: Found,
 }
 
 /// A chunk's part, in order.
@@ -174,13 +176,21 @@ impl Log {
     /// Why calls are placed by position, by what became of its lines.
     fn by_account(&self) -> Option<ByPosition> {
         match &self.account {
-            account if account.block_writers > 0 => Some(ByPosition::Buffered),
+            account if account.block_writers > 0 || self.is_buffered() => {
+                Some(ByPosition::Buffered)
+            }
             // A few lost calls are seen by what comes after them.
             account if account.overwritten > 1 || account.damaged > FEW + account.calls / LOST => {
                 Some(ByPosition::Lost)
             }
             _ => None,
         }
+    }
+
+    /// Whether processes wrote it in blocks, as far as it is known: the account has it at the end.
+    fn is_buffered(&self) -> bool {
+        let found = self.found.lock();
+        found.is_ok_and(|found| found.is_some_and(|seen| seen.processes > 0))
     }
 
     /// Adds what a chunk holds; it follows what was added before.
@@ -433,7 +443,11 @@ pub(super) fn read_on<V: Visit + Send>(
     let jobs = if first.len() < ahead { 1 } else { jobs };
     let chunks = first.into_iter().chain(chunks);
     let (name, strict) = (input.name(), options.strict);
-    let how = (strict, options.keep_marks);
+    let how = How {
+        strict,
+        keep_marks: options.keep_marks,
+        found: input.found(),
+    };
     let mut log = one(&name, how, merged, progress, sink, |take| {
         walked.into_iter().try_for_each(&mut *take)?;
         pool::as_they_come(jobs, chunks, walk, take)
@@ -485,7 +499,7 @@ impl<V: Visit> Ahead<V> {
         progress: impl Fn(u64),
         sink: impl FnMut(Part<'_, V>) -> Result<()>,
     ) -> Result<Log> {
-        one(name, (strict, true), merged, progress, sink, |take| {
+        one(name, How::of(strict), merged, progress, sink, |take| {
             self.give(take)
         })
     }
@@ -506,7 +520,7 @@ impl<V: Visit> Ahead<V> {
         let ends = had.iter().map(|had| had.end);
         merged.twice.begin(names.zip(ends));
         // Nothing in them is damaged.
-        let log = gather("", (false, true), merged, progress, sink, |take| {
+        let log = gather("", How::of(false), merged, progress, sink, |take| {
             self.give(take)
         })?;
         let ends = had.iter().map(|had| End {
@@ -527,7 +541,7 @@ type Take<'t, V> = &'t mut dyn FnMut(Result<Walked<V>>) -> Result<()>;
 /// Merges the walked chunks of one input, and says which inputs before it have calls of it.
 fn one<V: Visit>(
     name: &str,
-    how: (bool, bool),
+    how: How,
     merged: &mut Merged,
     progress: impl Fn(u64),
     sink: impl FnMut(Part<'_, V>) -> Result<()>,
@@ -543,19 +557,46 @@ fn one<V: Visit>(
     Ok(log)
 }
 
+/// How walked chunks are merged.
+struct How {
+    /// It stops at damage.
+    strict: bool,
+    /// Marks are kept.
+    keep_marks: bool,
+    /// What is put together before.
+    found: Found,
+}
+
+impl How {
+    /// Of lines that are read as they are.
+    fn of(strict: bool) -> How {
+        How {
+            strict,
+            keep_marks: true,
+            found: Found::default(),
+        }
+    }
+}
+
 /// Merges the walked chunks of the input `name`, which `chunks` hands over in order; stops at damage
 /// where it is to be `strict`, and forgets marks that are not to be kept.
 fn gather<V: Visit>(
     name: &str,
-    (strict, keep_marks): (bool, bool),
+    how: How,
     merged: &mut Merged,
     progress: impl Fn(u64),
     mut sink: impl FnMut(Part<'_, V>) -> Result<()>,
     chunks: impl FnOnce(Take<'_, V>) -> Result<()>,
 ) -> Result<Log> {
     merged.next_input();
+    let How {
+        strict,
+        keep_marks,
+        found,
+    } = how;
     let mut log = Log {
         attempts: Attempts::new(merged),
+        found,
         ..Log::default()
     };
     let mut to = Renumbered::default();

@@ -128,14 +128,14 @@ impl<R: Read> Reader<R> {
             if self.ended {
                 self.joiner.finish(&mut self.out);
                 self.leave_out();
-                if let Ok(mut seen) = self.seen.lock() {
-                    *seen = Some(self.joiner.seen);
-                }
-                return Ok(());
+                break;
             }
             if self.is_idle {
-                return Ok(());
+                break;
             }
+        }
+        if let Ok(mut seen) = self.seen.lock() {
+            *seen = Some(self.joiner.seen);
         }
         Ok(())
     }

@@ -77,9 +77,8 @@ impl Keys {
         keys
     }
 
-    /// By key: whether a process that set the communicator up has not called there yet. `used` has the keys of
-    /// those that have.
-    pub(super) fn awaited(&self, used: &[(usize, Vec<u32>)], merged: &Merged) -> Vec<bool> {
+    /// By key: who has not called there yet. `used` has the keys of the processes that have.
+    pub(super) fn awaited(&self, used: &[(usize, Vec<u32>)], merged: &Merged) -> Vec<Awaited> {
         let used: FxHashSet<(usize, u32)> = used
             .iter()
             .flat_map(|(process, keys)| keys.iter().map(|key| (*process, *key)))
@@ -91,25 +90,52 @@ impl Keys {
                 collectives[comm as usize] = key;
             }
         }
-        let mut is_awaited = vec![false; self.len()];
+        let mut awaited = vec![Awaited::Nobody; self.len()];
+        // By key: the ranks that called, and how many there are.
+        let mut ranks: FxHashMap<u32, (FxHashSet<u32>, u32)> = FxHashMap::default();
         for member in merged.origins.members.items() {
-            let id = merged.identity_of(member).and_then(|i| i.comm_id);
-            let comm = id.and_then(|id| self.comms.get(&id));
+            let Some(identity) = merged.identity_of(member) else {
+                continue;
+            };
+            let comm = identity.comm_id.and_then(|id| self.comms.get(&id));
             let key = comm.map_or(NO_KEY, |&comm| collectives[comm as usize]);
             let process = merged.origins.places.get(member.place).process as usize;
-            if let Some(is_awaited) = is_awaited.get_mut(key as usize)
-                && !used.contains(&(process, key))
-            {
-                *is_awaited = true;
+            let Some(awaited) = awaited.get_mut(key as usize) else {
+                continue;
+            };
+            match used.contains(&(process, key)) {
+                true => {
+                    let (called, nranks) = ranks.entry(key).or_default();
+                    called.insert(identity.rank);
+                    *nranks = identity.nranks;
+                }
+                false => *awaited = Awaited::Member,
             }
         }
-        is_awaited
+        for (key, (called, nranks)) in ranks {
+            if let Some(awaited @ Awaited::Nobody) = awaited.get_mut(key as usize)
+                && (called.len() as u64) < u64::from(nranks)
+            {
+                *awaited = Awaited::Rank;
+            }
+        }
+        awaited
     }
 
     /// How many there are.
     pub(super) fn len(&self) -> usize {
         self.comm.len()
     }
+}
+
+/// Who has not called on a communicator yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Awaited {
+    Nobody,
+    /// A process that set it up.
+    Member,
+    /// A rank of which there is no line: its lines may come late, or be in another log.
+    Rank,
 }
 
 fn key(ops: &Ops, what: &What, comm: u32, rank: i64) -> Option<Key> {

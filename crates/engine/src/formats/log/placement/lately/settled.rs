@@ -5,10 +5,11 @@
 //! calls in it, each by its own count ([`Steps`]), or when each rank has made the same calls again that it
 //! made in the steps before ([`super::habit`]).
 
-use crate::formats::log::placement::keys::{Keys, NO_KEY};
+use crate::formats::log::placement::keys::{Awaited, Keys, NO_KEY};
 use crate::formats::log::placement::streams::Streams;
 use crate::formats::log::timeline::{Gap, Timeline};
 use crate::members::Merged;
+use rustc_hash::FxHashSet;
 use std::collections::BTreeMap;
 
 /// A step whose line came so many steps ago is not waited for any more.
@@ -17,6 +18,10 @@ const LATE: usize = 8;
 /// So many steps have lines before it is known what they look like: which trainer and which rank
 /// prints them, and how many steps apart.
 const KNOWN: usize = 3;
+
+/// Until so many steps have lines each must be like the one before it: as long as few lines are known, calls
+/// of one step may be taken for another's on all ranks alike.
+const YOUNG: usize = LATE;
 
 /// The cuts of each process: pairs of a gap and the number of its calls up to the gap's end.
 pub(in crate::formats::log::placement) type AllCuts = Vec<Vec<(u32, u32)>>;
@@ -97,8 +102,8 @@ pub(in crate::formats::log::placement) struct Steps<'a> {
     /// The processes whose calls are known by more than the position of their lines, and the keys of
     /// all calls that each ever made.
     known: Vec<(usize, Vec<u32>)>,
-    /// By key: whether a member has made no call of it yet.
-    is_awaited: Vec<bool>,
+    /// By key: who has made no call of it yet.
+    awaited: Vec<Awaited>,
 }
 
 impl<'a> Steps<'a> {
@@ -129,7 +134,7 @@ impl<'a> Steps<'a> {
         });
         let known: Vec<(usize, Vec<u32>)> = known.collect();
         Steps {
-            is_awaited: keys.awaited(&known, merged),
+            awaited: keys.awaited(&known, merged),
             streams,
             keys,
             cuts,
@@ -152,13 +157,20 @@ impl<'a> Steps<'a> {
         // Who prints is not known yet.
         let is_open = self.known.is_empty() && self.keys.len() > 0;
         let ends = ends(timeline, u32::MAX, LATE + 2);
+        let is_young = timeline.steps.len() < YOUNG;
+        let awaited = self.awaited(ends.first().filter(|_| ends.len() > LATE).copied());
         let newest = ends.iter().rev().enumerate();
         let settled = newest
             .filter(|_| timeline.steps.len() >= KNOWN)
             .find(|&(age, &end)| {
                 let at = ends.len() - 1 - age;
-                let before = at.checked_sub(1).map(|before| ends[before]);
-                age >= LATE || !is_open && self.is_all(before, end) && self.is_whole(before, end)
+                let earlier = |n: usize| at.checked_sub(n).map(|before| ends[before]);
+                let before = earlier(1);
+                age >= LATE
+                    || !is_open
+                        && self.is_all(before, end, &awaited)
+                        && self.is_whole(before, end)
+                        && (!is_young || self.is_alike(earlier(2), before, end))
             });
         settled.map(|(_, &end)| end)
     }
@@ -172,18 +184,52 @@ impl<'a> Steps<'a> {
         all
     }
 
+    /// By key: whether a call that has not come is waited for. A rank without any line is waited for until the
+    /// communicator has been there for long, which it has where it has calls up to gap `long_ago`.
+    fn awaited(&self, long_ago: Option<u32>) -> Vec<bool> {
+        let mut is_old = vec![false; self.keys.len()];
+        if self.awaited.contains(&Awaited::Rank) {
+            for (process, used) in &self.known {
+                // Of calls that are not here any more only the keys are known.
+                let here = self.streams.streams.get(*process);
+                let here: FxHashSet<u32> = here
+                    .map_or(&[][..], |s| &s.calls[..])
+                    .iter()
+                    .filter_map(|&what| self.keys.of.get(what as usize).copied())
+                    .collect();
+                let gone = used.iter().copied().filter(|key| !here.contains(key));
+                let calls = long_ago.map_or(&[][..], |gap| self.calls(*process, None, gap));
+                let old = calls
+                    .iter()
+                    .filter_map(|&what| self.keys.of.get(what as usize));
+                for key in gone.chain(old.copied()) {
+                    if let Some(is_old) = is_old.get_mut(key as usize) {
+                        *is_old = true;
+                    }
+                }
+            }
+        }
+        let all = self.awaited.iter().zip(is_old);
+        all.map(|(awaited, is_old)| match awaited {
+            Awaited::Nobody => false,
+            Awaited::Member => true,
+            Awaited::Rank => !is_old,
+        })
+        .collect()
+    }
+
     /// Whether there are calls in the gaps after `before` up to `end`, and none of a communicator of which a
-    /// member has not called yet.
-    fn is_all(&self, before: Option<u32>, end: u32) -> bool {
+    /// member is `awaited`.
+    fn is_all(&self, before: Option<u32>, end: u32, awaited: &[bool]) -> bool {
         let mut any = self.known.is_empty();
         self.known.iter().all(|(process, used)| {
             let calls = self.calls(*process, before, end);
             any |= !calls.is_empty();
             // Mostly each key has all its members.
-            !used.iter().any(|&key| self.is_awaited[key as usize])
+            !used.iter().any(|&key| awaited[key as usize])
                 || !calls.iter().any(|&what| {
                     let key = self.keys.of.get(what as usize);
-                    key.and_then(|&key| self.is_awaited.get(key as usize)) == Some(&true)
+                    key.and_then(|&key| awaited.get(key as usize)) == Some(&true)
                 })
         }) && any
     }
@@ -210,6 +256,26 @@ impl<'a> Steps<'a> {
                 let made = std::mem::take(&mut made[key as usize]);
                 is_same & (*first[key as usize].get_or_insert(made) == made)
             })
+        })
+    }
+
+    /// Whether each process made the same calls in the gaps after `before` up to `end` as after `first` up to
+    /// `before`, in whatever order.
+    fn is_alike(&self, first: Option<u32>, before: Option<u32>, end: u32) -> bool {
+        let Some(middle) = before else {
+            return self.known.is_empty();
+        };
+        let sorted = |calls: &[u32]| {
+            let mut calls = calls.to_vec();
+            calls.sort_unstable();
+            calls
+        };
+        self.known.iter().all(|(process, _)| {
+            let (old, new) = (
+                self.calls(*process, first, middle),
+                self.calls(*process, before, end),
+            );
+            old.len() == new.len() && (old == new || sorted(old) == sorted(new))
         })
     }
 
