@@ -9,11 +9,14 @@ use crate::formats::log::placement::keys::{Awaited, Keys, NO_KEY};
 use crate::formats::log::placement::streams::Streams;
 use crate::formats::log::timeline::{Gap, Timeline};
 use crate::members::Merged;
-use rustc_hash::FxHashSet;
 use std::collections::BTreeMap;
 
 /// A step whose line came so many steps ago is not waited for any more.
 const LATE: usize = 8;
+
+/// Members of a communicator that set it up, and on which others call, are waited for so long: all must call
+/// there, and a rank whose lines come through a long pipe of its own may be late from the beginning.
+const LATEST: usize = 32;
 
 /// So many steps have lines before it is known what they look like: which trainer and which rank
 /// prints them, and how many steps apart.
@@ -158,7 +161,7 @@ impl<'a> Steps<'a> {
         let is_open = self.known.is_empty() && self.keys.len() > 0;
         let ends = ends(timeline, u32::MAX, LATE + 2);
         let is_young = timeline.steps.len() < YOUNG;
-        let awaited = self.awaited(ends.first().filter(|_| ends.len() > LATE).copied());
+        let awaited = self.awaited(timeline);
         let newest = ends.iter().rev().enumerate();
         let settled = newest
             .filter(|_| timeline.steps.len() >= KNOWN)
@@ -166,11 +169,12 @@ impl<'a> Steps<'a> {
                 let at = ends.len() - 1 - age;
                 let earlier = |n: usize| at.checked_sub(n).map(|before| ends[before]);
                 let before = earlier(1);
-                age >= LATE
-                    || !is_open
-                        && self.is_all(before, end, &awaited)
-                        && self.is_whole(before, end)
-                        && (!is_young || self.is_alike(earlier(2), before, end))
+                awaited.is_none_or(|awaited| end < awaited)
+                    && (age >= LATE
+                        || !is_open
+                            && self.has_calls(before, end)
+                            && self.is_whole(before, end)
+                            && (!is_young || self.is_alike(earlier(2), before, end)))
             });
         settled.map(|(_, &end)| end)
     }
@@ -184,54 +188,62 @@ impl<'a> Steps<'a> {
         all
     }
 
-    /// By key: whether a call that has not come is waited for. A rank without any line is waited for until the
-    /// communicator has been there for long, which it has where it has calls up to gap `long_ago`.
-    fn awaited(&self, long_ago: Option<u32>) -> Vec<bool> {
-        let mut is_old = vec![false; self.keys.len()];
-        if self.awaited.contains(&Awaited::Rank) {
-            for (process, used) in &self.known {
-                // Of calls that are not here any more only the keys are known.
-                let here = self.streams.streams.get(*process);
-                let here: FxHashSet<u32> = here
-                    .map_or(&[][..], |s| &s.calls[..])
-                    .iter()
-                    .filter_map(|&what| self.keys.of.get(what as usize).copied())
-                    .collect();
-                let gone = used.iter().copied().filter(|key| !here.contains(key));
-                let calls = long_ago.map_or(&[][..], |gap| self.calls(*process, None, gap));
-                let old = calls
-                    .iter()
-                    .filter_map(|&what| self.keys.of.get(what as usize));
-                for key in gone.chain(old.copied()) {
-                    if let Some(is_old) = is_old.get_mut(key as usize) {
-                        *is_old = true;
-                    }
+    /// The first gap with a call of a communicator on which further members are to call.
+    fn awaited(&self, timeline: &Timeline) -> Option<u32> {
+        if self.awaited.iter().all(|who| *who == Awaited::Nobody) {
+            return None;
+        }
+        let long_ago = |n: usize| {
+            let ends = ends(timeline, u32::MAX, n + 1);
+            ends.first().copied().filter(|_| ends.len() > n)
+        };
+        let is_old = [LATE, LATEST].map(|n| self.called_until(long_ago(n)));
+        let is_awaited = |what: &u32| {
+            let key = self.keys.of.get(*what as usize).copied();
+            let key = key.unwrap_or(NO_KEY) as usize;
+            match self.awaited.get(key) {
+                Some(Awaited::Member) => !is_old[1][key],
+                Some(Awaited::Rank) => !is_old[0][key],
+                Some(Awaited::Nobody) | None => false,
+            }
+        };
+        let gap = |&(process, _): &(usize, Vec<u32>)| {
+            let calls = &self.streams.streams.get(process)?.calls;
+            let first = calls.iter().position(is_awaited)?;
+            gap_of(self.cuts.get(process)?, u32::try_from(first).ok()?)
+        };
+        self.known.iter().filter_map(gap).min()
+    }
+
+    /// By key: whether it has calls up to the end of gap `until`, or such that are not here any more.
+    fn called_until(&self, until: Option<u32>) -> Vec<bool> {
+        let mut is_called = vec![false; self.keys.len()];
+        let mut here = vec![usize::MAX; self.keys.len()];
+        for (process, used) in &self.known {
+            let key = |what: &u32| self.keys.of.get(*what as usize).copied();
+            let all = self.streams.streams.get(*process);
+            for key in all.into_iter().flat_map(|s| &s.calls).filter_map(key) {
+                if let Some(here) = here.get_mut(key as usize) {
+                    *here = *process;
+                }
+            }
+            let before = until.map_or(&[][..], |until| self.calls(*process, None, until));
+            let gone = used.iter().copied();
+            let gone = gone.filter(|key| here.get(*key as usize) != Some(process));
+            for key in gone.chain(before.iter().filter_map(key)) {
+                if let Some(is_called) = is_called.get_mut(key as usize) {
+                    *is_called = true;
                 }
             }
         }
-        let all = self.awaited.iter().zip(is_old);
-        all.map(|(awaited, is_old)| match awaited {
-            Awaited::Nobody => false,
-            Awaited::Member => true,
-            Awaited::Rank => !is_old,
-        })
-        .collect()
+        is_called
     }
 
-    /// Whether there are calls in the gaps after `before` up to `end`, and none of a communicator of which a
-    /// member is `awaited`.
-    fn is_all(&self, before: Option<u32>, end: u32, awaited: &[bool]) -> bool {
-        let mut any = self.known.is_empty();
-        self.known.iter().all(|(process, used)| {
-            let calls = self.calls(*process, before, end);
-            any |= !calls.is_empty();
-            // Mostly each key has all its members.
-            !used.iter().any(|&key| awaited[key as usize])
-                || !calls.iter().any(|&what| {
-                    let key = self.keys.of.get(what as usize);
-                    key.and_then(|&key| awaited.get(key as usize)) == Some(&true)
-                })
-        }) && any
+    /// Whether there are calls in the gaps after `before` up to `end`.
+    fn has_calls(&self, before: Option<u32>, end: u32) -> bool {
+        let mut all = self.known.iter();
+        self.known.is_empty()
+            || all.any(|(process, _)| !self.calls(*process, before, end).is_empty())
     }
 
     /// Whether the members that call, or ever called, have made as many calls of each key in the gaps
