@@ -44,10 +44,11 @@ const TRIES: usize = 8;
 const LONG: usize = 24 << 20;
 /// A pipe that never rests has a pause so often.
 const PATIENT: Duration = Duration::from_millis(40);
-/// Nothing that is still being written comes faster, in bytes a millisecond: what does is read as fast as can
-/// be, and has a pause less often.
+/// Nothing that is still being written comes faster, in bytes a millisecond: what does is only copied, is read
+/// as fast as can be, and has a pause less often, and none in its beginning.
 const FAST: u128 = 100 << 10;
 const SELDOM: Duration = Duration::from_millis(500);
+const BEGINNING: Duration = Duration::from_secs(1);
 /// The longest line that is kept whole; the rest of a longer one is dropped and said, since a
 /// stream without line ends must not fill the memory, and a file is to give the same.
 pub(super) const LONGEST_LINE: usize = 16 << 20;
@@ -386,6 +387,7 @@ impl Iterator for Chunks {
 /// What was read since the last pause.
 struct Since {
     bytes: usize,
+    begin: Instant,
     /// When it was last looked at, and how many bytes came since then.
     look: Instant,
     new: usize,
@@ -393,9 +395,11 @@ struct Since {
 
 impl Default for Since {
     fn default() -> Since {
+        let now = Instant::now();
         Since {
             bytes: 0,
-            look: Instant::now(),
+            begin: now,
+            look: now,
             new: 0,
         }
     }
@@ -425,7 +429,7 @@ impl Since {
             return false;
         }
         let is_fast = self.new as u128 > since.as_millis() * FAST;
-        if is_fast && since < SELDOM {
+        if is_fast && (since < SELDOM || self.begin.elapsed() < BEGINNING) {
             return false;
         }
         (self.look, self.new) = (Instant::now(), 0);
@@ -567,6 +571,7 @@ mod tests {
         let then = now.checked_sub(SELDOM).unwrap();
         let since = |look| Since {
             bytes: 0,
+            begin: now.checked_sub(BEGINNING).unwrap(),
             look,
             new: 0,
         };
@@ -581,6 +586,11 @@ mod tests {
         assert_eq!(fast.pause(LONG - 1, false, true), None);
         let mut fast = since(then);
         assert_eq!(fast.pause(1 << 31, false, true), Some(Pause::Busy));
+        let mut young = Since {
+            begin: then,
+            ..since(then)
+        };
+        assert_eq!(young.pause(1 << 31, false, true), Some(Pause::Long));
         let mut new = since(now);
         assert_eq!(new.pause(LONG - 1, false, true), None);
         assert_eq!(new.pause(1, false, true), Some(Pause::Long));

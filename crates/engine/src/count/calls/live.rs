@@ -11,6 +11,7 @@ use crate::formats::log::timeline::{self, Growing, Present, StepKey, Timeline, T
 use crate::formats::log::{Log, Part};
 use crate::members::Merged;
 use crate::output::early::Early;
+use crate::source::Pause;
 use rustc_hash::FxHasher;
 use std::hash::{Hash, Hasher};
 
@@ -102,10 +103,12 @@ impl<'e> Live<'e> {
         counted: (&mut Tally, &mut Gathering),
         (read, options): (&Options, &tally::Options),
     ) -> Result<()> {
-        let Some((log, _)) = part.so_far.filter(|_| self.is_alone) else {
+        let Some((log, pause)) = part.so_far.filter(|_| self.is_alone) else {
             return Ok(());
         };
         let turn = match &mut self.early {
+            // What comes so fast is only copied: each step would be placed twice for nobody.
+            Some(_) if pause == Pause::Long => return Ok(()),
             Some(_) => {
                 let known = (log, part.merged);
                 if let Some(calls) = self.settled(counted.0, (read, options), known)

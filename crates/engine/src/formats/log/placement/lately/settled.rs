@@ -14,6 +14,10 @@ use std::collections::BTreeMap;
 /// A step whose line came so many steps ago is not waited for any more.
 const LATE: usize = 8;
 
+/// Members of a communicator that set it up, and on which others call, are waited for so long: all must call
+/// there, and a rank whose lines come through a long pipe of its own may be late from the beginning.
+const LATEST: usize = 32;
+
 /// So many steps have lines before it is known what they look like: which trainer and which rank
 /// prints them, and how many steps apart.
 const KNOWN: usize = 3;
@@ -21,6 +25,10 @@ const KNOWN: usize = 3;
 /// The same where the rank that seems to print them is not the one that the trainer prints on: a rank that runs
 /// ahead may fit a few lines by chance.
 const UNUSUAL: usize = 8;
+
+/// Until so many steps have lines each must be like the one before it: as long as few lines are known, calls
+/// of one step may be taken for another's on all ranks alike.
+const YOUNG: usize = LATE;
 
 /// The cuts of each process: pairs of a gap and the number of its calls up to the gap's end.
 pub(in crate::formats::log::placement) type AllCuts = Vec<Vec<(u32, u32)>>;
@@ -165,13 +173,21 @@ impl<'a> Steps<'a> {
         // Who prints is not known yet.
         let is_open = self.known.is_empty() && self.keys.len() > 0;
         let ends = ends(timeline, u32::MAX, LATE + 2);
+        let is_young = timeline.steps.len() < YOUNG;
+        let awaited = self.awaited(timeline);
         let newest = ends.iter().rev().enumerate();
         let settled = newest
             .filter(|_| timeline.steps.len() >= self.lines)
             .find(|&(age, &end)| {
                 let at = ends.len() - 1 - age;
-                let before = at.checked_sub(1).map(|before| ends[before]);
-                age >= LATE || !is_open && self.is_all(before, end) && self.is_whole(before, end)
+                let earlier = |n: usize| at.checked_sub(n).map(|before| ends[before]);
+                let before = earlier(1);
+                awaited.is_none_or(|awaited| end < awaited)
+                    && (age >= LATE
+                        || !is_open
+                            && self.has_calls(before, end)
+                            && self.is_whole(before, end)
+                            && (!is_young || self.is_alike(earlier(2), before, end)))
             });
         settled.map(|(_, &end)| end)
     }
@@ -185,20 +201,56 @@ impl<'a> Steps<'a> {
         all
     }
 
-    /// Whether there are calls in the gaps after `before` up to `end`, and none of a communicator of which a
-    /// member has not called yet.
-    fn is_all(&self, before: Option<u32>, end: u32) -> bool {
-        let mut any = self.known.is_empty();
-        self.known.iter().all(|(process, used)| {
-            let calls = self.calls(*process, before, end);
-            any |= !calls.is_empty();
-            // Mostly each key has all its members.
-            !used.iter().any(|&key| self.is_awaited[key as usize])
-                || !calls.iter().any(|&what| {
-                    let key = self.keys.of.get(what as usize);
-                    key.and_then(|&key| self.is_awaited.get(key as usize)) == Some(&true)
-                })
-        }) && any
+    /// The first gap with a call of a communicator on which further members are to call.
+    fn awaited(&self, timeline: &Timeline) -> Option<u32> {
+        if !self.is_awaited.contains(&true) {
+            return None;
+        }
+        let ends = ends(timeline, u32::MAX, LATEST + 1);
+        let long_ago = ends.first().copied().filter(|_| ends.len() > LATEST);
+        let is_old = self.called_until(long_ago);
+        let is_awaited = |what: &u32| {
+            let key = self.keys.of.get(*what as usize).copied();
+            let key = key.unwrap_or(NO_KEY) as usize;
+            self.is_awaited.get(key) == Some(&true) && !is_old[key]
+        };
+        let gap = |&(process, _): &(usize, Vec<u32>)| {
+            let calls = &self.streams.streams.get(process)?.calls;
+            let first = calls.iter().position(is_awaited)?;
+            gap_of(self.cuts.get(process)?, u32::try_from(first).ok()?)
+        };
+        self.known.iter().filter_map(gap).min()
+    }
+
+    /// By key: whether it has calls up to the end of gap `until`, or such that are not here any more.
+    fn called_until(&self, until: Option<u32>) -> Vec<bool> {
+        let mut is_called = vec![false; self.keys.len()];
+        let mut here = vec![usize::MAX; self.keys.len()];
+        for (process, used) in &self.known {
+            let key = |what: &u32| self.keys.of.get(*what as usize).copied();
+            let all = self.streams.streams.get(*process);
+            for key in all.into_iter().flat_map(|s| &s.calls).filter_map(key) {
+                if let Some(here) = here.get_mut(key as usize) {
+                    *here = *process;
+                }
+            }
+            let before = until.map_or(&[][..], |until| self.calls(*process, None, until));
+            let gone = used.iter().copied();
+            let gone = gone.filter(|key| here.get(*key as usize) != Some(process));
+            for key in gone.chain(before.iter().filter_map(key)) {
+                if let Some(is_called) = is_called.get_mut(key as usize) {
+                    *is_called = true;
+                }
+            }
+        }
+        is_called
+    }
+
+    /// Whether there are calls in the gaps after `before` up to `end`.
+    fn has_calls(&self, before: Option<u32>, end: u32) -> bool {
+        let mut all = self.known.iter();
+        self.known.is_empty()
+            || all.any(|(process, _)| !self.calls(*process, before, end).is_empty())
     }
 
     /// Whether the members that call, or ever called, have made as many calls of each key in the gaps
@@ -223,6 +275,26 @@ impl<'a> Steps<'a> {
                 let made = std::mem::take(&mut made[key as usize]);
                 is_same & (*first[key as usize].get_or_insert(made) == made)
             })
+        })
+    }
+
+    /// Whether each process made the same calls in the gaps after `before` up to `end` as after `first` up to
+    /// `before`, in whatever order.
+    fn is_alike(&self, first: Option<u32>, before: Option<u32>, end: u32) -> bool {
+        let Some(middle) = before else {
+            return self.known.is_empty();
+        };
+        let sorted = |calls: &[u32]| {
+            let mut calls = calls.to_vec();
+            calls.sort_unstable();
+            calls
+        };
+        self.known.iter().all(|(process, _)| {
+            let (old, new) = (
+                self.calls(*process, first, middle),
+                self.calls(*process, before, end),
+            );
+            old.len() == new.len() && (old == new || sorted(old) == sorted(new))
         })
     }
 
