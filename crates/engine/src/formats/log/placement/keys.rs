@@ -112,6 +112,17 @@ impl Keys {
                 false => *awaited = Awaited::Member,
             }
         }
+        // Whoever has no call at all yet is no member so far.
+        for identity in merged.identities.items() {
+            let comm = identity.comm_id.and_then(|id| self.comms.get(&id));
+            let key = comm.map_or(NO_KEY, |&comm| collectives[comm as usize]);
+            if let Some((called, _)) = ranks.get(&key)
+                && !called.contains(&identity.rank)
+                && let Some(awaited) = awaited.get_mut(key as usize)
+            {
+                *awaited = Awaited::Member;
+            }
+        }
         for (key, (called, nranks)) in ranks {
             if let Some(awaited @ Awaited::Nobody) = awaited.get_mut(key as usize)
                 && (called.len() as u64) < u64::from(nranks)
