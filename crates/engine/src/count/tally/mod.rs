@@ -160,6 +160,9 @@ impl Visit for Partial {
     }
 }
 
+/// Where the calls of a process are cut: a gap and the number of calls up to its end.
+type Cuts = Vec<(u32, u32)>;
+
 /// Calls of gaps that are settled.
 pub(crate) struct SoFar {
     /// The last of these gaps.
@@ -370,7 +373,7 @@ impl Tally {
     }
 
     /// The calls that are not placed yet, and what counts them once they are.
-    fn counting(&mut self) -> (&mut Placer, impl FnMut(&Streams, &[Vec<(u32, u32)>])) {
+    fn counting(&mut self) -> (&mut Placer, impl FnMut(&Streams, &[Cuts])) {
         let Tally {
             options,
             ops,
@@ -380,7 +383,7 @@ impl Tally {
             jobs,
             ..
         } = self;
-        let count = |calls: &Streams, cuts: &[Vec<(u32, u32)>]| {
+        let count = |calls: &Streams, cuts: &[Cuts]| {
             let stretches = calls.each(cuts).collect();
             replay(options, ops, (calls, stretches), (pieces, wide), *jobs);
         };
