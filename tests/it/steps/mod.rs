@@ -135,7 +135,8 @@ fn a_restart_begins_a_segment_and_its_steps_are_told_apart() {
     assert_eq!(table.column("calls"), ["1", "2", "3", "4", "5"]);
     let out = feed("nccl-hist", &["--by", "step"], text.as_str()).ends(0);
     assert!(out.stderr.contains("begin again 1 time "), "{}", out.stderr);
-    assert_eq!(Csv::of(&out).column("calls"), ["1", "6", "8"]);
+    assert_eq!(Csv::of(&out).column("step"), ["5", "6", "7", "6", "7"]);
+    assert_eq!(Csv::of(&out).column("calls"), ["1", "2", "3", "4", "5"]);
     let out = feed("nccl-comms", &["--steps", "6"], text.as_str()).ends(0);
     assert_eq!(Csv::of(&out).rows.len(), 6);
 }

@@ -2,9 +2,9 @@
 
 use super::streams::Streams;
 use super::what::What;
-use crate::members::Merged;
 use crate::members::Ops;
 use crate::members::comm_id::CommId;
+use crate::members::{Identity, Merged};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// No key: the line's communicator has no id, or its rank is not known.
@@ -77,8 +77,8 @@ impl Keys {
         keys
     }
 
-    /// By key: whether a process that set the communicator up has not called there yet. `used` has the keys of
-    /// those that have.
+    /// By key: whether a rank that set the communicator up has not called there yet. `used` has the keys of the
+    /// processes that have.
     pub(super) fn awaited(&self, used: &[(usize, Vec<u32>)], merged: &Merged) -> Vec<bool> {
         let used: FxHashSet<(usize, u32)> = used
             .iter()
@@ -91,14 +91,29 @@ impl Keys {
                 collectives[comm as usize] = key;
             }
         }
+        let key_of = |identity: &Identity| {
+            let comm = identity.comm_id.and_then(|id| self.comms.get(&id));
+            comm.map_or(NO_KEY, |&comm| collectives[comm as usize])
+        };
         let mut is_awaited = vec![false; self.len()];
+        let mut called: FxHashSet<(u32, u32)> = FxHashSet::default();
         for member in merged.origins.members.items() {
-            let id = merged.identity_of(member).and_then(|i| i.comm_id);
-            let comm = id.and_then(|id| self.comms.get(&id));
-            let key = comm.map_or(NO_KEY, |&comm| collectives[comm as usize]);
+            let Some(identity) = merged.identity_of(member) else {
+                continue;
+            };
+            let key = key_of(&identity);
             let process = merged.origins.places.get(member.place).process as usize;
+            if used.contains(&(process, key)) {
+                called.insert((key, identity.rank));
+            } else if let Some(is_awaited) = is_awaited.get_mut(key as usize) {
+                *is_awaited = true;
+            }
+        }
+        // Who has no call at all is no member so far.
+        for identity in merged.identities.items() {
+            let key = key_of(identity);
             if let Some(is_awaited) = is_awaited.get_mut(key as usize)
-                && !used.contains(&(process, key))
+                && !called.contains(&(key, identity.rank))
             {
                 *is_awaited = true;
             }

@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 /// A step whose line came so many steps ago is not waited for any more.
 const LATE: usize = 8;
 
-/// Members of a communicator that set it up, and on which others call, are waited for so long: all must call
-/// there, and a rank whose lines come through a long pipe of its own may be late from the beginning.
+/// A rank that has no call yet on a communicator that it set up, or none after a step, is waited for so
+/// long: where others call, all must, and its lines may come through a long pipe of their own.
 const LATEST: usize = 32;
 
 /// So many steps have lines before it is known what they look like: which trainer and which rank
@@ -172,7 +172,7 @@ impl<'a> Steps<'a> {
     pub(in crate::formats::log::placement) fn settled(&self, timeline: &Timeline) -> Option<u32> {
         // Who prints is not known yet.
         let is_open = self.known.is_empty() && self.keys.len() > 0;
-        let ends = ends(timeline, u32::MAX, LATE + 2);
+        let ends = ends(timeline, u32::MAX, LATEST + 2);
         let is_young = timeline.steps.len() < YOUNG;
         let awaited = self.awaited(timeline);
         let newest = ends.iter().rev().enumerate();
@@ -183,13 +183,37 @@ impl<'a> Steps<'a> {
                 let earlier = |n: usize| at.checked_sub(n).map(|before| ends[before]);
                 let before = earlier(1);
                 awaited.is_none_or(|awaited| end < awaited)
-                    && (age >= LATE
+                    && (age >= LATEST
+                        || age >= LATE && !self.is_behind(end)
                         || !is_open
                             && self.has_calls(before, end)
                             && self.is_whole(before, end)
                             && (!is_young || self.is_alike(earlier(2), before, end)))
             });
         settled.map(|(_, &end)| end)
+    }
+
+    /// Whether a process has no call after gap `end`, where others have calls that it must make, too.
+    fn is_behind(&self, end: u32) -> bool {
+        let is_over = |process: &usize| {
+            let all = self.streams.streams.get(*process);
+            all.is_some_and(|all| all.len() as usize == self.calls(*process, None, end).len())
+        };
+        let over: Vec<_> = self.known.iter().filter(|(p, _)| is_over(p)).collect();
+        if over.is_empty() {
+            return false;
+        }
+        let mut is_called = vec![false; self.keys.len()];
+        for (process, _) in &self.known {
+            for &what in self.calls(*process, Some(end), u32::MAX) {
+                let key = self.keys.of.get(what as usize).copied().unwrap_or(NO_KEY);
+                if let Some(is_called) = is_called.get_mut(key as usize) {
+                    *is_called = true;
+                }
+            }
+        }
+        let mut own = over.iter().flat_map(|(_, used)| used);
+        own.any(|&key| is_called.get(key as usize) == Some(&true))
     }
 
     /// How many calls there are in each gap that has some.
