@@ -3,7 +3,7 @@
 use super::joiner::Joiner;
 use super::line::{header_in, is_whole, line_at, line_end, line_start, opened, piece, whose};
 use crate::grammar::coll;
-use memchr::{memchr_iter, memmem, memrchr};
+use memchr::{memchr, memchr_iter, memmem, memrchr};
 
 /// How many of a log's first bytes are looked at.
 pub(super) const EVIDENCE: usize = 1 << 20;
@@ -88,12 +88,20 @@ pub(super) fn whole_until(bytes: &[u8]) -> usize {
         }
         match opened(line) {
             Some(header) => (of, column, last) = (whose(line, &header), header.start, Some(begins)),
-            None if coll::is_tail(line) => return begins,
+            None if coll::is_tail(line) || is_cut_header(line, of) => return begins,
             None => last = None,
         }
     }
     let cut = last.filter(|&last| is_cut(line_at(bytes, last)));
     cut.unwrap_or(all)
+}
+
+/// Whether a line that opens with no header begins with the host of the process `of`, or has the end of a header:
+/// one was cut there.
+fn is_cut_header(line: &[u8], of: &[u8]) -> bool {
+    let host = memchr(b':', of).map_or(of, |end| &of[..=end]);
+    let is_end = || memmem::find(line, b"] NCCL ").is_some() && header_in(line, 0).is_none();
+    !host.is_empty() && line.starts_with(host) || is_end()
 }
 
 /// A cheap look at the places where one process's lines end and others' or other text follow:

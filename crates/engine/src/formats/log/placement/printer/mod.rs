@@ -35,8 +35,9 @@ const MARGIN: i64 = 200;
 /// margin as large again.
 const FEW: i64 = 8;
 
-/// ... and than the one that printed before the job was started again: an attempt may have few lines.
-const AGAIN: i64 = 2 * MARGIN;
+/// ... and by how many such margins than the one that printed before the job was started again: an attempt may
+/// have few lines.
+const AGAIN: i64 = 2;
 
 /// Who printed the lines so far.
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]
@@ -81,7 +82,9 @@ pub(super) fn find(
     before: &mut Printers,
 ) -> Option<u32> {
     let (ranks, world) = ranks(processes, streams, keys, merged);
-    let fit = |process: u32| fit(&streams.streams[process as usize], bounds, streams);
+    let lines = bounds.lines().take(LOOKED_AT).count().max(1) as i64;
+    let margin = MARGIN + MARGIN * FEW / lines;
+    let fit = |process: u32| fit(&streams.streams[process as usize], bounds, streams, margin);
     // Where no communicator has all ranks, several have this rank in one.
     let best_of = |rank: Option<u64>| {
         let those = ranks.iter().filter(|r| Some(r.0) == rank).take(TRIED);
@@ -102,15 +105,13 @@ pub(super) fn find(
         }
     };
     let of_usual = fit(usual[0]);
-    let lines = bounds.lines().take(LOOKED_AT).count().max(1) as i64;
-    let margin = MARGIN + MARGIN * FEW / lines;
     if of_usual >= 1000 - margin && again.is_none() {
         return Some(usual[0]);
     }
     let all: Vec<(i64, u32)> = processes.iter().map(|&p| (fit(p), p)).collect();
     let best = all.iter().map(|f| f.0).max()?;
     if let Some((of_it, process)) = again
-        && of_it >= best - AGAIN
+        && of_it >= best - AGAIN * margin
     {
         return Some(process);
     }
@@ -223,8 +224,9 @@ fn ranks(
     (processes.iter().map(rank).collect(), most)
 }
 
-/// How well a process's calls fit the lines, in thousandths.
-fn fit(stream: &Stream, bounds: &Bounds, streams: &Streams) -> i64 {
+/// How well a process's calls fit the lines, in thousandths; what no rank that prints does takes more than the
+/// `margin`.
+fn fit(stream: &Stream, bounds: &Bounds, streams: &Streams, margin: i64) -> i64 {
     let hash = |range: std::ops::Range<usize>, level: usize| {
         look(
             level as u64 + 1,
@@ -282,10 +284,10 @@ fn fit(stream: &Stream, bounds: &Bounds, streams: &Streams) -> i64 {
                 .count()
         };
         if within(0, first) > within(first, second) + late {
-            fit -= MARGIN + 50;
+            fit -= margin + 50;
         }
         if lines.last() == Some(&len) && lines.iter().filter(|&&at| at == len).count() > 1 + late {
-            fit -= MARGIN + 50;
+            fit -= margin + 50;
         }
     }
     fit
