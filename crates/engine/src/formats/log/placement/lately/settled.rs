@@ -9,6 +9,7 @@ use crate::formats::log::placement::keys::{Keys, NO_KEY};
 use crate::formats::log::placement::streams::Streams;
 use crate::formats::log::timeline::{Gap, Timeline};
 use crate::members::Merged;
+use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
 /// A step whose line came so many steps ago is not waited for any more.
@@ -188,7 +189,8 @@ impl<'a> Steps<'a> {
                         || !is_open
                             && self.has_calls(before, end)
                             && self.is_whole(before, end)
-                            && (!is_young || self.is_alike(earlier(2), before, end)))
+                            && (!is_young || self.is_alike(earlier(2), before, end))
+                            && (age > 0 || self.has_all([earlier(3), earlier(2), before], end)))
             });
         settled.map(|(_, &end)| end)
     }
@@ -319,6 +321,34 @@ impl<'a> Steps<'a> {
                 self.calls(*process, before, end),
             );
             old.len() == new.len() && (old == new || sorted(old) == sorted(new))
+        })
+    }
+
+    /// Whether each process made in the step up to `end` as many calls of each key as in one of the two steps before
+    /// it, which end with `earlier`: what some lack on all members alike may be late.
+    fn has_all(&self, earlier: [Option<u32>; 3], end: u32) -> bool {
+        let [Some(first), Some(second), Some(third)] = earlier else {
+            return true;
+        };
+        let key = |what: &u32| self.keys.of.get(*what as usize).copied().unwrap_or(NO_KEY);
+        let mut left: FxHashMap<u32, i64> = FxHashMap::default();
+        self.known.iter().all(|(process, _)| {
+            let own = self.calls(*process, Some(third), end);
+            let mut has = |old: &[u32]| {
+                left.clear();
+                own.iter()
+                    .for_each(|what| *left.entry(key(what)).or_default() += 1);
+                old.iter().all(|what| {
+                    let left = left.entry(key(what)).or_default();
+                    *left -= 1;
+                    *left >= 0
+                })
+            };
+            let old = [(second, third), (first, second)];
+            let mut old = old
+                .map(|(from, to)| self.calls(*process, Some(from), to))
+                .into_iter();
+            old.any(|old| old == own || has(old))
         })
     }
 
