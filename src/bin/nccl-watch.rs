@@ -297,8 +297,8 @@ impl Teller<'_> {
     }
 
     fn found(&mut self, watch: &Watch<'_>, found: &Checked) -> Result<()> {
-        let ids = ["shortened", ALL_ENDED];
-        for note in found.findings.iter().filter(|f| ids.contains(&f.id)) {
+        let is_told = |id| id == "shortened" || id == ALL_ENDED && !found.is_wrong();
+        for note in found.findings.iter().filter(|f| is_told(f.id)) {
             self.line(&format!("note: {}", note.says))?;
         }
         if !found.is_wrong() {

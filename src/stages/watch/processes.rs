@@ -42,6 +42,15 @@ pub(super) fn add(ranks: &Ranks, findings: &mut Vec<Finding>) {
         return;
     }
     let host = rustix::system::uname();
+    let state = |pid| {
+        state(pid).map(|now| {
+            if now == State::Ended || is_rank(pid) {
+                now
+            } else {
+                State::Ended
+            }
+        })
+    };
     let shown = judged(&on(host.nodename().to_bytes(), ranks, state));
     let is_note = |finding: &Finding| finding.severity == Severity::Note;
     let (notes, errors) = shown.into_iter().partition(is_note);
@@ -89,6 +98,14 @@ fn state(pid: u64) -> Option<State> {
         b'Z' | b'X' | b'x' => State::Ended,
         _ => State::Runs,
     })
+}
+
+/// Whether a process has NCCL, RCCL or a GPU's driver in its memory. Another one may have got the number of a
+/// rank since, or the log is of another host of this name.
+fn is_rank(pid: u64) -> bool {
+    let maps = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let has = |name: &str| memchr::memmem::find(&maps, name.as_bytes()).is_some();
+    ["nccl", "rccl", "libcuda", "libhsa"].into_iter().any(has)
 }
 
 /// The findings on processes of this host.

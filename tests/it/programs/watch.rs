@@ -149,7 +149,11 @@ fn of_this_host(log: &[u8], pids: &[u32]) -> Vec<u8> {
 
 #[test]
 fn a_process_that_was_stopped_after_its_calls_is_named() {
-    let sleep = || Command::new("sleep").arg("600").spawn().unwrap();
+    // A rank has NCCL in its memory: its own name does.
+    let work = Work::new();
+    let rank = work.dir().join("nccl-rank");
+    std::fs::copy("/bin/sleep", &rank).unwrap();
+    let sleep = || Command::new(&rank).arg("600").spawn().unwrap();
     let mut children: Vec<Child> = (0..4).map(|_| sleep()).collect();
     let pids: Vec<u32> = children.iter().map(Child::id).collect();
     // All ranks have made the same calls.
