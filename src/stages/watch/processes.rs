@@ -42,14 +42,9 @@ pub(super) fn add(ranks: &Ranks, findings: &mut Vec<Finding>) {
         return;
     }
     let host = rustix::system::uname();
-    let state = |pid| {
-        state(pid).map(|now| {
-            if now == State::Ended || is_rank(pid) {
-                now
-            } else {
-                State::Ended
-            }
-        })
+    let state = |pid| match state(pid)? {
+        State::Ended => Some(State::Ended),
+        now => is_rank(pid).map(|is| if is { now } else { State::Ended }),
     };
     let shown = judged(&on(host.nodename().to_bytes(), ranks, state));
     let is_note = |finding: &Finding| finding.severity == Severity::Note;
@@ -101,11 +96,11 @@ fn state(pid: u64) -> Option<State> {
 }
 
 /// Whether a process has NCCL, RCCL or a GPU's driver in its memory. Another one may have got the number of a
-/// rank since, or the log is of another host of this name.
-fn is_rank(pid: u64) -> bool {
-    let maps = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+/// rank since, or the log is of another host of this name. `None` where it may not be read.
+fn is_rank(pid: u64) -> Option<bool> {
+    let maps = fs::read(format!("/proc/{pid}/maps")).ok()?;
     let has = |name: &str| memchr::memmem::find(&maps, name.as_bytes()).is_some();
-    ["nccl", "rccl", "libcuda", "libhsa"].into_iter().any(has)
+    Some(["nccl", "rccl", "libcuda", "libhsa"].into_iter().any(has))
 }
 
 /// The findings on processes of this host.
