@@ -1,56 +1,52 @@
 //! Calls of a pipe that wait for their steps: in memory up to a limit, beyond it in a temporary file.
 
+use super::order::Calls;
 use super::records::Records;
 use crate::error::{Error, Result};
-use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-
-/// The calls of a chunk that are not all written.
-#[derive(Serialize, Deserialize)]
-pub(super) struct Pending {
-    pub(super) records: Records,
-    /// How many of them are written.
-    pub(super) written: usize,
-}
-
-impl Default for Pending {
-    fn default() -> Pending {
-        Pending {
-            records: Records::apart(),
-            written: 0,
-        }
-    }
-}
+use std::sync::Arc;
 
 /// Chunks' calls in their order.
 pub(super) struct Held {
-    first: VecDeque<Pending>,
-    /// Their bytes in memory, and how many they may be.
+    /// The number of the first chunk.
+    first: u64,
+    chunks: VecDeque<Place>,
+    /// The bytes of those in memory, and how many they may be.
     bytes: usize,
     most: usize,
-    /// What comes after them.
     later: Option<Later>,
+    /// The one that was read last.
+    read: Option<(u64, Arc<Records>)>,
 }
 
-/// What is in the temporary file.
+/// Where a chunk's calls are.
+enum Place {
+    Memory(Arc<Records>),
+    /// In the temporary file: from where on, and how long.
+    File(u64, usize),
+}
+
+/// The temporary file.
 struct Later {
     file: File,
-    /// Where the next chunk begins, and how long each is.
-    at: u64,
-    lengths: VecDeque<usize>,
+    /// Where the next chunk goes, and how many are in it.
+    end: u64,
+    chunks: usize,
 }
 
 impl Held {
     /// Nothing yet; `most` bytes may be in memory.
     pub(super) fn new(most: usize) -> Held {
         Held {
-            first: VecDeque::new(),
+            first: 0,
+            chunks: VecDeque::new(),
             bytes: 0,
             most,
             later: None,
+            read: None,
         }
     }
 
@@ -58,84 +54,74 @@ impl Held {
     ///
     /// # Errors
     /// The temporary file cannot be written.
-    pub(super) fn push(&mut self, pending: Pending) -> Result<()> {
-        let bytes = pending.records.bytes();
-        let is_full = !self.first.is_empty() && self.bytes.saturating_add(bytes) > self.most;
-        if !is_full
-            && self
-                .later
-                .as_ref()
-                .is_none_or(|later| later.lengths.is_empty())
-        {
+    pub(super) fn push(&mut self, records: Records) -> Result<()> {
+        let bytes = records.bytes();
+        if self.chunks.is_empty() || self.bytes.saturating_add(bytes) <= self.most {
             self.bytes += bytes;
-            self.first.push_back(pending);
+            self.chunks.push_back(Place::Memory(Arc::new(records)));
             return Ok(());
         }
-        let text = postcard::to_stdvec(&pending).map_err(|e| failed(&e))?;
+        let text = postcard::to_stdvec(&records).map_err(|e| failed(&e))?;
         let later = match &mut self.later {
             Some(later) => later,
             none => none.insert(Later {
                 file: tempfile::tempfile().map_err(|e| failed(&e))?,
-                at: 0,
-                lengths: VecDeque::new(),
+                end: 0,
+                chunks: 0,
             }),
         };
-        let before: usize = later.lengths.iter().sum();
-        let end = later.at + before as u64;
-        later
-            .file
-            .write_all_at(&text, end)
-            .map_err(|e| failed(&e))?;
-        later.lengths.push_back(text.len());
+        let written = later.file.write_all_at(&text, later.end);
+        written.map_err(|e| failed(&e))?;
+        self.chunks.push_back(Place::File(later.end, text.len()));
+        later.end += text.len() as u64;
+        later.chunks += 1;
         Ok(())
-    }
-
-    /// The first chunk's calls.
-    ///
-    /// # Errors
-    /// The temporary file cannot be read.
-    pub(super) fn first(&mut self) -> Result<Option<&mut Pending>> {
-        if self.first.is_empty()
-            && let Some(later) = &mut self.later
-            && let Some(pending) = later.next()?
-        {
-            self.bytes += pending.records.bytes();
-            self.first.push_back(pending);
-        }
-        Ok(self.first.front_mut())
-    }
-
-    /// The gap at which the first chunk begins whose calls are not all written; `None` where all are.
-    pub(super) fn first_gap(&self) -> Option<u32> {
-        self.first
-            .front()
-            .map(|pending| pending.records.first_gap())
-    }
-
-    /// Drops the first chunk's calls.
-    pub(super) fn pop(&mut self) {
-        if let Some(pending) = self.first.pop_front() {
-            self.bytes = self.bytes.saturating_sub(pending.records.bytes());
-        }
     }
 }
 
-impl Later {
-    fn next(&mut self) -> Result<Option<Pending>> {
-        let Some(length) = self.lengths.pop_front() else {
+impl Calls for Held {
+    type Chunk = Arc<Records>;
+
+    fn chunk(&mut self, number: u64) -> Result<Option<Arc<Records>>> {
+        let at = number.checked_sub(self.first);
+        let place = at.and_then(|at| self.chunks.get(usize::try_from(at).ok()?));
+        let (from, length) = match (place, &self.read) {
+            (None, _) => return Ok(None),
+            (Some(Place::Memory(records)), _) => return Ok(Some(Arc::clone(records))),
+            (_, Some((read, records))) if *read == number => return Ok(Some(Arc::clone(records))),
+            (Some(Place::File(from, length)), _) => (*from, *length),
+        };
+        let Some(later) = &self.later else {
             return Ok(None);
         };
         let mut text = vec![0; length];
-        let read = self.file.read_exact_at(&mut text, self.at);
+        let read = later.file.read_exact_at(&mut text, from);
         read.map_err(|e| failed(&e))?;
-        self.at += length as u64;
-        if self.lengths.is_empty() {
-            self.at = 0;
-            self.file.set_len(0).map_err(|e| failed(&e))?;
+        let records = Arc::new(postcard::from_bytes(&text).map_err(|e| failed(&e))?);
+        self.read = Some((number, Arc::clone(&records)));
+        Ok(Some(records))
+    }
+
+    fn let_go(&mut self, number: u64) -> Result<()> {
+        while self.first < number
+            && let Some(place) = self.chunks.pop_front()
+        {
+            self.first += 1;
+            match (place, &mut self.later) {
+                (Place::Memory(records), _) => {
+                    self.bytes = self.bytes.saturating_sub(records.bytes());
+                }
+                (Place::File(..), Some(later)) => {
+                    later.chunks -= 1;
+                    if later.chunks == 0 {
+                        later.end = 0;
+                        later.file.set_len(0).map_err(|e| failed(&e))?;
+                    }
+                }
+                (Place::File(..), None) => {}
+            }
         }
-        postcard::from_bytes(&text)
-            .map(Some)
-            .map_err(|e| failed(&e))
+        Ok(())
     }
 }
 
@@ -149,33 +135,40 @@ fn failed(cause: &dyn std::fmt::Display) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::formats::log::walk::Visit;
     use proptest::prelude::*;
 
-    fn pending(written: usize) -> Pending {
-        Pending {
-            written,
-            ..Pending::default()
-        }
+    /// So many marks tell it from others.
+    fn records(marks: usize) -> Records {
+        let mut records = Records::apart();
+        records.wait(marks, &crate::members::Renumbered::default());
+        records.mark();
+        records
     }
 
     proptest! {
-        /// However little memory there is, calls come in their order.
+        /// However little memory there is, chunks come in their order, as often as they are asked for.
         #[test]
         fn what_is_held_comes_in_its_order(
-            pushed in proptest::collection::vec(any::<bool>(), 0..60),
+            pushed in proptest::collection::vec((any::<bool>(), 0..9_u64), 0..60),
             most in 0..3000_usize,
         ) {
             let mut held = Held::new(most);
             let (mut next, mut twin) = (0, VecDeque::new());
-            for push in pushed {
+            let mut gone = 0;
+            for (push, asked) in pushed {
                 if push {
-                    held.push(pending(next)).unwrap();
+                    held.push(records(next)).unwrap();
                     twin.push_back(next);
                     next += 1;
                 } else {
-                    let first = held.first().unwrap().map(|pending| pending.written);
-                    prop_assert_eq!(first, twin.pop_front());
-                    held.pop();
+                    let found = held.chunk(gone + asked).unwrap();
+                    let found = found.map(|records| records.first_gap() as usize);
+                    prop_assert_eq!(found, twin.get(asked as usize).copied());
+                    let n = asked.min(twin.len() as u64);
+                    gone += n;
+                    twin.drain(..n as usize);
+                    held.let_go(gone).unwrap();
                 }
             }
         }

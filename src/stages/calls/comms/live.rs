@@ -1,13 +1,14 @@
-//! The rows of a pipe: a call's row is written as soon as its step is settled, in the order of the lines.
+//! The rows of a pipe: a call's row is written as soon as its step is settled, in the order of [`super::order`].
 //!
 //! One walk is all there is of a pipe, so calls are held as records until they can be written. The
 //! last ones are written when the log has ended, and then its own steps are held against those that
 //! were written: a later line may tell something else.
 
 use super::filter::Watch;
-use super::held::{Held, Pending};
+use super::held::Held;
 use super::log::Wanted;
-use super::records::{Gap, Seqs};
+use super::order::{Call, Gap, Growing as Order, Known as Knows, REACH};
+use super::records::{Placed, Records, Seqs, UNPLACED};
 use super::text::{Speaker, Text};
 use super::{Options, placed, reported};
 use crate::count::calls::{Options as Read, Progress};
@@ -18,7 +19,6 @@ use crate::formats::door::Known;
 use crate::formats::log::placement::{Across, Recorder};
 use crate::formats::log::propose;
 use crate::formats::log::timeline::{Growing, Timeline};
-use crate::formats::log::walk::{Call, Torn, Visit};
 use crate::formats::log::{Log, Part};
 use crate::members::Merged;
 use crate::report::Report;
@@ -40,7 +40,7 @@ pub(super) fn rows(
     report: &mut Report,
     progress: &dyn Progress,
     out: &mut (dyn Write + Send),
-) -> Result<Option<Known<(Recorder, Pending)>>> {
+) -> Result<Option<Known<(Recorder, Records)>>> {
     let mut live = Live {
         read,
         now: Surveying::default(),
@@ -48,22 +48,25 @@ pub(super) fn rows(
         ended: None,
         table: None,
         writer: Writer {
-            read,
-            options,
-            out: Out {
-                to: out,
-                header: Some(options.form.header()),
-            },
             held: Held::new(options.hold),
+            order: Order::new(REACH),
             seqs: Seqs::default(),
-            made: Vec::new(),
-            is_otherwise: false,
-            watch: Watch::default(),
+            rows: Rows {
+                read,
+                options,
+                out: Out {
+                    to: out,
+                    header: Some(options.form.header()),
+                },
+                made: Vec::new(),
+                is_otherwise: false,
+                watch: Watch::default(),
+            },
         },
         outcome: Ok(()),
     };
     let origins = std::slice::from_ref(origin);
-    let new = || (Recorder::default(), Pending::default());
+    let new = || (Recorder::default(), Records::apart());
     let merged = stages::read(&mut live, origins, read, report, progress, new)?;
     progress.finish();
     let Live {
@@ -96,37 +99,47 @@ struct Live<'r> {
     growing: Growing,
     ended: Option<Survey>,
     /// It is no log.
-    table: Option<Known<(Recorder, Pending)>>,
+    table: Option<Known<(Recorder, Records)>>,
     writer: Writer<'r>,
     outcome: Result<()>,
 }
 
 impl Stage for Live<'_> {
     const NEEDS: Tells = Tells::CALLS;
-    type Visit = (Recorder, Pending);
+    type Visit = (Recorder, Records);
 
     fn begin(&mut self, _: String) {
         self.now = Surveying::new(self.read, false);
     }
 
     fn add(&mut self, part: Part<'_, Self::Visit>) {
-        let ((calls, pending), part) = part.taken();
-        self.outcome = self.writer.add(pending, &part);
+        let ((calls, records), part) = part.taken();
+        self.outcome = self.writer.add(records, &part);
         self.now.add(calls, &part, self.read);
         if let (Some((log, _)), true) = (part.so_far, self.outcome.is_ok()) {
             if self.read.timeline.none {
-                let (nothing, gap) = (Timeline::default(), |_, _| Gap::OfLine);
-                self.outcome = self.writer.write(&nothing, part.merged, gap);
+                let nothing = Timeline::default();
+                let now = Now {
+                    timeline: &nothing,
+                    settled: Some(u32::MAX),
+                    cut: |_, _| (Gap::OfLine, u32::MAX),
+                };
+                self.outcome = self.writer.write(&now, part.merged);
                 return;
             }
             let timeline = log.growing(&mut self.growing, &self.read.timeline);
             let found = self.now.so_far(timeline, part.merged, u32::MAX);
-            let gap = |process, number| match found.gap(process, number) {
-                Some(gap) => Gap::Of(gap),
-                None => Gap::Later,
+            let cut = |process, number| match found.cut(process, number) {
+                Some((gap, until)) => (Gap::Of(gap), until),
+                None => (Gap::Later, u32::MAX),
             };
             if let Some(settled) = found.settled {
-                self.outcome = self.writer.write(timeline, part.merged, gap);
+                let now = Now {
+                    timeline,
+                    settled: found.settled,
+                    cut,
+                };
+                self.outcome = self.writer.write(&now, part.merged);
                 if self.outcome.is_ok() && self.writer.is_clear(&self.growing) {
                     self.turn(settled, log, &part);
                 }
@@ -167,7 +180,7 @@ impl Live<'_> {
         self.now.turn(turn, part, self.read);
         let now = &self.now;
         let cuts = |process| now.cuts_of(process);
-        self.writer.turn(self.growing.timeline(), cuts);
+        self.writer.rows.turn(self.growing.timeline(), cuts);
         if let Some(before) = turn.before.map(|before| before.in_lines) {
             self.now.forget(before);
             self.growing.forget(before);
@@ -176,22 +189,25 @@ impl Live<'_> {
     }
 }
 
-impl Visit for Pending {
-    #[inline(always)]
-    fn call(&mut self, call: &Call<'_>) {
-        self.records.call(call);
+/// What is known so far of where calls were made.
+struct Now<'t, G> {
+    timeline: &'t Timeline,
+    settled: Option<u32>,
+    /// By the process and the number of its call: see [`Knows::cut`].
+    cut: G,
+}
+
+impl<G: Fn(u32, u32) -> (Gap, u32)> Knows for Now<'_, G> {
+    fn settled(&self) -> Option<u32> {
+        self.settled
     }
 
-    fn mark(&mut self) {
-        self.records.mark();
+    fn stretch_end(&self, gap: u32) -> u32 {
+        self.timeline.stretch_end(gap)
     }
 
-    fn slot(&mut self) {
-        self.records.slot();
-    }
-
-    fn torn(&mut self, calls: &[Torn<'_>]) {
-        self.records.torn(calls);
+    fn cut(&self, process: u32, number: u32) -> (Gap, u32) {
+        (self.cut)(process, number)
     }
 }
 
@@ -266,13 +282,79 @@ impl Out<'_> {
     }
 }
 
-/// Writes rows.
+/// Writes rows: those that wait, in their order.
 struct Writer<'r> {
+    held: Held,
+    order: Order<Arc<Records>>,
+    seqs: Seqs,
+    rows: Rows<'r>,
+}
+
+impl Writer<'_> {
+    fn add(&mut self, mut records: Records, part: &Part<'_, ()>) -> Result<()> {
+        records.follow(part.to, part.merged, &mut self.seqs);
+        records.wait(part.gap, part.to);
+        match records.len() {
+            0 => Ok(()),
+            _ => self.held.push(records),
+        }
+    }
+
+    /// True where no call waits from before the last turn.
+    fn is_clear(&self, growing: &Growing) -> bool {
+        let stretch = self.order.stretch();
+        growing.last_turn().is_none_or(|turn| stretch > turn)
+    }
+
+    /// Writes the rows of the calls whose turn has come by what is known now.
+    fn write(
+        &mut self,
+        now: &Now<'_, impl Fn(u32, u32) -> (Gap, u32)>,
+        merged: &Merged,
+    ) -> Result<()> {
+        let mut writing = Writing::of(&mut self.rows, now.timeline, merged);
+        let take = |of: &_, call, gap| writing.add(of, call, gap);
+        self.order.next(&mut self.held, now, take)?;
+        writing.end()
+    }
+
+    /// The log has ended: writes the rest, and reports calls that were written with another step.
+    fn end(mut self, survey: &Survey, merged: &Merged, report: &mut Report) -> Result<()> {
+        let (timeline, placement) = (&*survey.timeline, &survey.placement);
+        let before = self.rows.made.clone();
+        let cut = |process, number| match placement.cut(process, number) {
+            Some((gap, until)) => (Gap::Of(gap), until),
+            None => (Gap::OfLine, u32::MAX),
+        };
+        let now = Now {
+            timeline,
+            settled: Some(u32::MAX),
+            cut,
+        };
+        let mut rows = self.rows;
+        let mut writing = Writing::of(&mut rows, timeline, merged);
+        let take = |of: &_, call, gap| writing.add(of, call, gap);
+        self.order.end(&mut self.held, &now, take)?;
+        writing.end()?;
+        rows.out.rows(&[])?;
+        let is_other = |(process, made): (u32, &Made)| {
+            let cuts = placement.cuts_of(process);
+            made.is_old_other(timeline, cuts) || made.is_other(timeline, cuts)
+        };
+        if rows.is_otherwise || (0_u32..).zip(&before).any(is_other) {
+            report.early();
+        }
+        placed(rows.options, rows.read, survey.placement.methods, report);
+        rows.watch.said(&rows.options.filter, report);
+        Ok(())
+    }
+}
+
+/// Where rows go, and what is remembered of them.
+struct Rows<'r> {
     read: &'r Read,
     options: &'r Options,
     out: Out<'r>,
-    held: Held,
-    seqs: Seqs,
     /// By process.
     made: Vec<Made>,
     /// Calls were written with other steps than are known now.
@@ -280,22 +362,7 @@ struct Writer<'r> {
     watch: Watch,
 }
 
-impl Writer<'_> {
-    fn add(&mut self, mut pending: Pending, part: &Part<'_, ()>) -> Result<()> {
-        pending.records.follow(part.to, part.merged, &mut self.seqs);
-        pending.records.wait(part.gap, part.to);
-        match pending.records.len() {
-            0 => Ok(()),
-            _ => self.held.push(pending),
-        }
-    }
-
-    /// True where no call waits from before the last turn.
-    fn is_clear(&self, growing: &Growing) -> bool {
-        let first = self.held.first_gap();
-        first.is_none_or(|gap| growing.last_turn().is_none_or(|turn| gap > turn))
-    }
-
+impl Rows<'_> {
     /// At a turn: holds the calls that were written before the last one against where they were made.
     fn turn<'c>(&mut self, timeline: &Timeline, cuts: impl Fn(u32) -> &'c [(u32, u32)]) {
         for (process, made) in (0..).zip(&mut self.made) {
@@ -303,96 +370,106 @@ impl Writer<'_> {
             made.turn();
         }
     }
+}
 
-    /// Writes the rows of the calls that wait, up to the first whose gap is not known yet: `gap` gives
-    /// it by the process and the number of its call.
-    fn write(
-        &mut self,
-        timeline: &Timeline,
-        merged: &Merged,
-        gap: impl Fn(u32, u32) -> Gap,
-    ) -> Result<()> {
-        let mut out = Vec::new();
-        let aliases = merged.aliases();
-        let mut speakers: Vec<Option<Arc<Speaker>>> = Vec::new();
-        let wanted = Wanted {
-            read: self.read,
-            filter: &self.options.filter,
-            watch: &self.watch,
+/// Writes rows while no more is read.
+struct Writing<'w, 'r> {
+    rows: &'w mut Rows<'r>,
+    timeline: &'w Timeline,
+    merged: &'w Merged,
+    aliases: Vec<u32>,
+    /// By merged member.
+    speakers: Vec<Option<Arc<Speaker>>>,
+    /// Calls of one chunk that are written next.
+    chunk: Option<Arc<Records>>,
+    calls: Vec<Placed>,
+    text: Vec<u8>,
+}
+
+impl<'w, 'r> Writing<'w, 'r> {
+    fn of(rows: &'w mut Rows<'r>, timeline: &'w Timeline, merged: &'w Merged) -> Self {
+        Writing {
+            rows,
             timeline,
-            timings: &[],
-        };
-        while let Some(pending) = self.held.first()? {
-            let (from, made) = (pending.written, &mut self.made);
-            pending.written = pending.records.place_from(from, |process| {
-                let at = process as usize;
-                if made.len() <= at {
-                    made.resize(at + 1, Made::default());
-                }
-                let found = gap(process, made[at].calls);
-                if let Gap::Of(gap) = found {
-                    self.is_otherwise |= (gap as usize) < timeline.gaps.gone();
-                }
-                match found {
-                    Gap::Of(gap) => made[at].add(timeline.step_of(gap as usize).map(|s| s.step)),
-                    Gap::OfLine => made[at].add(None),
-                    Gap::Later => {}
-                }
-                found
-            });
-            let own = pending.records.members().iter().map(|&member| {
-                let at = member as usize;
-                if speakers.len() <= at {
-                    speakers.resize(at + 1, None);
-                }
-                let new = || {
-                    let member = merged.origins.members.get(member);
-                    let who = who::who(merged, &aliases, member);
-                    Arc::new(Speaker::new(who, member.nranks))
-                };
-                Arc::clone(speakers[at].get_or_insert_with(new))
-            });
-            let own: Vec<Arc<Speaker>> = own.collect();
-            let known = (&pending.records, &[][..], &own[..]);
-            // What is written out once is of one chunk: it goes by the addresses of names.
-            let mut text = Text::new(self.options.form, std::mem::take(&mut out));
-            wanted.rows(known, from..pending.written, |row, speaker| {
-                text.row(row, speaker);
-            });
-            out = text.out;
-            if out.len() > 1 << 16 {
-                self.out.rows(&out)?;
-                out.clear();
-            }
-            if pending.written < pending.records.len() {
-                break;
-            }
-            self.held.pop();
+            merged,
+            aliases: merged.aliases(),
+            speakers: Vec::new(),
+            chunk: None,
+            calls: Vec::new(),
+            text: Vec::new(),
         }
-        if !out.is_empty() {
-            self.out.rows(&out)?;
-        }
-        self.out.to.flush().map_err(Error::Output)
     }
 
-    /// The log has ended: writes the rest, and reports calls that were written with another step.
-    fn end(mut self, survey: &Survey, merged: &Merged, report: &mut Report) -> Result<()> {
-        let (timeline, placement) = (&*survey.timeline, &survey.placement);
-        let before = self.made.clone();
-        self.write(timeline, merged, |process, number| {
-            let gap = placement.gap(process, number);
-            gap.map_or(Gap::OfLine, Gap::Of)
-        })?;
-        self.out.rows(&[])?;
-        let is_other = |(process, made): (u32, &Made)| {
-            let cuts = placement.cuts_of(process);
-            made.is_old_other(timeline, cuts) || made.is_other(timeline, cuts)
-        };
-        if self.is_otherwise || (0_u32..).zip(&before).any(is_other) {
-            report.early();
+    /// The next call, and the gap that it was made in; `None` where its line tells.
+    fn add(&mut self, chunk: &Arc<Records>, call: Call, gap: Option<u32>) -> Result<()> {
+        if !self
+            .chunk
+            .as_ref()
+            .is_some_and(|own| Arc::ptr_eq(own, chunk))
+        {
+            self.write()?;
+            self.chunk = Some(Arc::clone(chunk));
         }
-        placed(self.options, self.read, survey.placement.methods, report);
-        self.watch.said(&self.options.filter, report);
+        let step = gap.and_then(|gap| self.timeline.step_of(gap as usize));
+        let rows = &mut *self.rows;
+        let process = call.process as usize;
+        if rows.made.len() <= process {
+            rows.made.resize(process + 1, Made::default());
+        }
+        rows.made[process].add(step.map(|step| step.step));
+        rows.is_otherwise |= gap.is_some_and(|gap| (gap as usize) < self.timeline.gaps.gone());
+        self.calls.push((call.at, gap.unwrap_or(UNPLACED)));
         Ok(())
+    }
+
+    /// Writes what is left.
+    fn end(mut self) -> Result<()> {
+        self.write()?;
+        if !self.text.is_empty() {
+            self.rows.out.rows(&self.text)?;
+        }
+        self.rows.out.to.flush().map_err(Error::Output)
+    }
+
+    /// Makes the rows of the chunk in hand.
+    fn write(&mut self) -> Result<()> {
+        let Some(records) = self.chunk.take() else {
+            return Ok(());
+        };
+        let own = records.members().iter();
+        let own: Vec<Arc<Speaker>> = own.map(|&member| self.speaker(member)).collect();
+        let wanted = Wanted {
+            read: self.rows.read,
+            filter: &self.rows.options.filter,
+            watch: &self.rows.watch,
+            timeline: self.timeline,
+            timings: &[],
+        };
+        // What is written out once is of one chunk: it goes by the addresses of names.
+        let mut text = Text::new(self.rows.options.form, std::mem::take(&mut self.text));
+        let calls = self.calls.drain(..);
+        wanted.rows((&records, &[], &own), calls, |row, speaker| {
+            text.row(row, speaker);
+        });
+        self.text = text.out;
+        if self.text.len() > 1 << 16 {
+            self.rows.out.rows(&self.text)?;
+            self.text.clear();
+        }
+        Ok(())
+    }
+
+    fn speaker(&mut self, member: u32) -> Arc<Speaker> {
+        let at = member as usize;
+        if self.speakers.len() <= at {
+            self.speakers.resize(at + 1, None);
+        }
+        let (merged, aliases) = (self.merged, &self.aliases);
+        let new = || {
+            let member = merged.origins.members.get(member);
+            let who = who::who(merged, aliases, member);
+            Arc::new(Speaker::new(who, member.nranks))
+        };
+        Arc::clone(self.speakers[at].get_or_insert_with(new))
     }
 }

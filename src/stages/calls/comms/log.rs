@@ -4,7 +4,8 @@
 //! all cores again, a block at a time: [`Work`] hands out both.
 
 use super::filter::{Filter, Watch};
-use super::records::{Memory, Records, Seqs};
+use super::order::{REACH, Run as Calls, Whole};
+use super::records::{Memory, Placed, Records, Seqs};
 use super::text::{Speaker, Text};
 use super::work::{Task, Work};
 use super::{Form, LogPlan, Run, Sink};
@@ -42,13 +43,15 @@ struct Numbered {
 }
 
 impl Numbered {
-    fn known(&self) -> (&Records, &[u8], &[Arc<Speaker>]) {
-        (&self.records, self.chunk.bytes(), &self.speakers)
+    /// Gives the rows of some of its calls to `take`.
+    fn rows(&self, wanted: &Wanted<'_>, calls: Range<usize>, take: impl FnMut(&Row<'_>, &Speaker)) {
+        let known = (&self.records, self.chunk.bytes(), &self.speakers[..]);
+        wanted.rows(known, self.records.placed(calls), take);
     }
 }
 
-/// Rows of a chunk.
-type Block = (Arc<Numbered>, Range<usize>);
+/// Calls whose rows follow each other.
+type Block = Vec<Calls<Numbered>>;
 
 enum Done {
     Walked(Box<Result<(Chunk, Scanned<Records>)>>),
@@ -66,12 +69,12 @@ pub(super) struct Wanted<'r> {
 }
 
 impl Wanted<'_> {
-    /// Gives the rows of a block to `take`.
+    /// Gives the rows of some calls of a chunk to `take`.
     #[inline]
     pub(super) fn rows(
         &self,
         (records, bytes, speakers): (&Records, &[u8], &[Arc<Speaker>]),
-        range: Range<usize>,
+        calls: impl Iterator<Item = Placed>,
         mut take: impl FnMut(&Row<'_>, &Speaker),
     ) {
         let in_window = |step: Option<u64>| {
@@ -79,7 +82,7 @@ impl Wanted<'_> {
             self.read.window.as_ref().is_none_or(inside)
         };
         let (mut passed, mut others) = (false, self.watch.part());
-        for (member, row) in records.rows(range, bytes, self.timeline, self.timings) {
+        for (member, row) in records.rows(calls, bytes, self.timeline, self.timings) {
             let speaker = &speakers[member];
             let row = speaker.says(row);
             if !in_window(row.step) {
@@ -94,6 +97,26 @@ impl Wanted<'_> {
         }
         self.watch.add(others, passed);
     }
+}
+
+/// Divides calls into blocks.
+fn blocks(runs: Vec<Calls<Numbered>>) -> Vec<Block> {
+    let (mut blocks, mut last, mut left) = (Vec::new(), Vec::new(), BLOCK);
+    for (part, calls) in runs {
+        let mut from = calls.start;
+        while from < calls.end {
+            let until = calls.end.min(from + left);
+            last.push((Arc::clone(&part), from..until));
+            left -= until - from;
+            from = until;
+            if left == 0 {
+                blocks.push(std::mem::take(&mut last));
+                left = BLOCK;
+            }
+        }
+    }
+    blocks.extend(Some(last).filter(|last| !last.is_empty()));
+    blocks
 }
 
 /// What the cores do: they walk chunks, and make rows.
@@ -119,13 +142,14 @@ impl Maker<'_> {
                 let scanned = log::scan(&chunk, &self.wanted.read.log, records)?;
                 Ok((chunk, scanned))
             }))),
-            Task::Make((part, range)) => {
+            Task::Make(block) => {
                 let spare = taken(&self.spare).pop().unwrap_or_default();
                 let mut text = Text::new(self.form, spare);
-                let wanted = self.wanted;
-                wanted.rows(part.known(), range, |row, speaker| text.row(row, speaker));
-                if let Some(part) = Arc::into_inner(part) {
-                    taken(&self.memories).push(part.records.into_memory());
+                for (part, calls) in block {
+                    part.rows(self.wanted, calls, |row, speaker| text.row(row, speaker));
+                    if let Some(part) = Arc::into_inner(part) {
+                        taken(&self.memories).push(part.records.into_memory());
+                    }
                 }
                 Done::Made(text.out)
             }
@@ -164,6 +188,10 @@ impl Run<'_> {
         let jobs = chunks.about().map_or(all, |n| all.min(n * PER_CHUNK));
         let work = Work::new(chunks);
         let mut log = log::Log::default();
+        // Another input's lines do not divide this one.
+        let is_own = !survey.is_settled;
+        let order = || Whole::new(&survey.timeline, &survey.placement, REACH);
+        let mut order = is_own.then(order);
         let mut numbering = Numbering {
             merged: &mut self.merged,
             surveyed: &self.surveyed,
@@ -181,15 +209,21 @@ impl Run<'_> {
                 let result = match (done, &mut *sink) {
                     (Done::Walked(walked), sink) => walked.and_then(|(chunk, scanned)| {
                         let part = Arc::new(numbering.number(&mut log, chunk, scanned));
-                        let mut rows = 0..part.records.len();
-                        if let Sink::Counted(counting) = sink {
-                            wanted.rows(part.known(), std::mem::take(&mut rows), |row, _| {
-                                counting.row(row);
-                            });
-                        }
-                        let end = rows.end;
-                        let block = |from| (Arc::clone(&part), from..end.min(from + BLOCK));
-                        work.walked(rows.step_by(BLOCK).map(block));
+                        let all = 0..part.records.len();
+                        let runs = match (sink, &mut order) {
+                            (Sink::Counted(counting), _) => {
+                                part.rows(&wanted, all, |row, _| counting.row(row));
+                                Vec::new()
+                            }
+                            (Sink::Text(_), Some(order)) => {
+                                let records = &part.records;
+                                order.add(&part, |call| records.made(call), &records.lines());
+                                drop(part);
+                                order.ready()
+                            }
+                            (Sink::Text(_), None) => vec![(part, all)],
+                        };
+                        work.walked(blocks(runs).into_iter());
                         Ok(())
                     }),
                     (Done::Made(mut text), Sink::Text(out)) => {
@@ -205,7 +239,15 @@ impl Run<'_> {
                 }
                 result
             },
-        )
+        )?;
+        let rest = order.map(Whole::end).unwrap_or_default();
+        for block in blocks(rest) {
+            if let (Done::Made(text), Sink::Text(out)) = (maker.make(Task::Make(block)), &mut *sink)
+            {
+                out.write_all(&text).map_err(Error::Output)?;
+            }
+        }
+        Ok(())
     }
 }
 

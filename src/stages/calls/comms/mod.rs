@@ -39,6 +39,7 @@ mod held;
 mod live;
 mod log;
 pub mod look;
+mod order;
 pub mod param;
 mod records;
 mod text;

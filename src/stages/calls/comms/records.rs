@@ -1,5 +1,6 @@
 //! A chunk's calls, small, numbered in their sequences, ready to be written as rows.
 
+use super::order::Chunk;
 use crate::count::calls::LOG;
 use crate::formats::log::placement::Again;
 use crate::formats::log::timeline::Timeline;
@@ -13,6 +14,7 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::mem::{size_of, size_of_val};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// How many calls each (process, communicator) made so far; Send and Recv apart, per peer.
 pub(super) type Seqs = FxHashMap<SeqKey, Seq>;
@@ -54,19 +56,11 @@ pub(super) struct Record {
     choice: u32,
 }
 
-/// The gap of a call that the position of its line tells.
-const UNPLACED: u32 = u32::MAX - 1;
+/// A call of the chunk, and the gap that it was made in.
+pub(super) type Placed = (usize, u32);
 
-/// The gap that a call was made in.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Gap {
-    /// This one.
-    Of(u32),
-    /// Its line's.
-    OfLine,
-    /// It is not known yet.
-    Later,
-}
+/// The gap of a call that the position of its line tells.
+pub(super) const UNPLACED: u32 = u32::MAX - 1;
 
 /// The memory of a chunk's calls, used again.
 #[derive(Default)]
@@ -310,8 +304,7 @@ impl Records {
         }
     }
 
-    /// Gives each call its process's merged number, in place of the gap, until it is placed by
-    /// [`Records::place_from`]; the chunk's first gap is `gap`.
+    /// Gives each call its process's merged number, in place of the gap; the chunk's first gap is `gap`.
     pub(super) fn wait(&mut self, gap: usize, to: &Renumbered) {
         self.first_gap = gap as u32;
         for who in &mut self.gaps {
@@ -319,22 +312,26 @@ impl Records {
         }
     }
 
-    /// Places the calls after the first `from`, by their processes, as far as `gap` gives gaps; how
-    /// many are placed then.
-    pub(super) fn place_from(&mut self, from: usize, mut gap: impl FnMut(u32) -> Gap) -> usize {
-        for (at, who) in self.gaps.iter_mut().enumerate().skip(from) {
-            *who = match gap(*who) {
-                Gap::Of(gap) => gap,
-                Gap::OfLine => UNPLACED,
-                Gap::Later => return at,
-            };
-        }
-        self.gaps.len()
+    /// The gap that a call was made in, of one that is placed; `None` where its line tells.
+    pub(super) fn made(&self, call: usize) -> Option<u32> {
+        Some(self.gaps[call]).filter(|gap| *gap != UNPLACED)
     }
 
-    /// The gap of the log at which the chunk begins, once that is known.
-    pub(super) fn first_gap(&self) -> u32 {
-        self.first_gap
+    /// The gaps of the calls' lines: each with how many calls there are up to its end.
+    pub(super) fn lines(&self) -> Vec<(u32, usize)> {
+        let (mut lines, mut at) = (Vec::new(), 0);
+        while let Some(first) = self.list.get(at) {
+            let gap = first.gap;
+            at += self.list[at..].partition_point(|record| record.gap <= gap);
+            lines.push((self.first_gap + gap, at));
+        }
+        lines
+    }
+
+    /// The calls `range`, each with the gap that it was made in.
+    pub(super) fn placed(&self, range: Range<usize>) -> impl Iterator<Item = Placed> {
+        let gaps = self.gaps[range.clone()].iter().copied();
+        range.zip(gaps)
     }
 
     /// Gives each call the choice that served it.
@@ -373,16 +370,22 @@ impl Records {
         self.list.len()
     }
 
+    /// The gap of the log at which the chunk begins, once that is known.
+    #[cfg(test)]
+    pub(super) fn first_gap(&self) -> u32 {
+        self.first_gap
+    }
+
     /// Merged member by the chunk's.
     pub(super) fn members(&self) -> &[u32] {
         &self.members
     }
 
-    /// The rows of the calls `range`, with the chunk's number of who speaks: what the row says of
-    /// that is left to be filled in. `bytes` are the chunk's, `timings` those of the choices.
+    /// The rows of these calls, with the chunk's number of who speaks: what the row says of that is
+    /// left to be filled in. `bytes` are the chunk's, `timings` those of the choices.
     pub(super) fn rows<'a>(
         &'a self,
-        range: Range<usize>,
+        calls: impl Iterator<Item = Placed> + 'a,
         bytes: &'a [u8],
         timeline: &'a Timeline,
         timings: &'a [Timing<'a>],
@@ -393,8 +396,8 @@ impl Records {
         };
         let ops: Vec<_> = (0..self.ops.len()).map(op).collect();
         let mut step = (u32::MAX, None);
-        let gaps = &self.gaps[range.clone()];
-        self.list[range].iter().zip(gaps).map(move |(r, &gap)| {
+        calls.map(move |(call, gap)| {
+            let r = &self.list[call];
             let (op, has_redop, has_root) = ops[r.op as usize];
             let gap = match gap {
                 UNPLACED => self.first_gap + r.gap,
@@ -429,5 +432,19 @@ impl Records {
             };
             (r.member as usize, row)
         })
+    }
+}
+
+impl Chunk for Arc<Records> {
+    fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    fn line(&self, call: usize) -> u32 {
+        self.first_gap + self.list[call].gap
+    }
+
+    fn process(&self, call: usize) -> u32 {
+        self.gaps[call]
     }
 }

@@ -74,10 +74,11 @@ impl Placement {
         self
     }
 
-    /// The gap of a process's call, by its number; `None` for one beyond those that were placed.
-    pub fn gap(&self, process: u32, number: u32) -> Option<u32> {
+    /// The gap of a process's call, by its number, and how many there are up to the gap's end; `None` for
+    /// one beyond those that were placed.
+    pub fn cut(&self, process: u32, number: u32) -> Option<(u32, u32)> {
         let at = process.checked_sub(self.first)?;
-        lately::gap_of(self.cuts.get(at as usize)?, number)
+        lately::cut_of(self.cuts.get(at as usize)?, number)
     }
 
     /// Where a process's calls are cut.
@@ -85,6 +86,18 @@ impl Placement {
         let at = process.checked_sub(self.first);
         let cuts = at.and_then(|at| self.cuts.get(at as usize));
         cuts.map_or(&[], |cuts| cuts)
+    }
+
+    /// How many calls each process made in each gap.
+    pub fn calls(&self) -> impl Iterator<Item = (u32, u32)> {
+        self.cuts.iter().flat_map(|cuts| {
+            let mut before = 0;
+            cuts.iter().map(move |&(gap, end)| {
+                let calls = end.saturating_sub(before);
+                before = before.max(end);
+                (gap, calls)
+            })
+        })
     }
 
     /// Gives the gaps of calls that are met again in line order.

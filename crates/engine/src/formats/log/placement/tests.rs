@@ -239,7 +239,12 @@ impl Job {
                 }
             }
             let numbers = 0..(self.steps * self.of_a_step()) as u32;
-            let gaps = |process| numbers.clone().map(|n| found.gap(process, n)).collect();
+            let gaps = |process| {
+                numbers
+                    .clone()
+                    .map(|n| found.cut(process, n).map(|cut| cut.0))
+                    .collect()
+            };
             let gaps = (0..self.ranks as u32).map(gaps).collect();
             needed = found.settled.map_or(0, |last| last + 1).max(needed);
             all.push((found.settled, gaps, by_gap));

@@ -177,6 +177,14 @@ impl Timeline {
         }
     }
 
+    /// The last gap of the stretch that a gap is in: one step, or what is between two.
+    pub fn stretch_end(&self, gap: u32) -> u32 {
+        let own = self.gaps.get(gap as usize);
+        let after = self.gaps.part(gap as usize + 1..self.gaps.len());
+        let alike = after.iter().take_while(|&other| Some(other) == own);
+        gap + alike.count() as u32
+    }
+
     /// How many steps have their values, of a log that is still being written: the last one's may be on
     /// lines after its own, and how many steps a line represents is known by the next.
     pub fn told(&self) -> usize {

@@ -19,7 +19,7 @@ use crate::members::Merged;
 use settled::{AllCuts, Steps, ends};
 
 pub use settled::SoFar;
-pub(super) use settled::gap_of;
+pub(super) use settled::cut_of;
 
 /// So many calls are placed at least.
 pub(super) const LATELY: u64 = 16 << 10;

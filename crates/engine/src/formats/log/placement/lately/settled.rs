@@ -51,16 +51,19 @@ pub struct SoFar<'a> {
 }
 
 impl SoFar<'_> {
-    /// The gap of a process's call, by its number among all of the process; `None` where it is not
-    /// settled.
-    pub fn gap(&self, process: u32, number: u32) -> Option<u32> {
+    /// The gap of a process's call, by its number among all of the process, and how many calls there are up
+    /// to the gap's end; `None` where it is not settled.
+    pub fn cut(&self, process: u32, number: u32) -> Option<(u32, u32)> {
         let at = process as usize;
         let gone = self.gone.get(at).copied().unwrap_or(0);
-        let gap = match number.checked_sub(gone) {
-            Some(number) => gap_of(self.cuts.get(at)?, number)?,
-            None => gap_of(self.before.get(at)?, number)?,
+        let (gap, end) = match number.checked_sub(gone) {
+            Some(number) => {
+                let (gap, end) = cut_of(self.cuts.get(at)?, number)?;
+                (gap, end.saturating_add(gone))
+            }
+            None => cut_of(self.before.get(at)?, number)?,
         };
-        Some(gap).filter(|gap| self.settled.is_some_and(|settled| *gap <= settled))
+        Some((gap, end)).filter(|_| self.settled.is_some_and(|settled| gap <= settled))
     }
 }
 
@@ -77,10 +80,13 @@ impl SoFar<'_> {
     }
 }
 
-/// The gap of a call by where its process's calls are cut.
-pub(in crate::formats::log::placement) fn gap_of(cuts: &[(u32, u32)], number: u32) -> Option<u32> {
+/// The gap of a call by where its process's calls are cut, and how many there are up to its end.
+pub(in crate::formats::log::placement) fn cut_of(
+    cuts: &[(u32, u32)],
+    number: u32,
+) -> Option<(u32, u32)> {
     let at = cuts.partition_point(|&(_, end)| end <= number);
-    cuts.get(at).map(|&(gap, _)| gap)
+    cuts.get(at).copied()
 }
 
 /// The last gaps of so many steps whose lines have come, up to gap `until`, in order.
@@ -243,7 +249,8 @@ impl<'a> Steps<'a> {
         let gap = |&(process, _): &(usize, Vec<u32>)| {
             let calls = &self.streams.streams.get(process)?.calls;
             let first = calls.iter().position(is_awaited)?;
-            gap_of(self.cuts.get(process)?, u32::try_from(first).ok()?)
+            let first = u32::try_from(first).ok()?;
+            cut_of(self.cuts.get(process)?, first).map(|(gap, _)| gap)
         };
         self.known.iter().filter_map(gap).min()
     }
