@@ -97,9 +97,13 @@ impl Wanted {
         let range = |gap| range(&log.marks, gap, options.timeline.marker);
         let mut ranges: Vec<(u64, u64)> = gaps.filter(|&gap| wanted(gap)).map(range).collect();
         ranges.extend(&log.init_lines);
+        // Where all steps are wanted, a call that is not known to be of one stays with the lines around it:
+        // of a job that goes on it is the next one's.
+        let all = options.window.is_none();
         let moved = moved.iter().filter_map(|&(at, line, gap)| {
             let (line, call) = (wanted(line as usize), wanted(gap as usize));
-            (line != call).then_some((at, call))
+            let is_moved = line != call && (call || !all);
+            is_moved.then_some((at, call))
         });
         let mut moved: Vec<(u64, bool)> = moved.collect();
         moved.sort_unstable();

@@ -341,12 +341,13 @@ impl Surveying {
 
     /// The last gap that is settled, which calls up to it are not in the gap of their line (as
     /// [`Survey::moved`]), of those of gap `needed` and later all, and where the first call is that is
-    /// not settled.
+    /// not settled and whose line is in a gap that is `open`.
     pub(in crate::stages) fn lines_settled(
         &mut self,
         timeline: &Timeline,
         merged: &Merged,
         needed: u32,
+        open: impl Fn(u32) -> bool,
     ) -> Option<(usize, Vec<Moved>, u64)> {
         let Surveying { placer, moved, .. } = self;
         let found = placer.so_far(timeline, merged, needed);
@@ -361,7 +362,7 @@ impl Surveying {
             .streams
             .moved(&found.cuts, |at, line, gap| moved.push((at, line, gap)));
         moved.retain(|&(.., gap)| gap <= last);
-        Some((last as usize, moved, found.first_open()))
+        Some((last as usize, moved, found.first_open(open)))
     }
 
     /// The log is read to its end. What it and the other inputs tell of each other goes to

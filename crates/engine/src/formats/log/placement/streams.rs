@@ -240,18 +240,28 @@ impl Streams {
         ))
     }
 
-    /// Where the first of a process's calls from `number` on is in the input.
-    pub(super) fn first_from(&self, process: usize, number: u32) -> u64 {
-        let at = self
-            .streams
-            .get(process)
-            .map_or(&[][..], |stream| &stream.at[..]);
-        let at = at.get(number as usize..).unwrap_or_default();
-        at.iter()
-            .copied()
-            .filter(|&at| at != NOWHERE)
-            .min()
-            .unwrap_or(u64::MAX)
+    /// Where the first of a process's calls from `number` on is in the input, of those whose line is in a
+    /// gap that is `wanted`.
+    pub(super) fn first_from(
+        &self,
+        process: usize,
+        number: u32,
+        wanted: impl Fn(u32) -> bool,
+    ) -> u64 {
+        let Some(stream) = self.streams.get(process) else {
+            return u64::MAX;
+        };
+        let (mut from, mut first) = (number, u64::MAX);
+        let later = stream.ends.partition_point(|&(_, end)| end <= number);
+        for &(gap, end) in &stream.ends[later..] {
+            let own = stream.at.get(from as usize..end as usize);
+            if wanted(gap) {
+                let own = own.into_iter().flatten().filter(|at| **at != NOWHERE);
+                first = own.fold(first, |first, &at| first.min(at));
+            }
+            from = end;
+        }
+        first
     }
 
     /// The cuts of calls of which no gap is known: they are in the first.

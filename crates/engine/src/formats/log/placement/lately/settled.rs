@@ -27,8 +27,8 @@ const KNOWN: usize = 3;
 /// ahead may fit a few lines by chance.
 const UNUSUAL: usize = 8;
 
-/// Until so many steps have lines each must be like the one before it: as long as few lines are known, calls
-/// of one step may be taken for another's on all ranks alike.
+/// Until so many steps have lines each must be like the one before it, or no rank ahead of its lines or behind
+/// them: as long as few lines are known, calls of one step may be taken for another's on all ranks alike.
 const YOUNG: usize = LATE;
 
 /// The cuts of each process: pairs of a gap and the number of its calls up to the gap's end.
@@ -68,13 +68,14 @@ impl SoFar<'_> {
 }
 
 impl SoFar<'_> {
-    /// Where the first call is in the input that is not settled, where that was kept.
-    pub fn first_open(&self) -> u64 {
+    /// Where the first call is in the input that is not settled, where that was kept, of those whose line is
+    /// in a gap that is `wanted`.
+    pub fn first_open(&self, wanted: impl Fn(u32) -> bool) -> u64 {
         let mut first = u64::MAX;
         for (process, cuts) in self.cuts.iter().enumerate() {
             let settled = cuts.partition_point(|&(gap, _)| Some(gap) <= self.settled);
             let from = settled.checked_sub(1).map_or(0, |at| cuts[at].1);
-            first = first.min(self.streams.first_from(process, from));
+            first = first.min(self.streams.first_from(process, from, &wanted));
         }
         first
     }
@@ -195,7 +196,9 @@ impl<'a> Steps<'a> {
                         || !is_open
                             && self.has_calls(before, end)
                             && self.is_whole(before, end)
-                            && (!is_young || self.is_alike(earlier(2), before, end))
+                            && (!is_young
+                                || self.is_alike(earlier(2), before, end)
+                                || self.is_in_place(before) && self.is_in_place(Some(end)))
                             && (age > 0 || self.has_all([earlier(3), earlier(2), before], end)))
             });
         settled.map(|(_, &end)| end)
@@ -328,6 +331,18 @@ impl<'a> Steps<'a> {
                 self.calls(*process, before, end),
             );
             old.len() == new.len() && (old == new || sorted(old) == sorted(new))
+        })
+    }
+
+    /// Whether each process made the calls up to gap `end` whose lines came up to there.
+    fn is_in_place(&self, end: Option<u32>) -> bool {
+        let Some(end) = end else {
+            return true;
+        };
+        self.known.iter().all(|(process, _)| {
+            let stream = self.streams.streams.get(*process);
+            let made = self.calls(*process, None, end).len();
+            stream.is_some_and(|stream| stream.until(end) as usize == made)
         })
     }
 
