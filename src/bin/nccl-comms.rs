@@ -13,7 +13,7 @@ use nccl_pipe::program::exit;
 use nccl_pipe::program::exit::Exit;
 use nccl_pipe::report::{Report, counted};
 use nccl_pipe::source::Origin;
-use nccl_pipe::stages::comms::{self, Filter, Form, Options};
+use nccl_pipe::stages::comms::{self, Filter, Form, Options, Order};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -73,6 +73,10 @@ struct Cli {
         hide_short_help = true
     )]
     no_steps: bool,
+    /// Which row comes first: that of the first line, or that of the first step. Where ranks run ahead of the
+    /// step lines, the last rows of a step come from a pipe a step earlier
+    #[arg(long, value_enum, default_value = "line", conflicts_with_all = ["unique", "no_steps"], hide_short_help = true)]
+    order: By,
     /// How much of a pipe's calls may wait for their step in memory; more goes to a temporary file
     #[arg(
         long,
@@ -88,6 +92,15 @@ struct Cli {
     around: AroundArgs,
     #[command(flatten)]
     file: FileArgs,
+}
+
+/// Which row comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum By {
+    /// In the order of the log's lines.
+    Line,
+    /// Step by step, each in the order of the lines.
+    Step,
 }
 
 /// How rows are written.
@@ -173,8 +186,9 @@ duration, and an instant where only a start or a log's time stamp is known.
 RANK.json for each rank of the job, first the communicators, then the rank's calls in order. Sizes are elements. \
 It needs the INIT lines of all ranks.
 
-A log from a pipe is first copied to a temporary file (see TMPDIR), since a call's step is known \
-only after its step line.";
+A log from a pipe is written as its steps end. In the order of the lines a row waits for the step of \
+every call before it: where ranks run ahead of the step lines, --order step writes all rows of a step \
+as soon as its line has come. The rows are the same.";
 
 const AFTER: &str = "\
 Examples:
@@ -253,6 +267,10 @@ pub(crate) fn main() -> ExitCode {
             filter,
             form,
             tuning,
+            order: match cli.order {
+                By::Line => Order::Line,
+                By::Step => Order::Step,
+            },
             hold: usize::try_from(cli.hold.0).unwrap_or(usize::MAX),
         };
         let mut run = Run::new("nccl-comms", &cli.input, &cli.steps, cli::AWK_WINDOW)?;

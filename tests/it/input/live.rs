@@ -1,6 +1,6 @@
 //! Logs that are still being written: rows leave as their steps end, and are those of the whole log.
 
-use crate::support::{bins, captured, run, run_in, sh};
+use crate::support::{bins, captured, feed, run, run_in, sh};
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
@@ -58,7 +58,7 @@ impl Live {
     }
 
     /// Waits until a line is there that `is` it.
-    fn waits_for(&mut self, what: &str, is: impl Fn(&str) -> bool) {
+    fn waits_for(&mut self, what: &str, mut is: impl FnMut(&str) -> bool) {
         loop {
             match self.lines.recv_timeout(PATIENT) {
                 Ok(line) => {
@@ -125,8 +125,8 @@ fn rows_come_before_the_log_ends() {
         for (step, &end) in (11..).zip(&ends) {
             live.write(&log.as_bytes()[from..end]);
             from = end;
-            // Which rank prints is known with the third line; step 13 differs from step 12, so that it waits
-            // for more steps.
+            // Which rank prints is known with the third line; step 13 differs from step 12, and ranks are ahead,
+            // so that it waits for more steps.
             if step == 13 {
                 let step = "12".to_owned();
                 let is_its = |line: &str| line.split(',').nth(column) == Some(&step);
@@ -148,13 +148,60 @@ fn lines_of_steps_are_passed_on_when_their_step_ends() {
     let whole = run("nccl-steps", &[path.to_str().unwrap()]);
     let mut live = Live::start("nccl-steps", &[]);
     live.write(&log.as_bytes()[..ends[2]]);
-    live.waits_for("a line of step 11", |line| {
-        line.contains("iteration       11/")
+    live.waits_for("the line of step 12", |line| {
+        line.contains("iteration       12/")
     });
     live.write(&log.as_bytes()[ends[2]..]);
     let (text, said, _) = live.end();
     assert_eq!(text, String::from_utf8_lossy(&whole.stdout));
     assert!(!said.contains("were written before"), "{said}");
+}
+
+/// Where ranks begin the next step before the line of this one, its last row comes with its line, too.
+#[test]
+fn ranks_that_run_ahead_hold_no_row_back() {
+    let args = "--strategy fsdp --ranks 8 --lead 2 --trainer torchtitan --steps 12 --seed 5";
+    let args: Vec<&str> = args.split(' ').collect();
+    let log = String::from_utf8(run("nccl-synth", &args).stdout).unwrap();
+    let is_line = |line: &&str| line.contains("step: ");
+    let lines: Vec<&str> = log.split_inclusive('\n').collect();
+    assert_eq!(lines.iter().filter(|line| is_line(line)).count(), 12);
+    let by_step = ["-q", "--order", "step"];
+    let whole = feed("nccl-comms", &by_step, log.as_str()).ends(0).text();
+    let steps = |text: &str| -> Vec<u64> {
+        let rows = text.lines().skip(1);
+        rows.filter_map(|row| row.split(',').next()?.parse().ok())
+            .collect()
+    };
+    let of_rows = steps(&whole);
+    assert!(of_rows.is_sorted());
+    let (mut rows, mut text) = (
+        Live::start("nccl-comms", &by_step),
+        Live::start("nccl-steps", &["-q"]),
+    );
+    let mut step = 0;
+    for line in &lines {
+        rows.write(line.as_bytes());
+        text.write(line.as_bytes());
+        if !is_line(&line) {
+            continue;
+        }
+        step += 1;
+        // Which rank prints is known with the third line.
+        if (3..12).contains(&step) {
+            let mut left = of_rows.iter().filter(|of| **of == step).count();
+            rows.waits_for(&format!("the last row of step {step}"), |row| {
+                left -= usize::from(row.starts_with(&format!("{step},")));
+                left == 0
+            });
+            text.waits_for(&format!("the line of step {step}"), |passed| {
+                passed == *line
+            });
+        }
+    }
+    assert_eq!(rows.end().0, whole);
+    let passed = feed("nccl-steps", &["-q"], log.as_str()).ends(0).text();
+    assert_eq!(text.end().0, passed);
 }
 
 /// Steps enough that the last ones are looked at alone, and calls, that old step lines are packed, and that

@@ -7,7 +7,7 @@
 use super::filter::Watch;
 use super::held::Held;
 use super::log::Wanted;
-use super::order::{Call, Gap, Growing as Order, Known as Knows, REACH};
+use super::order::{Call, Gap, Growing as InOrder, Known as Knows};
 use super::records::{Placed, Records, Seqs, UNPLACED};
 use super::text::{Speaker, Text};
 use super::{Options, placed, reported};
@@ -49,7 +49,7 @@ pub(super) fn rows(
         table: None,
         writer: Writer {
             held: Held::new(options.hold),
-            order: Order::new(REACH),
+            order: InOrder::new(options.order.reach()),
             seqs: Seqs::default(),
             rows: Rows {
                 read,
@@ -285,7 +285,7 @@ impl Out<'_> {
 /// Writes rows: those that wait, in their order.
 struct Writer<'r> {
     held: Held,
-    order: Order<Arc<Records>>,
+    order: InOrder<Arc<Records>>,
     seqs: Seqs,
     rows: Rows<'r>,
 }

@@ -4,11 +4,11 @@
 //! all cores again, a block at a time: [`Work`] hands out both.
 
 use super::filter::{Filter, Watch};
-use super::order::{REACH, Run as Calls, Whole};
+use super::order::{Run as Calls, Whole};
 use super::records::{Memory, Placed, Records, Seqs};
 use super::text::{Speaker, Text};
 use super::work::{Task, Work};
-use super::{Form, LogPlan, Run, Sink};
+use super::{Form, LogPlan, Order, Run, Sink};
 use crate::count::calls::Options as Read;
 use crate::count::who;
 use crate::error::{Error, Result};
@@ -189,9 +189,10 @@ impl Run<'_> {
         let work = Work::new(chunks);
         let mut log = log::Log::default();
         // Another input's lines do not divide this one.
-        let is_own = !survey.is_settled;
-        let order = || Whole::new(&survey.timeline, &survey.placement, REACH);
-        let mut order = is_own.then(order);
+        let is_in_lines = survey.is_settled || options.order == Order::Line;
+        let placed = (&*survey.timeline, &survey.placement);
+        let order = || Whole::new(placed, options.order.reach());
+        let mut order = (!is_in_lines).then(order);
         let mut numbering = Numbering {
             merged: &mut self.merged,
             surveyed: &self.surveyed,

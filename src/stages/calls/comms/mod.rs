@@ -47,6 +47,7 @@ pub mod times;
 mod work;
 
 pub use filter::Filter;
+pub use order::Order;
 
 /// What is asked for.
 #[derive(Debug, Clone)]
@@ -57,6 +58,8 @@ pub struct Options {
     pub form: Form,
     /// Whether a log's TUNING lines fill `algo`, `proto` and `nchannels`.
     pub tuning: bool,
+    /// Which row comes first.
+    pub order: Order,
     /// Bytes of a pipe's calls that may wait for their step in memory.
     pub hold: usize,
 }
@@ -67,6 +70,7 @@ impl Default for Options {
             filter: Filter::default(),
             form: Form::default(),
             tuning: false,
+            order: Order::default(),
             hold: 64 << 20,
         }
     }

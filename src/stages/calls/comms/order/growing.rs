@@ -67,6 +67,8 @@ pub(in crate::stages::calls::comms) struct Call {
 struct Pass {
     chunk: u64,
     at: usize,
+    /// The number of the next call in the log.
+    index: u64,
     /// By process: how many calls.
     made: Vec<u32>,
     /// By process: where it made the next ones, up to which number. It is asked for but once in a while.
@@ -83,6 +85,7 @@ impl Pass {
         let (at, number) = (self.at, self.made[who]);
         self.made[who] = number.saturating_add(1);
         self.at += 1;
+        self.index += 1;
         Call {
             at,
             process,
@@ -124,8 +127,6 @@ pub(in crate::stages::calls::comms) struct Growing<C> {
     others: u64,
     /// By call between the two: whether the first one took it.
     taken: VecDeque<bool>,
-    /// The number of the second one's next call.
-    index: u64,
     ahead: Ahead<(C, Call)>,
 }
 
@@ -140,7 +141,6 @@ impl<C: Chunk> Growing<C> {
             is_begun: false,
             others: 0,
             taken: VecDeque::new(),
-            index: 0,
             ahead: Ahead::default(),
         }
     }
@@ -220,18 +220,22 @@ impl<C: Chunk> Growing<C> {
         known: &impl Known,
         mut take: impl FnMut(&C, Call, Option<u32>) -> Result<()>,
     ) -> Result<()> {
+        // What waits from before the stretch goes first where it has waited for long enough.
+        let first = self.ahead.first().map(|(first, _)| first);
+        let until = first.map_or(u64::MAX, |first| first + self.reach);
         while let Some(chunk) = calls.chunk(self.late.chunk)? {
             while self.late.at < chunk.len() {
                 let at = self.late.at;
                 if chunk.line(at) > end {
                     return Ok(());
                 }
+                let index = self.late.index;
                 let call = self.late.next(chunk.process(at));
                 let late = match self.late.made(call, known) {
                     Gap::Of(gap) if gap < self.stretch => Some(gap),
                     _ => None,
                 };
-                let late = late.filter(|_| self.others < self.reach);
+                let late = late.filter(|_| self.others < self.reach && index < until);
                 self.taken.push_back(late.is_some());
                 match late {
                     Some(_) => take(&chunk, call, late)?,
@@ -260,7 +264,7 @@ impl<C: Chunk> Growing<C> {
                 }
                 let is_taken = self.taken.front() == Some(&true);
                 while let (false, Some((first, is_known))) = (is_taken, self.ahead.first())
-                    && first + self.reach <= self.index
+                    && first + self.reach <= self.rest.index
                 {
                     if !is_known {
                         return Ok(false);
@@ -271,9 +275,8 @@ impl<C: Chunk> Growing<C> {
                     }
                 }
                 self.taken.pop_front();
+                let index = self.rest.index;
                 let call = self.rest.next(chunk.process(at));
-                let index = self.index;
-                self.index += 1;
                 if is_taken {
                     continue;
                 }

@@ -1,16 +1,18 @@
-//! The order of rows: step by step.
+//! The order of rows: that of the lines, or step by step.
 //!
 //! One rank prints the line that ends a step. Others may have begun the next step before that line, or make
-//! their last calls of this one after it. In the order of the lines a row would have to wait for the step
-//! of every call before it, which may be known a whole step later. So the rows of each stretch of a log (a
-//! step, or what is between two) are, each in the order of their lines:
+//! their last calls of this one after it. In the order of the lines a row of a pipe waits for the step
+//! of every call before it, which may be known a whole step later. Step by step the rows of each stretch of a log
+//! (a step, or what is between two) are, each in the order of their lines:
 //!
 //! 1. those of calls that were made in a stretch before, but whose lines are in this one;
 //! 2. those of calls that were made in this one, whose lines are in it or before it.
 //!
-//! No row moves by more than [`REACH`] calls: a call that is so far ahead of its step has its row where
-//! the calls are that came [`REACH`] later, and one that comes after so many calls of its stretch has it among those.
-//! So what waits is bounded, in a file as in a pipe ([`Whole`], [`Growing`]).
+//! No row moves by more than [`REACH`] calls, so that what waits is bounded, in a file as in a pipe: a call that is
+//! further ahead of its step has its row where the calls are that came so much later, and one that is further behind
+//! has it among those around its line. Who moves by no call has the order of the lines.
+//!
+//! [`Whole`] knows where all calls were made, [`Growing`] learns it.
 
 mod ahead;
 mod growing;
@@ -22,5 +24,25 @@ mod tests;
 pub(super) use growing::{Call, Calls, Chunk, Gap, Growing, Known};
 pub(super) use whole::{Run, Whole};
 
-/// So many calls a row moves at most: about two steps of 1,024 ranks.
-pub(super) const REACH: u64 = 1 << 18;
+/// So many calls a row moves less than: about two steps of 1,024 ranks.
+const REACH: u64 = 1 << 18;
+
+/// Which row comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Order {
+    /// That of the first line.
+    #[default]
+    Line,
+    /// That of the first step.
+    Step,
+}
+
+impl Order {
+    /// So many calls a row moves less than.
+    pub(super) fn reach(self) -> u64 {
+        match self {
+            Order::Line => 1,
+            Order::Step => REACH,
+        }
+    }
+}

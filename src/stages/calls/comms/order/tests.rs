@@ -91,8 +91,13 @@ impl Job {
             let lines = 0..self.calls.len();
             let lines = lines.filter(|&at| (start..=end).contains(&self.calls[at].0));
             let (mut late, mut others) = (Vec::new(), Vec::new());
+            let is_near = |at: usize| {
+                ahead
+                    .first()
+                    .is_none_or(|&first| at as u64 - (first as u64) < reach)
+            };
             for at in lines {
-                match self.calls[at].1 < start && (others.len() as u64) < reach {
+                match self.calls[at].1 < start && (others.len() as u64) < reach && is_near(at) {
                     true => late.push(at),
                     false => others.push(at),
                 }
@@ -119,7 +124,7 @@ impl Job {
 
     /// The same of chunks of so many calls.
     fn whole(&self, reach: u64, sizes: &[usize]) -> Vec<usize> {
-        let mut order = Whole::new(&self.timeline, &self.placement(), reach);
+        let mut order = Whole::new((&self.timeline, &self.placement()), reach);
         let mut runs = Vec::new();
         for chunk in self.chunks(sizes) {
             let chunk = Arc::new(chunk);
@@ -275,6 +280,8 @@ proptest! {
         let mut all = naive.clone();
         all.sort_unstable();
         prop_assert!(all.into_iter().eq(0..calls.len()));
+        // The shortest reach is the order of the lines.
+        prop_assert!(job.naive(1).into_iter().eq(0..calls.len()));
         // A process's calls stay in their order.
         for process in 0..4 {
             let own = naive.iter().filter(|at| job.calls[**at].2 == process);

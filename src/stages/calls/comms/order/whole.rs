@@ -22,6 +22,8 @@ pub(in crate::stages::calls::comms) struct Whole<'t, T> {
     late: u64,
     /// How many others came in it.
     others: u64,
+    /// The number of the first call that no late one goes before, for what waits from before the stretch.
+    late_until: u64,
     /// How many calls came in all.
     index: u64,
     ahead: Ahead<(Arc<T>, usize)>,
@@ -33,8 +35,7 @@ pub(in crate::stages::calls::comms) struct Whole<'t, T> {
 impl<'t, T> Whole<'t, T> {
     /// Of a log whose calls are placed; a row moves by so many calls at most.
     pub(in crate::stages::calls::comms) fn new(
-        timeline: &'t Timeline,
-        placement: &Placement,
+        (timeline, placement): (&'t Timeline, &Placement),
         reach: u64,
     ) -> Whole<'t, T> {
         let mut left = vec![0; timeline.gaps.len()];
@@ -50,6 +51,7 @@ impl<'t, T> Whole<'t, T> {
             stretch: 0..timeline.stretch_end(0) + 1,
             late: 0,
             others: 0,
+            late_until: u64::MAX,
             index: 0,
             ahead: Ahead::default(),
             waiting: Vec::new(),
@@ -87,28 +89,35 @@ impl<'t, T> Whole<'t, T> {
         if let Some(left) = left {
             *left = left.saturating_sub(n);
         }
-        let is_late = gap.is_some_and(|gap| gap < self.stretch.start);
-        if is_late && self.others < self.reach {
-            push(&mut self.ready, (Arc::clone(chunk), run));
-        } else {
-            self.late_or_not(chunk, run, gap.filter(|gap| *gap >= self.stretch.end));
-        }
-        if is_late {
+        let mut from = run.start;
+        if gap.is_some_and(|gap| gap < self.stretch.start) {
             self.late = self.late.saturating_sub(n);
+            if self.others < self.reach {
+                let most = self.late_until.saturating_sub(self.index).min(n);
+                from += most as usize;
+                self.index += most;
+                if most > 0 {
+                    push(&mut self.ready, (Arc::clone(chunk), run.start..from));
+                }
+            }
         }
-        self.index += n;
+        if from < run.end {
+            let ahead = gap.filter(|gap| *gap >= self.stretch.end);
+            self.in_turn(chunk, from..run.end, ahead);
+        }
         self.settle();
     }
 
-    /// The same of those that no call goes before any more; `ahead` is the gap that they wait for.
-    fn late_or_not(&mut self, chunk: &Arc<T>, run: Range<usize>, ahead: Option<u32>) {
+    /// Calls that do not go before others of the stretch; `ahead` is the gap that they wait for.
+    fn in_turn(&mut self, chunk: &Arc<T>, run: Range<usize>, ahead: Option<u32>) {
         let until = self.index + run.len() as u64;
         let is_far = |first: u64| first + self.reach < until;
         if ahead.is_none() && !self.ahead.first().is_some_and(|(first, _)| is_far(first)) {
             self.others += run.len() as u64;
+            self.index = until;
             return self.put((Arc::clone(chunk), run));
         }
-        for (index, call) in (self.index..).zip(run) {
+        for (index, call) in (self.index..until).zip(run) {
             while let Some((first, _)) = self.ahead.first()
                 && first + self.reach <= index
                 && let Some((of, at)) = self.ahead.pop()
@@ -121,6 +130,7 @@ impl<'t, T> Whole<'t, T> {
                 None => self.put((Arc::clone(chunk), call..call + 1)),
             }
         }
+        self.index = until;
     }
 
     /// A run that late calls go before.
@@ -130,7 +140,7 @@ impl<'t, T> Whole<'t, T> {
 
     /// Lets the runs go that nothing goes before any more.
     fn settle(&mut self) {
-        if self.late == 0 || self.others >= self.reach {
+        if self.late == 0 || self.others >= self.reach || self.index >= self.late_until {
             self.release();
         }
     }
@@ -156,14 +166,16 @@ impl<'t, T> Whole<'t, T> {
         self.late += left.iter().take(passed).sum::<u64>();
         self.others = 0;
         // In the stretches between there is no line.
-        let (ready, waiting) = (&mut self.ready, &mut self.waiting);
-        self.ahead.take_until(stretch.end - 1, |gap, (of, at)| {
-            let to = if gap < stretch.start {
-                &mut *ready
-            } else {
-                &mut *waiting
-            };
-            push(to, (of, at..at + 1));
+        if let Some(before) = stretch.start.checked_sub(1) {
+            let ready = &mut self.ready;
+            self.ahead
+                .take_until(before, |_, (of, at)| push(ready, (of, at..at + 1)));
+        }
+        let first = self.ahead.first().map(|(first, _)| first);
+        self.late_until = first.map_or(u64::MAX, |first| first + self.reach);
+        let waiting = &mut self.waiting;
+        self.ahead.take_until(stretch.end - 1, |_, (of, at)| {
+            push(waiting, (of, at..at + 1))
         });
         self.stretch = stretch;
         self.settle();

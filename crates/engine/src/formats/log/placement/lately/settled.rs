@@ -27,9 +27,12 @@ const KNOWN: usize = 3;
 /// ahead may fit a few lines by chance.
 const UNUSUAL: usize = 8;
 
-/// Until so many steps have lines each must be like the one before it, or no rank ahead of its lines or behind
-/// them: as long as few lines are known, calls of one step may be taken for another's on all ranks alike.
+/// Until so many steps have lines each must be like the one before it, or all ranks must have made the same calls
+/// when the line came: as long as few lines are known, calls of one step may be taken for another's on all ranks alike.
 const YOUNG: usize = LATE;
+
+/// Spreads the bits of a small number.
+const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The cuts of each process: pairs of a gap and the number of its calls up to the gap's end.
 pub(in crate::formats::log::placement) type AllCuts = Vec<Vec<(u32, u32)>>;
@@ -198,7 +201,9 @@ impl<'a> Steps<'a> {
                             && self.is_whole(before, end)
                             && (!is_young
                                 || self.is_alike(earlier(2), before, end)
-                                || self.is_in_place(before) && self.is_in_place(Some(end)))
+                                || self.is_in_place(before)
+                                    && self.is_in_place(Some(end))
+                                    && self.is_agreed(before, end))
                             && (age > 0 || self.has_all([earlier(3), earlier(2), before], end)))
             });
         settled.map(|(_, &end)| end)
@@ -296,14 +301,28 @@ impl<'a> Steps<'a> {
         before: Option<u32>,
         end: u32,
     ) -> bool {
-        // By key: the first process's calls, and those of the process in hand.
-        let mut first: Vec<Option<u32>> = vec![None; self.keys.len()];
-        let mut made = vec![0_u32; self.keys.len()];
+        self.are_same(before, end, |_| 1)
+    }
+
+    /// The same of what the calls are, in whatever order.
+    fn is_agreed(&self, before: Option<u32>, end: u32) -> bool {
+        let content = |what: u32| self.keys.content.get(what as usize).copied();
+        let mixed = |what| (u64::from(content(what).unwrap_or(0)) + 1).wrapping_mul(MIX);
+        self.are_same(before, end, |what| {
+            mixed(what).rotate_left(29).wrapping_mul(MIX)
+        })
+    }
+
+    /// Whether the sums of `value` over each key's calls are the same for all who call, or ever called.
+    fn are_same(&self, before: Option<u32>, end: u32, value: impl Fn(u32) -> u64) -> bool {
+        // By key: the first process's sum, and that of the process in hand.
+        let mut first: Vec<Option<u64>> = vec![None; self.keys.len()];
+        let mut made = vec![0_u64; self.keys.len()];
         self.known.iter().all(|(process, used)| {
             for &what in self.calls(*process, before, end) {
                 let key = self.keys.of.get(what as usize).copied().unwrap_or(NO_KEY);
                 if let Some(made) = made.get_mut(key as usize) {
-                    *made += 1;
+                    *made = made.wrapping_add(value(what));
                 }
             }
             // Those of one process leave nothing to the next one.
@@ -334,16 +353,19 @@ impl<'a> Steps<'a> {
         })
     }
 
-    /// Whether each process made the calls up to gap `end` whose lines came up to there.
+    /// Whether each process made the calls up to gap `end` whose lines came up to there, as far as more than
+    /// that tells where they were made.
     fn is_in_place(&self, end: Option<u32>) -> bool {
         let Some(end) = end else {
             return true;
         };
-        self.known.iter().all(|(process, _)| {
-            let stream = self.streams.streams.get(*process);
-            let made = self.calls(*process, None, end).len();
-            stream.is_some_and(|stream| stream.until(end) as usize == made)
-        })
+        let all = &self.streams.streams;
+        let with_calls = all.iter().filter(|stream| stream.len() > 0).count();
+        self.known.len() == with_calls
+            && self.known.iter().all(|(process, _)| {
+                let until = all.get(*process).map(|stream| stream.until(end) as usize);
+                until == Some(self.calls(*process, None, end).len())
+            })
     }
 
     /// Whether each process made in the step up to `end` as many calls of each key as in one of the two steps before
