@@ -24,6 +24,8 @@ mod log;
 pub(crate) mod ranks;
 mod records;
 pub(crate) mod streams;
+#[cfg(test)]
+mod twins;
 pub(crate) mod walk;
 pub(crate) mod warn;
 pub(crate) mod watchdog;

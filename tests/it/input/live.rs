@@ -183,7 +183,7 @@ fn ranks_that_run_ahead_hold_no_row_back() {
     for line in &lines {
         rows.write(line.as_bytes());
         text.write(line.as_bytes());
-        if !is_line(&line) {
+        if !is_line(line) {
             continue;
         }
         step += 1;

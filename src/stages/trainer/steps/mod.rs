@@ -246,7 +246,7 @@ impl Reading<'_, '_> {
         let first = log.marks.all().partition_point(|mark| mark.cut <= from);
         let needed = u32::try_from(first).unwrap_or(u32::MAX);
         // Where all steps are wanted, the lines of each are whatever is known of the calls on them later.
-        let (all, of) = (self.options.window.is_none(), &*timeline);
+        let (all, of) = (self.options.window.is_none(), timeline);
         let open = |line: u32| !all || of.step_of(line as usize).is_none();
         let found = self.now.lines_settled(timeline, merged, needed, open);
         let Some((last, moved, open)) = found else {

@@ -175,7 +175,7 @@ impl<'t, T> Whole<'t, T> {
         self.late_until = first.map_or(u64::MAX, |first| first + self.reach);
         let waiting = &mut self.waiting;
         self.ahead.take_until(stretch.end - 1, |_, (of, at)| {
-            push(waiting, (of, at..at + 1))
+            push(waiting, (of, at..at + 1));
         });
         self.stretch = stretch;
         self.settle();

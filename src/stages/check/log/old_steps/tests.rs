@@ -4,20 +4,12 @@ use super::*;
 use crate::formats::log::timeline::{self, MarkList, resolve};
 use crate::formats::log::walk::MarkAt;
 use crate::grammar::trainer::{StepLine, Trainer};
-use crate::report::Report;
-use crate::source::Origin;
-use crate::stages::check::{Now, check};
+use crate::stages::check::twins::{self, log};
+use crate::synth;
 use crate::synth::fault::{Fault, FaultKind};
 use crate::synth::options::Strategy;
-use crate::synth::{self, StreamSink};
-use crate::testing::{Nobody, options};
 use proptest::prelude::*;
 use std::cell::Cell;
-use std::fs::OpenOptions;
-use std::io::Write;
-use std::path::Path;
-use std::thread;
-use std::time::Duration;
 
 thread_local! {
     /// How many steps are looked at, if a test says so.
@@ -33,43 +25,15 @@ const FEW: usize = 1300;
 /// A pipe rests after so many bytes.
 const PIECE: usize = 1 << 20;
 
-/// All that is found in an input, whatever it is called, and how often steps were let go.
-fn found(path: &Path) -> (String, usize) {
-    let mut report = Report::new("test", false, true);
-    let origins = [Origin::Path(path.to_owned())];
-    let read = options(2, false);
-    KEPT.set(Some(FEW));
-    LET_GO.set(0);
-    let checked = check(&origins, (&read, Now::Unknown), &mut report, &Nobody).unwrap();
-    KEPT.set(None);
-    let text = format!("{checked:#?}").replace(path.to_str().unwrap(), "log");
-    (text, LET_GO.get())
-}
-
-/// The same of a file, and of a pipe that rests now and then.
+/// What is found in a file and in a pipe, and how often steps were let go.
 fn both(log: &[u8]) -> [(String, usize); 2] {
-    let folder = tempfile::tempdir().unwrap();
-    let (file, pipe) = (folder.path().join("file"), folder.path().join("pipe"));
-    std::fs::write(&file, log).unwrap();
-    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
-    assert!(made.unwrap().success());
-    let piped = thread::scope(|scope| {
-        scope.spawn(|| {
-            let mut to = OpenOptions::new().write(true).open(&pipe).unwrap();
-            for piece in log.chunks(PIECE) {
-                to.write_all(piece).unwrap();
-                thread::sleep(Duration::from_millis(50));
-            }
-        });
-        found(&pipe)
-    });
-    [found(&file), piped]
-}
-
-fn log(options: &synth::Options) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    synth::generate(options, &mut StreamSink::new(&mut bytes)).unwrap();
-    bytes
+    twins::both(log, PIECE, |path| {
+        KEPT.set(Some(FEW));
+        LET_GO.set(0);
+        let found = twins::found(path, 2);
+        KEPT.set(None);
+        (found, LET_GO.get())
+    })
 }
 
 /// A job of many steps.

@@ -1,53 +1,27 @@
 //! A pipe of which calls are let go against its naive twin, the same log as a file: what is found is the
 //! same, and so is every line that shows it.
 
-use crate::report::Report;
-use crate::source::Origin;
-use crate::stages::check::{Now, check};
+use crate::stages::check::twins::{self, log};
+use crate::synth;
 use crate::synth::fault::{Fault, FaultKind};
 use crate::synth::options::{Damage, Strategy};
-use crate::synth::{self, StreamSink};
-use crate::testing::{Nobody, options};
 use proptest::prelude::*;
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::path::Path;
 
 thread_local! {
     /// The bytes of a pipe that lie in memory as they are, if a test says so.
     pub(super) static WINDOW: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
-/// All that is found in an input, whatever it is called.
-fn found(path: &Path, jobs: usize) -> String {
-    let mut report = Report::new("test", false, true);
-    let origins = [Origin::Path(path.to_owned())];
-    let read = options(jobs, false);
-    let checked = check(&origins, (&read, Now::Unknown), &mut report, &Nobody).unwrap();
-    format!("{checked:#?}").replace(path.to_str().unwrap(), "log")
-}
-
-/// The same of a file, and of a pipe of which so many bytes lie in memory.
-fn both(log: &[u8], window: u64) -> (String, String) {
-    let folder = tempfile::tempdir().unwrap();
-    let (file, pipe) = (folder.path().join("file"), folder.path().join("pipe"));
-    std::fs::write(&file, log).unwrap();
-    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
-    assert!(made.unwrap().success());
-    let piped = std::thread::scope(|scope| {
-        scope.spawn(|| std::fs::write(&pipe, log).unwrap());
+/// What is found in a file, and in a pipe of which so many bytes lie in memory.
+fn both(log: &[u8], window: u64) -> [String; 2] {
+    twins::both(log, log.len().max(1), |path| {
         WINDOW.set(Some(window));
-        let piped = found(&pipe, 2);
+        let found = twins::found(path, 2);
         WINDOW.set(None);
-        piped
-    });
-    (found(&file, 2), piped)
-}
-
-fn log(options: &synth::Options) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    synth::generate(options, &mut StreamSink::new(&mut bytes)).unwrap();
-    bytes
+        found
+    })
 }
 
 /// A job of some megabytes.
@@ -89,7 +63,7 @@ proptest! {
         if damage == 0 {
             options.damage = vec![(Damage::Glued, 0.002)];
         }
-        let (file, piped) = both(&log(&options), window);
+        let [file, piped] = both(&log(&options), window);
         prop_assert!(file.contains("severity: Error"));
         prop_assert_eq!(piped, file);
     }
@@ -114,7 +88,7 @@ fn members_that_come_later_are_waited_for() {
         lines.push_str(line);
     }
     let apart: String = by_process.into_values().collect();
-    let (file, piped) = both(apart.as_bytes(), 0);
+    let [file, piped] = both(apart.as_bytes(), 0);
     assert!(file.contains("redop_mismatch"));
     assert_eq!(piped, file);
 }
@@ -126,7 +100,7 @@ fn a_job_that_goes_on_after_its_ranks_differ_is_judged_by_where_they_began_to() 
         step: Some(9),
         ..Fault::of(FaultKind::Redop)
     });
-    let (file, piped) = both(&log(&options), 0);
+    let [file, piped] = both(&log(&options), 0);
     assert!(file.contains("redop_mismatch"));
     assert_eq!(piped, file);
 }
@@ -139,6 +113,6 @@ fn what_no_line_names_is_let_go_where_all_ranks_are_there() {
         step: Some(100),
         ..Fault::of(FaultKind::Stall)
     });
-    let (file, piped) = both(&log(&options), 0);
+    let [file, piped] = both(&log(&options), 0);
     assert_eq!(piped, file);
 }

@@ -5,26 +5,18 @@
 //! stream's hash runs over its calls in all inputs in their order.
 
 use super::Beside;
-use super::finding::Evidence;
-use super::log::missing_steps::Cuts;
 use super::log::old_steps::{self, OldSteps};
 use super::log::overwritten::Remains;
+use super::streams::Streams;
 use super::streams::piped::{Piped, Piping};
-use super::streams::reread;
-use super::streams::{self, Streams};
-use super::warn::warnings::{self, Warnings};
+use super::warn::warnings::Warnings;
 use crate::count::calls::{Calls, Options, Progress};
 use crate::count::tally;
 use crate::error::{Error, Result};
 use crate::formats::Tells;
 use crate::formats::door::Known;
-use crate::formats::log::placement::Recorder;
-use crate::formats::log::timeline::{self, Growing, MarkList, Since, Step, Timeline, Turn};
-use crate::formats::log::walk::{Call, MarkAt, Said, Torn, Visit};
+use crate::formats::log::timeline::{self, Growing, Since, Turn};
 use crate::formats::log::{Log, Part};
-use crate::grammar::message::Message;
-use crate::grammar::message::c10d::C10d;
-use crate::grammar::trainer::{Mark, StepLine};
 use crate::members::Merged;
 use crate::output::render::Grid;
 use crate::report::Report;
@@ -32,19 +24,23 @@ use crate::report::account::Account;
 use crate::source::{Input, Origin, Thin};
 use crate::stages::communicators::{self, Found, Gathered, Side};
 use crate::stages::matrix;
-use crate::stages::net::all::First;
 use crate::stages::net::{self, Net};
-use crate::stages::skew::walked::{Times, times};
-use crate::stages::survey::rhythm::Odd;
-use crate::stages::survey::{self, Sums};
-use crate::stages::tuning::{self, all::All as Tuning};
+use crate::stages::skew::walked::Times;
+use crate::stages::survey::Sums;
+use crate::stages::tuning::all::All as Tuning;
 use crate::stages::{self, Stage};
-use serde::{Deserialize, Serialize};
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+mod part;
+mod walked;
+
+pub(crate) use part::Lines;
+pub(crate) use walked::Walked;
+
+use part::Partial;
 
 /// What is asked for besides findings: what TUNING lines tell, and calls.
 pub(crate) struct Asked {
@@ -86,279 +82,6 @@ pub(crate) struct Counted {
     pub(crate) by_step: Option<Calls>,
     /// As nccl-matrix tells them apart, with the sides of communicators that lines tell of.
     pub(crate) pairs: Option<(Calls, Vec<Side>)>,
-}
-
-/// One chunk's part of everything.
-#[derive(Serialize, Deserialize)]
-struct Partial {
-    communicators: communicators::Partial,
-    net: net::fold::Partial,
-    streams: streams::Partial,
-    sums: survey::Partial,
-    warnings: warnings::Partial,
-    lines: Lines,
-    remains: Remains,
-    /// Where it is asked for.
-    tuning: Option<tuning::fold::Partial>,
-    /// The same.
-    times: Option<times::Partial>,
-    /// What of a file is read again: of a pipe it is kept. A pipe is walked where it comes.
-    #[serde(skip)]
-    again: Option<(reread::Calls<'static>, Recorder)>,
-}
-
-/// What kinds of lines there are.
-#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
-pub(crate) struct Lines {
-    /// PyTorch's watchdog says that a call took too long.
-    pub(crate) hung: bool,
-    /// Calls with a time stamp.
-    pub(crate) stamped: bool,
-    /// Calls without.
-    pub(crate) bare: bool,
-    /// WARN lines with a time stamp.
-    pub(crate) stamped_warns: bool,
-    /// WARN lines.
-    pub(crate) warns: bool,
-    /// RCCL's lines of kernels.
-    pub(crate) kernels: bool,
-    /// The first line that NCCL prints only under NCCL_DEBUG=INFO.
-    pub(crate) informs: Option<First>,
-}
-
-impl Lines {
-    fn add(&mut self, other: Lines) {
-        self.hung |= other.hung;
-        self.stamped |= other.stamped;
-        self.bare |= other.bare;
-        self.stamped_warns |= other.stamped_warns;
-        self.warns |= other.warns;
-        self.kernels |= other.kernels;
-        self.informs = self.informs.or(other.informs);
-    }
-
-    /// Those of a chunk whose first line is `line` of the input `input`.
-    fn placed(mut self, input: u32, line: u64) -> Lines {
-        self.informs = self.informs.map(|at| First {
-            input,
-            line: at.line + line,
-        });
-        self
-    }
-}
-
-impl Partial {
-    fn new(tally: &tally::Options, asked: Option<&Asked>, is_piped: bool) -> Partial {
-        Partial {
-            communicators: communicators::Partial::new(tally),
-            net: net::fold::Partial::default(),
-            streams: streams::Partial::default(),
-            sums: survey::Partial::default(),
-            warnings: warnings::Partial::default(),
-            lines: Lines::default(),
-            remains: Remains::default(),
-            tuning: asked.map(|_| tuning::fold::Partial::default()),
-            times: Asked::late(asked).map(times::Partial::new),
-            again: is_piped.then(|| (reread::Calls::new(None), Recorder::default())),
-        }
-    }
-}
-
-impl Visit for Partial {
-    const MESSAGES: bool = true;
-    const FOREIGN: bool = true;
-
-    fn foreign(&mut self, line: &[u8], number: u64) {
-        let Some(what) = self.warnings.foreign(line, number) else {
-            return;
-        };
-        if !matches!(what, C10d::NotDestroyed(_)) {
-            self.lines.hung = true;
-            self.streams.alarm();
-        }
-    }
-
-    fn message(&mut self, said: &Said<'_>) {
-        self.communicators.message(said);
-        self.net.message(said);
-        self.warnings.message(said);
-        self.remains.message(said);
-        if let Some(tuning) = &mut self.tuning {
-            tuning.message(said);
-        }
-        match said.message {
-            Message::Warn(_) => {
-                self.lines.warns = true;
-                self.lines.stamped_warns |= !said.time.is_empty();
-            }
-            Message::Kernel(_) => self.lines.kernels = true,
-            // Also printed under WARN, and after a WARN.
-            Message::Version(_) | Message::Return(_) => {}
-            _ => {
-                self.lines.informs.get_or_insert(First {
-                    input: 0,
-                    line: said.line,
-                });
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn call(&mut self, call: &Call<'_>) {
-        self.communicators.call(call);
-        self.net.call(call);
-        self.streams.call(call);
-        self.sums.call(call);
-        self.warnings.call(call.process);
-        if let Some(tuning) = &mut self.tuning {
-            tuning.call(call);
-        }
-        self.times.call(call);
-        self.again.call(call);
-        let stamped = !call.time.is_empty();
-        self.lines.stamped |= stamped;
-        self.lines.bare |= !stamped;
-    }
-
-    fn mark(&mut self) {
-        self.communicators.mark();
-        self.sums.mark();
-        self.times.mark();
-        self.again.mark();
-    }
-
-    fn slot(&mut self) {
-        self.communicators.slot();
-        self.net.slot();
-        self.streams.slot();
-        self.sums.slot();
-        self.warnings.slot();
-        if let Some(tuning) = &mut self.tuning {
-            tuning.slot();
-        }
-        self.times.slot();
-        self.again.slot();
-    }
-
-    fn torn(&mut self, calls: &[Torn<'_>]) {
-        self.communicators.torn(calls);
-        self.net.torn(calls);
-        self.streams.torn(calls);
-        self.sums.torn(calls);
-        self.warnings.torn(calls);
-        if let Some(tuning) = &mut self.tuning {
-            tuning.torn(calls);
-        }
-        self.times.torn(calls);
-        self.again.torn(calls);
-    }
-}
-
-/// What is known of one input.
-#[derive(Debug)]
-pub(crate) struct Walked {
-    /// Its name.
-    pub(crate) name: String,
-    /// Where its step lines and the like are.
-    pub(crate) marks: MarkList,
-    /// What is remembered of its first steps, if there are more than are looked at.
-    pub(crate) old: OldSteps,
-    /// The steps that are looked at. Its gaps and marks are counted from where the old steps end.
-    pub(crate) timeline: Timeline,
-    /// The same with the values of each step's own line, also where lines lag behind the calls.
-    /// Only where it is asked for; of all steps.
-    pub(crate) printed: Vec<Step>,
-    /// Its calls by gap.
-    pub(crate) sums: Sums,
-    /// The gaps at whose end ranks were at different calls, where that is known.
-    pub(crate) apart: Option<Vec<usize>>,
-    /// Steps in which a communicator's ranks made another number of collectives.
-    pub(crate) odd: Vec<Odd>,
-    /// Where lines may be missing.
-    pub(crate) cuts: Cuts,
-    /// What is left of lines that were written over.
-    pub(crate) remains: Remains,
-}
-
-impl Walked {
-    /// A log, its calls and what is left of its overwritten lines. Its marks are taken.
-    fn of(
-        name: String,
-        log: &mut Log,
-        (old, timeline, printed): (OldSteps, Timeline, Vec<Step>),
-        (sums, remains): (Sums, Remains),
-        merged: &Merged,
-        printer: Option<u32>,
-    ) -> Walked {
-        let marks = mem::take(&mut log.marks);
-        let apart = sums.apart(merged, &timeline);
-        Walked {
-            name,
-            odd: sums.odd(&log.account, merged, &timeline, printer),
-            cuts: Cuts::of(&sums, apart.as_deref(), &marks, (&timeline, &old)),
-            apart,
-            marks,
-            old,
-            timeline,
-            printed,
-            sums,
-            remains,
-        }
-    }
-
-    /// True where the last step's line says that the run has so many steps. Where numbers begin again in
-    /// each epoch it is not the run's last.
-    pub(crate) fn ends_with_last_step(&self) -> bool {
-        let last = self.timeline.steps.last();
-        let mark = last.and_then(|step| self.mark(step));
-        let is_last = |line: &StepLine| line.total == Some(line.step) && line.epoch.is_none();
-        mark.is_some_and(|mark| matches!(&mark.mark, Mark::Step(line) if is_last(line)))
-    }
-
-    /// The line of a step of those that are looked at, by its place among them; the input is the `number`th.
-    pub(crate) fn line_of(&self, number: u32, step: usize) -> Option<Evidence> {
-        let step = self.timeline.steps.get(step)?;
-        Some(self.at(number, self.mark(step)?.line))
-    }
-
-    /// A line of this input, the `number`th.
-    pub(crate) fn at(&self, number: u32, line: u64) -> Evidence {
-        let input = number;
-        First { input, line }.into()
-    }
-
-    /// The mark of a step's line.
-    fn mark(&self, step: &Step) -> Option<Cow<'_, MarkAt>> {
-        self.marks.all().get(self.old.since.gap + step.mark)
-    }
-
-    /// The number of its first step.
-    pub(crate) fn first_step(&self) -> Option<u64> {
-        let first = self.timeline.steps.left().first();
-        self.old.first.or(first.map(|step| step.step))
-    }
-
-    /// The step that a line is in, if it is one of those that are looked at.
-    pub(crate) fn step_at(&self, line: u64) -> Option<u64> {
-        let gap = self.marks.all().partition_point(|mark| mark.line < line);
-        let gap = gap.checked_sub(self.old.since.gap)?;
-        self.timeline.step_of(gap).map(|step| step.step)
-    }
-
-    /// The first line at which the step number falls, and the step line before it.
-    pub(crate) fn first_fall(&self) -> Option<Vec<u64>> {
-        if let Some(fall) = self.old.fall {
-            return Some(fall.into());
-        }
-        let steps = self.timeline.steps.left();
-        let fall = steps.iter().position(|step| step.segment > 0)?;
-        let line = |step: &Step| self.mark(step).map(|mark| mark.line);
-        let before = match fall.checked_sub(1) {
-            Some(before) => line(&steps[before]),
-            None => self.old.last.map(|last| last.line),
-        };
-        Some(line(&steps[fall]).into_iter().chain(before).collect())
-    }
 }
 
 /// Everything that was gathered.
