@@ -10,7 +10,7 @@ use super::log::Wanted;
 use super::order::{Call, Gap, Growing as InOrder, Known as Knows};
 use super::records::{Placed, Records, Seqs, UNPLACED};
 use super::text::{Speaker, Text};
-use super::{Options, placed, reported};
+use super::{Options, Order, placed, reported};
 use crate::count::calls::{Options as Read, Progress};
 use crate::count::who;
 use crate::error::{Error, Result};
@@ -334,14 +334,15 @@ impl Writer<'_> {
         let mut rows = self.rows;
         let mut writing = Writing::of(&mut rows, timeline, merged);
         let take = |of: &_, call, gap| writing.add(of, call, gap);
-        self.order.end(&mut self.held, &now, take)?;
+        let is_in_order = self.order.end(&mut self.held, &now, take)?;
         writing.end()?;
         rows.out.rows(&[])?;
         let is_other = |(process, made): (u32, &Made)| {
             let cuts = placement.cuts_of(process);
             made.is_old_other(timeline, cuts) || made.is_other(timeline, cuts)
         };
-        if rows.is_otherwise || (0_u32..).zip(&before).any(is_other) {
+        let is_moved = rows.options.order == Order::Step && !is_in_order;
+        if is_moved || rows.is_otherwise || (0_u32..).zip(&before).any(is_other) {
             report.early();
         }
         placed(rows.options, rows.read, survey.placement.methods, report);

@@ -111,6 +111,16 @@ impl Pass {
     }
 }
 
+/// What the first pass did with a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Passed {
+    /// It was made in a stretch before, and was taken.
+    Taken,
+    /// It was made in a stretch before, but its line is too far behind.
+    Far,
+    Other,
+}
+
 /// Puts calls in order as they come and as it becomes known where they were made: the order that
 /// [`super::Whole`] gives them.
 pub(in crate::stages::calls::comms) struct Growing<C> {
@@ -125,8 +135,10 @@ pub(in crate::stages::calls::comms) struct Growing<C> {
     is_begun: bool,
     /// How many calls of the stretch the first one left.
     others: u64,
-    /// By call between the two: whether the first one took it.
-    taken: VecDeque<bool>,
+    /// What the first one did with the calls between the two.
+    passed: VecDeque<Passed>,
+    /// A call turned out to be of a stretch whose calls were all taken: its row comes too late.
+    is_otherwise: bool,
     ahead: Ahead<(C, Call)>,
 }
 
@@ -140,7 +152,8 @@ impl<C: Chunk> Growing<C> {
             rest: Pass::default(),
             is_begun: false,
             others: 0,
-            taken: VecDeque::new(),
+            passed: VecDeque::new(),
+            is_otherwise: false,
             ahead: Ahead::default(),
         }
     }
@@ -183,7 +196,8 @@ impl<C: Chunk> Growing<C> {
         }
     }
 
-    /// The log has ended, and all its calls came: gives `take` the rest.
+    /// The log has ended, and all its calls came: gives `take` the rest. True where all were taken in the order that
+    /// is known now.
     ///
     /// # Errors
     /// As [`Growing::next`].
@@ -192,9 +206,10 @@ impl<C: Chunk> Growing<C> {
         calls: &mut impl Calls<Chunk = C>,
         known: &impl Known,
         mut take: impl FnMut(&C, Call, Option<u32>) -> Result<()>,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         self.next(calls, known, &mut take)?;
-        self.take_ahead(u32::MAX, take)
+        self.take_ahead(u32::MAX, take)?;
+        Ok(!self.is_otherwise)
     }
 
     /// Takes the calls whose lines came before, of stretches up to the one that ends with `gap`.
@@ -205,6 +220,7 @@ impl<C: Chunk> Growing<C> {
     ) -> Result<()> {
         let mut result = Ok(());
         self.ahead.take_until(gap, |gap, (chunk, call)| {
+            self.is_otherwise |= gap < self.stretch;
             if result.is_ok() {
                 result = take(&chunk, call, Some(gap).filter(|gap| *gap != OF_LINE));
             }
@@ -235,11 +251,15 @@ impl<C: Chunk> Growing<C> {
                     Gap::Of(gap) if gap < self.stretch => Some(gap),
                     _ => None,
                 };
-                let late = late.filter(|_| self.others < self.reach && index < until);
-                self.taken.push_back(late.is_some());
+                let is_near = self.others < self.reach && index < until;
+                self.passed.push_back(match late {
+                    Some(_) if is_near => Passed::Taken,
+                    Some(_) => Passed::Far,
+                    None => Passed::Other,
+                });
                 match late {
-                    Some(_) => take(&chunk, call, late)?,
-                    None => self.others += 1,
+                    Some(_) if is_near => take(&chunk, call, late)?,
+                    _ => self.others += 1,
                 }
             }
             self.late.turn();
@@ -262,7 +282,8 @@ impl<C: Chunk> Growing<C> {
                 if chunk.line(at) > end {
                     return Ok(true);
                 }
-                let is_taken = self.taken.front() == Some(&true);
+                let passed = self.passed.front().copied();
+                let is_taken = passed == Some(Passed::Taken);
                 while let (false, Some((first, is_known))) = (is_taken, self.ahead.first())
                     && first + self.reach <= self.rest.index
                 {
@@ -271,10 +292,11 @@ impl<C: Chunk> Growing<C> {
                     }
                     if let Some((of, call)) = self.ahead.pop() {
                         let gap = made(known, call).filter(|gap| *gap != OF_LINE);
+                        self.is_otherwise |= gap.is_some_and(|gap| gap < self.stretch);
                         take(&of, call, gap)?;
                     }
                 }
-                self.taken.pop_front();
+                self.passed.pop_front();
                 let index = self.rest.index;
                 let call = self.rest.next(chunk.process(at));
                 if is_taken {
@@ -282,6 +304,7 @@ impl<C: Chunk> Growing<C> {
                 }
                 let gap = match self.rest.made(call, known) {
                     Gap::Of(gap) if gap <= end => {
+                        self.is_otherwise |= gap < self.stretch && passed == Some(Passed::Other);
                         take(&chunk, call, Some(gap))?;
                         continue;
                     }

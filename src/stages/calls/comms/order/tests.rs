@@ -176,7 +176,7 @@ impl Job {
             job: self,
             settled: Some(u32::MAX),
         };
-        order.end(&mut came, &known, &mut take).unwrap();
+        assert!(order.end(&mut came, &known, &mut take).unwrap());
         rows
     }
 
@@ -286,6 +286,49 @@ proptest! {
         for process in 0..4 {
             let own = naive.iter().filter(|at| job.calls[**at].2 == process);
             prop_assert!(own.is_sorted());
+        }
+    }
+}
+
+#[test]
+fn a_call_that_was_made_in_a_stretch_before_after_all_is_told_of() {
+    let job = Job::of(&[1, 1], &[(0, 0, 0), (0, 0, 1), (1, 0, 0)]);
+    let mut came = Came::default();
+    came.chunks.push(Some(Arc::new(job.chunks(&[3]).remove(0))));
+    let (mut order, mut rows) = (Growing::new(REACH), Vec::new());
+    let mut take = |_: &_, call: Call, _| {
+        rows.push(call.at);
+        Ok(())
+    };
+    let first = Seen { to: 1, settled: 0 };
+    order.next(&mut came, &first, &mut take).unwrap();
+    let all = So {
+        job: &job,
+        settled: Some(u32::MAX),
+    };
+    assert!(!order.end(&mut came, &all, &mut take).unwrap());
+    assert_eq!(rows, [0, 1, 2]);
+}
+
+/// The first calls of so many processes are known, in a stretch that is settled.
+struct Seen {
+    to: u32,
+    settled: u32,
+}
+
+impl Known for Seen {
+    fn settled(&self) -> Option<u32> {
+        Some(self.settled)
+    }
+
+    fn stretch_end(&self, gap: u32) -> u32 {
+        gap
+    }
+
+    fn cut(&self, process: u32, number: u32) -> (Gap, u32) {
+        match process < self.to && number == 0 {
+            true => (Gap::Of(self.settled), 1),
+            false => (Gap::Later, u32::MAX),
         }
     }
 }
