@@ -338,7 +338,7 @@ fn a_rank_that_runs_ahead_keeps_nobody_waiting() {
     // The second rank begins the next step before the first one has made its last call.
     let job = Job::of(&[1, 1], &[(0, 0, 0), (0, 1, 1), (0, 0, 0), (1, 0, 0)]);
     assert_eq!(job.naive(REACH), [0, 2, 1, 3]);
-    // It is told of only after the pause: the rows of the first step are written at it.
+    // The rows of the first step come at the pause, though that call's step is not known yet.
     let known = So {
         job: &job,
         settled: Some(0),
