@@ -1,0 +1,128 @@
+//! `--unique`: a row for every distinct call.
+
+use super::beside::Tuning;
+use super::{Options, Sink, each, filter};
+use crate::count::calls::{self, Counting, Options as Read, Progress};
+use crate::count::tally::{self, Key, NO_ROOT, NONE, Sizing, Value};
+use crate::count::who::Who;
+use crate::error::{Error, Result};
+use crate::grammar::values::{Datatype, RedOp, has_redop, has_root};
+use crate::output::table::{Row, Timing};
+use crate::report::Report;
+use crate::source::Origin;
+use std::io::Write;
+
+/// What `--unique` tells apart: every column but time, tid, seq, op_count, stream, start_ns and
+/// dur_ns, and the step only where steps are asked for. Durations add up.
+fn unique_tally(steps: bool) -> tally::Options {
+    tally::Options {
+        sizing: Sizing::Count,
+        basis: crate::grammar::values::Basis::Api,
+        members: true,
+        datatypes: true,
+        steps,
+        exact: true,
+        durations: false,
+        served: false,
+    }
+}
+
+/// Writes one row for each distinct call, with how often it was made, sorted.
+///
+/// # Errors
+/// As [`calls::count`]; the output cannot be written.
+pub fn unique(
+    origins: &[Origin],
+    read: &Read,
+    options: &Options,
+    report: &mut Report,
+    progress: &dyn Progress,
+    out: &mut (dyn Write + Send),
+) -> Result<()> {
+    let tally = unique_tally(read.window.is_some());
+    // How a call was served is known call by call.
+    let calls = match options.tuning {
+        true => {
+            let mut counting = Counting::new(read, &tally);
+            let sink = Sink::Counted(&mut counting);
+            each::<Tuning>(origins, read, options, report, progress, sink)?;
+            counting.finish()
+        }
+        false => calls::count(origins, read, &tally, report, progress)?,
+    };
+    let cells = calls.cells.by_number();
+    // A log's calls have none, and there may be many.
+    let timing = |((step, key), value): &((Option<u64>, Key), Value)| {
+        let who = &calls.who[key.member as usize];
+        let timing = who.recorded.timing(calls.duration(*step, key, value));
+        (timing != Timing::default()).then(|| Box::new(timing))
+    };
+    let timings: Vec<_> = cells.iter().map(timing).collect();
+    let all = cells
+        .iter()
+        .zip(&timings)
+        .map(|(((step, key), value), timing)| {
+            let who = &calls.who[key.member as usize];
+            let timing = timing.as_deref();
+            let row = unique_row(&calls, *step, key, value);
+            (Row { timing, ..row }, who)
+        });
+    let passes = |(row, _): &(Row<'_>, &Who)| options.filter.passes(row);
+    let (mut rows, others): (Vec<_>, Vec<_>) = all.partition(passes);
+    if rows.is_empty() {
+        filter::none(&options.filter, others.iter().map(|(row, _)| row), report);
+    }
+    // Numbers given to members and operations depend on the order of the inputs; values do not.
+    rows.sort_by(|(a, who_a), (b, who_b)| {
+        let key = |r: &Row<'_>| {
+            let step = (r.step.is_none(), r.step);
+            (
+                step,
+                r.count,
+                r.only_bytes,
+                r.datatype,
+                r.nranks,
+                r.redop,
+                r.root,
+            )
+        };
+        (key(a).0, who_a, a.op)
+            .cmp(&(key(b).0, who_b, b.op))
+            .then_with(|| key(a).cmp(&key(b)))
+    });
+    let mut text = options.form.header();
+    for (row, _) in &rows {
+        options.form.row(row, &mut text);
+        if text.len() > 1 << 20 {
+            out.write_all(&text).map_err(Error::Output)?;
+            text.clear();
+        }
+    }
+    out.write_all(&text).map_err(Error::Output)
+}
+
+fn unique_row<'c>(calls: &'c calls::Calls, step: Option<u64>, key: &Key, value: &Value) -> Row<'c> {
+    let who = &calls.who[key.member as usize];
+    let op = calls.ops.name(key.op);
+    Row {
+        step,
+        host: &who.host,
+        pid: who.pid,
+        dev: who.dev,
+        rank: who.rank,
+        nranks: (key.nranks > 0).then_some(key.nranks),
+        comm: who.comm,
+        comm_id: who.comm_id,
+        op,
+        count: key.size().0,
+        only_bytes: (key.datatype == tally::BYTES).then_some(key.size),
+        datatype: Datatype::from_code(key.datatype),
+        redop: Some(key.redop)
+            .filter(|&r| r != NONE && has_redop(op))
+            .map(RedOp),
+        root: Some(key.root).filter(|&r| r != NO_ROOT && has_root(op)),
+        calls: value.calls,
+        src: &who.recorded.src,
+        ..Row::default()
+    }
+}
