@@ -226,14 +226,23 @@ impl Timeline {
             _ => None,
         };
         let mut before: Option<(u32, usize)> = None;
-        for step in self.steps.left_mut() {
+        let mut rest = self.steps.left_mut();
+        while let Some((step, after)) = rest.split_first_mut() {
+            rest = after;
             let (segment, last) = before.replace((step.segment, step.mark)).unzip();
             if segment == Some(step.segment) {
                 continue;
             }
             let (epoch, last) = (epoch(step.mark), last.and_then(epoch));
-            // Where every tenth line is of step 9, 19 ..., counting begins at 0.
-            let from_0 = interval > 1 && step.step.saturating_add(1).is_multiple_of(interval);
+            // Where every tenth line is of step 9, 19 ..., counting begins at 0. A trainer that prints step 1
+            // and then every second one counts from 1: the third line shows it, by which a log that grows is
+            // judged, too.
+            let next = rest.iter().take_while(|next| next.segment == step.segment);
+            let is_even = (1..)
+                .zip(next.take(2))
+                .all(|(n, next)| next.step == interval.saturating_mul(n).saturating_add(step.step));
+            let from_0 =
+                interval > 1 && is_even && step.step.saturating_add(1).is_multiple_of(interval);
             let first = if from_0 { 0 } else { trainer.first_step() };
             let all = step.step.saturating_sub(first).saturating_add(1);
             let later = epoch.zip(last).is_some_and(|(epoch, last)| epoch > last);

@@ -268,6 +268,22 @@ fn an_evaluation_that_says_when_it_begins_is_alone_between() {
     assert_eq!(got, ["Before", "0:1", "Between", "0:1", "0:2"]);
 }
 
+#[test]
+fn the_first_line_represents_no_more_steps_than_there_are_up_to_it() {
+    let first = |trainer, lines: &[u64]| {
+        let list = lines.iter().map(|&s| step(trainer, s)).collect();
+        let t = resolve(&marks(list), &[], &Options::default());
+        (t.steps.left()[0].steps, t.interval())
+    };
+    // Step 1 has a line, and then every second or tenth one has.
+    assert_eq!(first(Trainer::Torchtitan, &[1, 2, 4, 6, 8]), (1, 2));
+    assert_eq!(first(Trainer::Torchtitan, &[1, 10, 20, 30]), (1, 10));
+    assert_eq!(first(Trainer::Torchtitan, &[1, 3, 6]).0, 1);
+    // Counting begins at 0, and every second or tenth step has a line.
+    assert_eq!(first(Trainer::Torchtitan, &[1, 3, 5, 7]), (2, 2));
+    assert_eq!(first(Trainer::Torchtitan, &[9, 19, 29]), (10, 10));
+}
+
 /// The steps of lines, each with its step, how many it represents, and its time.
 fn timed(list: Vec<Mark>) -> (Times, Vec<(u64, u64, Option<f64>)>) {
     let t = resolve(&marks(list), &[], &Options::default());
