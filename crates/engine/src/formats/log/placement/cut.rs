@@ -13,6 +13,9 @@ use std::ops::Range;
 const CUTS: usize = 64;
 const REACH: usize = 4096;
 
+/// Most cuts, in thousandths.
+const MOST: i64 = 500;
+
 /// How often calls that look like this were made before and after a cut.
 #[derive(Debug, Default)]
 pub(super) struct Habits {
@@ -92,11 +95,51 @@ impl Habits {
     }
 
     /// How much a cut belongs between two calls, in thousandths.
-    fn end(&self, pair: [&What; 2]) -> i64 {
-        let cuts = self.ends.get(&pair.map(exact));
+    fn end_at(
+        &self,
+        [last, first]: [Option<u32>; 2],
+        mut lean: impl FnMut(u32) -> Lean,
+        whats: &[What],
+    ) -> i64 {
+        let (Some(last), Some(first)) = (last, first) else {
+            return 0;
+        };
+        if !lean(first).next_to[1] || !lean(last).next_to[0] {
+            return 0;
+        }
+        let pair = [last, first].map(|what| exact(&whats[what as usize]));
+        let cuts = self.ends.get(&pair);
         cuts.map_or(0, |&cuts| {
             1000 * i64::from(cuts) / i64::from(self.cuts.max(1))
         })
+    }
+
+    /// The places among the calls of `range` that are between two calls between which most cuts are;
+    /// none where there are more than `n`.
+    fn ends(
+        &self,
+        stream: &Stream,
+        range: Range<u32>,
+        n: usize,
+        leanings: &mut Leanings,
+        streams: &Streams,
+    ) -> Vec<u32> {
+        let whats = streams.whats();
+        let of = |at: u32| stream.calls.get(at as usize).copied();
+        let mut ends = Vec::new();
+        let mut before = range.start.checked_sub(1).and_then(of);
+        for cut in range.start..=range.end {
+            let after = of(cut);
+            let lean = |what: u32| leanings.of(what, |what| self.lean(&whats[what as usize]));
+            if self.end_at([before, after], lean, whats) > MOST {
+                ends.push(cut);
+            }
+            if ends.len() > n {
+                return Vec::new();
+            }
+            before = after;
+        }
+        ends
     }
 
     /// How much a call belongs after a cut (above 0) or before it (below), in thousandths.
@@ -130,15 +173,9 @@ impl Habits {
         for cut in range.start..=range.end {
             let after = of(cut);
             let mut lean = |what: u32| leanings.of(what, |what| self.lean(&whats[what as usize]));
-            let next = after.map_or(Lean::default(), &mut lean);
-            let mut end = 0;
-            if next.next_to[1]
-                && let (Some(last), Some(first)) = (before, after)
-                && lean(last).next_to[0]
-            {
-                end = self.end([last, first].map(|what| &whats[what as usize]));
-                told |= end != 0;
-            }
+            let end = self.end_at([before, after], &mut lean, whats);
+            let next = after.map_or(Lean::default(), lean);
+            told |= end != 0;
             best = best.min((cost - end, cut.abs_diff(position), cut));
             if cut < range.end {
                 told |= next.leaning != 0;
@@ -216,6 +253,12 @@ impl<'c, F: Fn() -> Habits> Cutting<'c, F> {
             habits: None,
             leanings,
         }
+    }
+
+    /// See [`Habits::ends`].
+    pub(super) fn ends(&mut self, stream: &Stream, range: Range<u32>, n: usize) -> Vec<u32> {
+        let habits = self.habits.get_or_insert_with(&self.learn);
+        habits.ends(stream, range, n, self.leanings, self.streams)
     }
 
     /// See [`Habits::cut`].

@@ -340,8 +340,7 @@ impl<'a> Placing<'a> {
         if !new.is_empty() {
             self.thresholds.tell(stream, &cuts, &self.keys, &new);
             if self.by_line && self.known.is_empty() {
-                self.thresholds
-                    .end(&new, cuts.last().copied(), self.bounds.last());
+                self.thresholds.end(&new, self.bounds.last());
             }
         }
         self.cuts[process as usize] = Some(cuts);
@@ -446,11 +445,21 @@ impl<'a> Placing<'a> {
             push(cuts, UNKNOWN, range.end);
             return u64::from(range.end.saturating_sub(range.start));
         }
-        for stretch in from..to {
-            let end = self.until(stream, stretch).clamp(range.start, range.end);
-            push(cuts, stretch, end);
+        // Who tells made no calls in the stretches between: each may end as most do.
+        let n = (to - from) as usize;
+        let ends = cutting.ends(stream, range.clone(), n);
+        let mut least = range.start;
+        for (at, stretch) in (from..to).enumerate() {
+            let end = ends.get(at).copied();
+            least = end.unwrap_or_else(|| self.until(stream, stretch).clamp(least, range.end));
+            push(cuts, stretch, least);
         }
-        u64::from(range.end - range.start)
+        let told = ends.len() == n;
+        if told {
+            0
+        } else {
+            u64::from(range.end - range.start)
+        }
     }
 
     /// Cuts the calls after the last one that is placed.

@@ -113,14 +113,13 @@ impl Thresholds {
         self.told(key).map_or(0, |told| told.contents.len() as u64)
     }
 
-    /// Takes in that the rank that prints made no call of `keys` after its `last` cut: others made
-    /// theirs in the stretch `after` its last line, which is the last one.
-    pub(super) fn end(&mut self, keys: &[u32], last: Option<(u32, u32)>, after: u32) {
-        if last.is_none_or(|(stretch, _)| stretch >= after) {
-            return;
-        }
+    /// Takes in that the rank that prints made no further call of those of `keys` whose last one it made
+    /// before its last line: others made theirs in the stretch `after` that line, which is the last one.
+    pub(super) fn end(&mut self, keys: &[u32], after: u32) {
         for &key in keys {
-            if let Some(Some(told)) = self.told.get_mut(key as usize) {
+            if let Some(Some(told)) = self.told.get_mut(key as usize)
+                && told.ends.last().is_some_and(|last| last.0 < after)
+            {
                 told.after = Some(after);
             }
         }
