@@ -445,17 +445,23 @@ impl<'a> Placing<'a> {
             push(cuts, UNKNOWN, range.end);
             return u64::from(range.end.saturating_sub(range.start));
         }
-        // Who tells made no calls in the stretches between: each may end as most do.
+        // Who tells made no calls in the stretches between: each may end as most do, or the first one does and
+        // less than a step follows.
         let n = (to - from) as usize;
-        let ends = cutting.ends(stream, range.clone(), n);
+        let mut ends = cutting.ends(stream, range.clone(), n);
+        let began = cuts.last().map_or(0, |cut| cut.1);
+        let is_alone = |&end: &u32| ends.len() == 1 && range.end - end < end.saturating_sub(began);
+        if ends.len() < n && !ends.first().is_some_and(is_alone) {
+            ends.clear();
+        }
         let mut least = range.start;
         for (at, stretch) in (from..to).enumerate() {
             let end = ends.get(at).copied();
             least = end.unwrap_or_else(|| self.until(stream, stretch).clamp(least, range.end));
             push(cuts, stretch, least);
         }
-        let told = ends.len() == n;
-        if told {
+        let is_told = ends.len() == n;
+        if is_told {
             0
         } else {
             u64::from(range.end - range.start)
