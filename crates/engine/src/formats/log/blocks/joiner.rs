@@ -219,9 +219,12 @@ impl Joiner {
                 None => Some(Begin::Start(next.into(), end)),
             };
         }
-        // Of a process not met before it is not known what it waits for.
-        let is_known = next.is_none_or(|next| self.writers.contains_key(next));
-        if let Some((who, how)) = is_known.then(|| self.only_tail(line)).flatten() {
+        // Of a process not met before it is not known what it waits for, but for its name.
+        let may_be = |who: &Who| {
+            let new = next.filter(|next| !self.writers.contains_key(*next));
+            new.is_none_or(|new| self.lost(who).is_some_and(|lost| !new.ends_with(lost)))
+        };
+        if let Some((who, how)) = self.only_tail(line).filter(|(who, _)| may_be(who)) {
             return Some(Begin::Tail(who, from, end, how));
         }
         if let Some((who, how)) = self.last_flush(line, from) {
@@ -304,6 +307,15 @@ impl Joiner {
             return Some(found);
         }
         header_in(line, 0).is_none().then(|| any(0)).flatten()
+    }
+
+    /// What a process's head lacks of its name.
+    fn lost<'w>(&self, who: &'w [u8]) -> Option<&'w [u8]> {
+        let head = &self.writers.get(who)?.head;
+        let has = (1..=who.len())
+            .rev()
+            .find(|&has| head.ends_with(&who[..has]))?;
+        Some(&who[has..])
     }
 
     /// The only process whose head goes with this line, if it goes for sure: a last flush that
@@ -588,14 +600,21 @@ impl Joiner {
             let writer = self.writers.get(who);
             // Heads of two processes may end in the same bytes of a stamp or of a host: what
             // looks like a line of the second is the first's head and the second's end.
-            let ends = |w: &Writer| strong(who, &w.head, &line[full - at..]).is_some();
-            if who == of || writer.is_some_and(|w| !w.head.is_empty() && ends(w)) {
+            let tail = &line[full - at..];
+            let ends = |(who, w): (&[u8], &Writer)| {
+                !w.head.is_empty() && strong(who, &w.head, tail).is_some()
+            };
+            if who == of || writer.is_some_and(|w| ends((who, w))) {
                 return false;
             }
             let is_its = if at + header.start < full {
-                // A head and another's first bytes can look like a header: one not met before
-                // says nothing.
-                writer.is_some()
+                // A head and another's first bytes can look like a header. One not met before is
+                // one if these bytes begin no line and end none that waits, or if its host is known.
+                let host = &who[..memchr(b':', who).map_or(0, |end| end + 1)];
+                let is_host = || self.writers.keys().any(|who| who.starts_with(host));
+                let is_line = || opened(tail).is_some() && !is_host();
+                let is_end = || self.writers.iter().any(|(who, w)| ends((who, w)));
+                writer.is_some() || !is_line() && !is_end()
             } else {
                 // Another's buffer that begins after a head in a stamp has a stamp of its own.
                 is_like(&line[..header.start], &self.stamp) && self.cut_in_host(who).is_none()
