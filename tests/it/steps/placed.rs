@@ -370,6 +370,12 @@ fn what_one_rank_does_alone_moves_no_call_of_a_step() {
              --nodes 2 --lead 2 --fault lone-save",
             4,
         ),
+        // Another rank, which is ahead, saves alone after a step: its calls there look like those of a step.
+        (
+            "--seed 906002 --ranks 8 --strategy zero3 --steps 20 --trainer megatron --nccl 2.18 --layers 2 \
+             --nodes 2 --lead 2 --fault lone-save",
+            12,
+        ),
     ];
     for (job, hangs) in jobs {
         let all = told_and_true(job, hangs);

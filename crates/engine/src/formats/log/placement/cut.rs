@@ -114,30 +114,23 @@ impl Habits {
         })
     }
 
-    /// The places among the calls of `range` that are between two calls between which most cuts are;
+    /// The places among the calls of a range that are between two calls between which most cuts are;
     /// none where there are more than `n`.
     fn ends(
         &self,
-        stream: &Stream,
-        range: Range<u32>,
+        calls: (&Stream, Range<u32>),
         n: usize,
         leanings: &mut Leanings,
         streams: &Streams,
     ) -> Vec<u32> {
-        let whats = streams.whats();
-        let of = |at: u32| stream.calls.get(at as usize).copied();
         let mut ends = Vec::new();
-        let mut before = range.start.checked_sub(1).and_then(of);
-        for cut in range.start..=range.end {
-            let after = of(cut);
-            let lean = |what: u32| leanings.of(what, |what| self.lean(&whats[what as usize]));
-            if self.end_at([before, after], lean, whats) > MOST {
-                ends.push(cut);
+        self.walk(calls, leanings, streams, |place, end, _| {
+            if end > MOST && ends.len() <= n {
+                ends.push(place);
             }
-            if ends.len() > n {
-                return Vec::new();
-            }
-            before = after;
+        });
+        if ends.len() > n {
+            ends.clear();
         }
         ends
     }
@@ -152,38 +145,52 @@ impl Habits {
         })
     }
 
-    /// Where among the calls of `range` a stretch ends whose line comes after the first `position`
+    /// Where among the calls of a range a stretch ends whose line comes after the first `position`
     /// calls; and whether the calls themselves told.
     fn cut(
         &self,
-        stream: &Stream,
-        range: Range<u32>,
+        calls: (&Stream, Range<u32>),
         position: u32,
         leanings: &mut Leanings,
         streams: &Streams,
     ) -> (u32, bool) {
-        let whats = streams.whats();
+        let range = calls.1.clone();
         let mut told = false;
         // The cost of calls on the wrong side, beyond that of a cut before all of them; less where the
         // others' cuts are between the same two calls. Of equal ones the one that is next to the line.
         let mut cost = 0;
         let mut best = (i64::MAX, u32::MAX, range.start);
-        let of = |at: u32| stream.calls.get(at as usize).copied();
-        let mut before = range.start.checked_sub(1).and_then(of);
-        for cut in range.start..=range.end {
-            let after = of(cut);
-            let mut lean = |what: u32| leanings.of(what, |what| self.lean(&whats[what as usize]));
-            let end = self.end_at([before, after], &mut lean, whats);
-            let next = after.map_or(Lean::default(), lean);
+        self.walk(calls, leanings, streams, |place, end, leaning| {
             told |= end != 0;
-            best = best.min((cost - end, cut.abs_diff(position), cut));
-            if cut < range.end {
-                told |= next.leaning != 0;
-                cost += next.leaning;
+            best = best.min((cost - end, place.abs_diff(position), place));
+            if place < range.end {
+                told |= leaning != 0;
+                cost += leaning;
             }
+        });
+        (best.2, told)
+    }
+
+    /// Gives each place among the calls of a range, before the first one to after the last: how much a cut
+    /// belongs there, and how much the next call belongs after one.
+    fn walk(
+        &self,
+        (stream, range): (&Stream, Range<u32>),
+        leanings: &mut Leanings,
+        streams: &Streams,
+        mut sink: impl FnMut(u32, i64, i64),
+    ) {
+        let whats = streams.whats();
+        let of = |at: u32| stream.calls.get(at as usize).copied();
+        let mut lean = |what: u32| leanings.of(what, |what| self.lean(&whats[what as usize]));
+        let mut before = range.start.checked_sub(1).and_then(of);
+        for place in range.start..=range.end {
+            let after = of(place);
+            let end = self.end_at([before, after], &mut lean, whats);
+            let leaning = after.map_or(0, |what| lean(what).leaning);
+            sink(place, end, leaning);
             before = after;
         }
-        (best.2, told)
     }
 }
 
@@ -258,12 +265,12 @@ impl<'c, F: Fn() -> Habits> Cutting<'c, F> {
     /// See [`Habits::ends`].
     pub(super) fn ends(&mut self, stream: &Stream, range: Range<u32>, n: usize) -> Vec<u32> {
         let habits = self.habits.get_or_insert_with(&self.learn);
-        habits.ends(stream, range, n, self.leanings, self.streams)
+        habits.ends((stream, range), n, self.leanings, self.streams)
     }
 
     /// See [`Habits::cut`].
     pub(super) fn cut(&mut self, stream: &Stream, range: Range<u32>, position: u32) -> (u32, bool) {
         let habits = self.habits.get_or_insert_with(&self.learn);
-        habits.cut(stream, range, position, self.leanings, self.streams)
+        habits.cut((stream, range), position, self.leanings, self.streams)
     }
 }

@@ -29,6 +29,7 @@
 use serde::{Deserialize, Serialize};
 
 mod across;
+mod again;
 mod anchors;
 mod bounds;
 mod cut;

@@ -1,5 +1,6 @@
 //! All of a log's calls placed.
 
+use super::again::Again;
 use super::anchors::{Anchored, Run, Scratch, Thresholds};
 use super::bounds::{Bounds, Cuts, UNKNOWN, push};
 use super::cut::{Cutting, Habits, Leanings};
@@ -35,6 +36,8 @@ struct Placing<'a> {
     known_on: FxHashMap<u32, Vec<u32>>,
     methods: Methods,
     thresholds: Thresholds,
+    /// The steps of the rank that prints that are like the one before.
+    again: Again,
     jobs: usize,
 }
 
@@ -135,6 +138,10 @@ pub(super) fn place_others<'a>(
         run.busy.sort_unstable();
         run.busy.dedup();
         let mut n = vec![0; run.keys.len()];
+        let first = told.cuts.first();
+        run.again = first.map_or(Again::default(), |(slot, cuts)| {
+            Again::of(&streams.streams[*slot as usize].calls, cuts)
+        });
         for (slot, cuts) in told.cuts {
             let uses = run.uses(slot, &mut n);
             run.done(slot, cuts, &uses);
@@ -176,6 +183,7 @@ impl<'a> Placing<'a> {
             known_on: FxHashMap::default(),
             methods: Methods::default(),
             thresholds: Thresholds::new(&keys),
+            again: Again::default(),
             keys,
             jobs,
         }
@@ -252,7 +260,9 @@ impl<'a> Placing<'a> {
         let stream = &self.streams.streams[printer as usize];
         self.methods.sequence += u64::from(stream.len());
         let uses = self.uses(printer, &mut vec![0; self.keys.len()]);
+        self.again = Again::of(&stream.calls, &own);
         self.done(printer, own, &uses);
+        self.thresholds.end(&uses, self.bounds.last());
         let left = job.iter().copied().filter(|&p| p != printer).collect();
         self.others(left);
     }
@@ -339,9 +349,6 @@ impl<'a> Placing<'a> {
             .collect();
         if !new.is_empty() {
             self.thresholds.tell(stream, &cuts, &self.keys, &new);
-            if self.by_line && self.known.is_empty() {
-                self.thresholds.end(&new, self.bounds.last());
-            }
         }
         self.cuts[process as usize] = Some(cuts);
         self.known.push(process);
@@ -427,6 +434,11 @@ impl<'a> Placing<'a> {
         if to == self.next(from) {
             if range.is_empty() {
                 push(cuts, from, range.start);
+                return 0;
+            }
+            let again = self.again.end(&stream.calls, cuts, from);
+            if let Some(end) = again.filter(|end| (range.start..=range.end).contains(end)) {
+                push(cuts, from, end);
                 return 0;
             }
             let position = self.until(stream, from);

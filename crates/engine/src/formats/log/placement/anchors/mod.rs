@@ -113,10 +113,10 @@ impl Thresholds {
         self.told(key).map_or(0, |told| told.contents.len() as u64)
     }
 
-    /// Takes in that the rank that prints made no further call of those of `keys` whose last one it made
+    /// Takes in that the rank that prints made no further call of those of the keys it `uses` whose last one it made
     /// before its last line: others made theirs in the stretch `after` that line, which is the last one.
-    pub(super) fn end(&mut self, keys: &[u32], after: u32) {
-        for &key in keys {
+    pub(super) fn end(&mut self, uses: &[(u32, u64)], after: u32) {
+        for &(key, _) in uses {
             if let Some(Some(told)) = self.told.get_mut(key as usize)
                 && told.ends.last().is_some_and(|last| last.0 < after)
             {

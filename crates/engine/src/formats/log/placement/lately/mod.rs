@@ -5,7 +5,6 @@
 //! The calls before are placed for good there, each process's as many as the others' on each
 //! communicator, and what comes after them is counted from there.
 
-mod habit;
 mod settled;
 
 use super::Placement;
@@ -157,8 +156,7 @@ impl Lately {
         };
         let steps = Steps::new(&self.streams, (&keys, &known), &cuts, &self.ever, merged)
             .printed(printers.is_unusual);
-        let mut settled = steps.settled(timeline);
-        let again = habit::again(&steps, timeline, settled);
+        let settled = steps.settled(timeline);
         let calls = self.streams.calls();
         let mut until = None;
         if calls >= self.many {
@@ -167,10 +165,6 @@ impl Lately {
                 // There is no good place: not each pause looks for one.
                 self.many = calls.saturating_add(self.few);
             }
-        }
-        if let Some(again) = again {
-            again.cut(&mut cuts);
-            settled = Some(again.gap);
         }
         if let Some(until) = until {
             self.let_go(until, &mut cuts, &keys);

@@ -2,8 +2,7 @@
 //!
 //! A step's line is printed by one rank. Other ranks may still make calls of the step, or their lines
 //! may come a little later. A step is settled when the members of each communicator have made as many
-//! calls in it, each by its own count ([`Steps`]), or when each rank has made the same calls again that it
-//! made in the steps before ([`super::habit`]).
+//! calls in it, each by its own count ([`Steps`]).
 
 use crate::formats::log::placement::keys::{Keys, NO_KEY};
 use crate::formats::log::placement::streams::Streams;
@@ -167,16 +166,6 @@ impl<'a> Steps<'a> {
     pub(super) fn printed(self, is_unusual: bool) -> Steps<'a> {
         let lines = if is_unusual { UNUSUAL } else { KNOWN };
         Steps { lines, ..self }
-    }
-
-    /// The processes whose calls are known by more than the position of their lines, with their calls, the one
-    /// that prints first.
-    pub(super) fn known(&self) -> impl Iterator<Item = (usize, &'a [u32])> {
-        let all = self.known.iter().map(|(process, _)| *process);
-        all.filter_map(|process| {
-            let stream = self.streams.streams.get(process)?;
-            Some((process, &stream.calls[..]))
-        })
     }
 
     /// The last gap that is settled.

@@ -1,0 +1,84 @@
+//! A step that is like the steps before.
+//!
+//! Most steps are the same calls again. Where the rank that prints made the same calls in a step as in the one
+//! before, and another rank made the same calls in the two steps before and has made them again since, its
+//! step is over there: whatever it calls next, also what it never called before.
+
+use super::bounds::UNKNOWN;
+
+/// The stretches in which the rank that prints made the same calls as in the one before, in order.
+#[derive(Debug, Default)]
+pub(super) struct Again {
+    stretches: Vec<u32>,
+}
+
+impl Again {
+    /// Of the rank that prints.
+    pub(super) fn of(calls: &[u32], cuts: &[(u32, u32)]) -> Again {
+        let mut before: &[u32] = &[];
+        let mut stretches = Vec::new();
+        let mut from = (0, UNKNOWN);
+        for &(stretch, end) in cuts {
+            let own = calls.get(from.0..end as usize).unwrap_or_default();
+            if stretch.checked_sub(1) == Some(from.1) && own == before && !own.is_empty() {
+                stretches.push(stretch);
+            }
+            (from, before) = ((end as usize, stretch), own);
+        }
+        Again { stretches }
+    }
+
+    /// How many calls another rank has made where its step that is `stretch` is over, if that is like the two
+    /// before it, up to which its calls are cut.
+    pub(super) fn end(&self, calls: &[u32], cuts: &[(u32, u32)], stretch: u32) -> Option<u32> {
+        let &[.., first, second, third] = cuts else {
+            return None;
+        };
+        let is_next = stretch.checked_sub(1) == Some(third.0);
+        if !is_next || self.stretches.binary_search(&stretch).is_err() {
+            return None;
+        }
+        let calls = |from: u32, to: u32| calls.get(from as usize..to as usize);
+        let own = calls(second.1, third.1)?;
+        let end = third.1 + (third.1 - second.1);
+        let is_again = calls(first.1, second.1)? == own && calls(third.1, end)? == own;
+        (is_again && !own.is_empty()).then_some(end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Four steps of the calls 1, 2, the printing rank's.
+    fn again() -> Again {
+        Again::of(&[1, 2, 1, 2, 1, 2, 1, 2], &[(0, 2), (1, 4), (2, 6), (3, 8)])
+    }
+
+    #[test]
+    fn a_step_is_over_where_its_calls_were_made_again() {
+        let cuts = [(0, 3), (1, 5), (2, 7)];
+        let end = |calls: &[u32]| again().end(calls, &cuts, 3);
+        // The first step has one more.
+        assert_eq!(end(&[9, 7, 8, 7, 8, 7, 8, 7, 8, 3, 7]), Some(9));
+        assert_eq!(end(&[9, 7, 8, 7, 8, 7, 8, 7, 8]), Some(9));
+        // It is not whole, or has another call.
+        assert_eq!(end(&[9, 7, 8, 7, 8, 7, 8, 7]), None);
+        assert_eq!(end(&[9, 7, 8, 7, 8, 7, 8, 7, 3]), None);
+        // The two before it differ.
+        assert_eq!(end(&[9, 7, 8, 7, 3, 7, 8, 7, 8]), None);
+    }
+
+    #[test]
+    fn nothing_is_told_where_the_printing_rank_made_other_calls() {
+        let calls = [7, 7, 7, 7, 7];
+        let cuts = [(0, 1), (1, 2), (2, 3)];
+        assert_eq!(again().end(&calls, &cuts, 3), Some(4));
+        let other = Again::of(&[1, 2, 1, 2, 1, 2, 1, 3], &[(0, 2), (1, 4), (2, 6), (3, 8)]);
+        assert_eq!(other.end(&calls, &cuts, 3), None);
+        // A stretch without calls lies between: which of them are alike is not known.
+        let apart = Again::of(&[1, 2, 1, 2], &[(0, 2), (3, 4)]);
+        assert_eq!(apart.end(&calls, &cuts, 3), None);
+        assert_eq!(again().end(&calls, &[(0, 1), (1, 3)], 3), None);
+    }
+}
