@@ -10,8 +10,9 @@
 //!    other member's calls are placed by (communicator, sequence), a message by (sender, receiver,
 //!    sequence);
 //! 3. what is left of a rank's calls is placed by the rank's own program order: it lies between two
-//!    calls that are placed, and where a step ends between these two the cut is where the calls
-//!    before and after it look most like the ranks that are placed already;
+//!    calls that are placed, and where a step ends between these two the cut is where the rank has
+//!    made the calls of its last two steps again (`again.rs`), or else where the calls before and after
+//!    it look most like the ranks that are placed already (`cut.rs`);
 //! 4. a rank that is placed tells the thresholds of the communicators the printing rank is not in.
 //!
 //! Where every rank prints each step, a rank's own lines are found first (`printer/several.rs`); where
