@@ -51,6 +51,8 @@ struct Cli {
     lines: StepLineArgs,
     /// Seconds without a call and a step line after which the job has stalled, such as 90, 90s or 5m
     /// (default: ten times the median step, at least 60)
+    ///
+    /// Before the first call a job has ten times as long, up to five minutes; by default five minutes until its first step's line
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     stall: Option<Duration>,
     /// Run a command in a shell at each stall

@@ -119,6 +119,9 @@ impl<'o> Watch<'o> {
         let mut events = Vec::new();
         // Before the first call a job is set up: whatever it prints shows that it moves.
         let is_new = self.all.all().calls == 0 && self.steps == 0;
+        if news.moves {
+            self.pace.begins();
+        }
         if (news.moves || is_new)
             && let Some(rested) = self.pace.moves(now)
         {

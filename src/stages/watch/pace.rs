@@ -8,10 +8,14 @@ use std::time::{Duration, Instant};
 const STEPS: usize = 64;
 
 /// A job has stopped after so many times its usual step without a call or a step line,
-const TIMES: f64 = 10.0;
+const TIMES: u32 = 10;
 
 /// and after no less than this.
 const LEAST: Duration = Duration::from_secs(60);
+
+/// A job that is being set up reads its weights and data, and compiles its model, in silence: before the first
+/// call, and by default before the first step, it may take so long, or so many times what the user asked for.
+const SETUP: Duration = Duration::from_secs(300);
 
 /// A job of a month has as many points as this, which no terminal is wider than.
 const POINTS: usize = 512;
@@ -71,6 +75,8 @@ pub struct Pace {
     times: VecDeque<f64>,
     history: History,
     moved: Instant,
+    /// A call or a step line has come.
+    begun: bool,
     stalled: bool,
 }
 
@@ -81,6 +87,7 @@ impl Pace {
             times: VecDeque::new(),
             history: History::default(),
             moved: now,
+            begun: false,
             stalled: false,
         }
     }
@@ -104,6 +111,11 @@ impl Pace {
         &self.history
     }
 
+    /// A call or a step line came.
+    pub(super) fn begins(&mut self) {
+        self.begun = true;
+    }
+
     /// Something moved. Gives for how long nothing had, if that was a stall.
     pub(super) fn moves(&mut self, now: Instant) -> Option<Duration> {
         let rested = now.saturating_duration_since(self.moved);
@@ -121,10 +133,13 @@ impl Pace {
     pub fn limit(&self) -> Duration {
         let usual = || {
             let (median, _) = self.usual()?;
-            Duration::try_from_secs_f64(TIMES * median).ok()
+            Duration::try_from_secs_f64(f64::from(TIMES) * median).ok()
         };
-        let default = || usual().map_or(LEAST, |usual| usual.max(LEAST));
-        self.asked.unwrap_or_else(default)
+        match self.asked {
+            Some(asked) if self.begun => asked,
+            Some(asked) => asked.max(SETUP.min(asked.saturating_mul(TIMES))),
+            None => usual().map_or(SETUP, |usual| usual.max(LEAST)),
+        }
     }
 
     /// For how long nothing has moved.
@@ -169,25 +184,39 @@ mod tests {
         let start = Instant::now();
         let at = |s: u64| start + Duration::from_secs(s);
         let mut pace = Pace::new(None, start);
-        assert_eq!((pace.usual(), pace.limit()), (None, LEAST));
+        pace.step(1.0);
+        assert_eq!(pace.limit(), LEAST);
         assert!(!pace.stalls(at(59)));
         assert!(pace.stalls(at(60)));
         assert!(!pace.stalls(at(90)), "once");
         assert_eq!(pace.moves(at(100)), Some(Duration::from_secs(100)));
         assert_eq!(pace.moves(at(101)), None);
-        for seconds in [9.0, 10.0, 11.0] {
+        for seconds in [10.0, 10.0, 11.0] {
             pace.step(seconds);
         }
-        assert_eq!(pace.usual(), Some((10.0, 11.0)));
+        assert_eq!(pace.usual().map(|usual| usual.0), Some(10.0));
         assert_eq!(pace.limit(), Duration::from_secs(100));
         assert!(!pace.stalls(at(200)));
         assert!(pace.stalls(at(201)) && pace.is_stalled());
         // Only the last steps count.
         (0..STEPS).for_each(|_| pace.step(1.0));
         assert_eq!(pace.limit(), LEAST);
-        assert_eq!(
-            Pace::new(Some(Duration::from_secs(3)), start).limit(),
-            Duration::from_secs(3)
-        );
+    }
+
+    #[test]
+    fn a_job_that_is_being_set_up_has_more_time() {
+        let start = Instant::now();
+        let mut pace = Pace::new(None, start);
+        assert_eq!((pace.usual(), pace.limit()), (None, SETUP));
+        // Its first calls do not tell how long a step takes.
+        pace.begins();
+        assert_eq!(pace.limit(), SETUP);
+        for (asked, limit) in [(3, 30), (90, 300), (3600, 3600)] {
+            let [asked, limit] = [asked, limit].map(Duration::from_secs);
+            let mut pace = Pace::new(Some(asked), start);
+            assert_eq!(pace.limit(), limit);
+            pace.begins();
+            assert_eq!(pace.limit(), asked);
+        }
     }
 }
