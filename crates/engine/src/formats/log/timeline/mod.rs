@@ -188,14 +188,18 @@ impl Timeline {
     /// How many steps have their values, of a log that is still being written: the last one's may be on
     /// lines after its own, and how many steps a line represents is known by the next.
     pub fn told(&self) -> usize {
+        let [.., before, last] = self.steps.left() else {
+            return 0;
+        };
+        // What ended the segment before has none of its own.
+        let earlier = self.steps.left().iter().rev().skip(2);
+        let earlier = earlier.take(usize::from(before.segment != last.segment));
+        let mut usual = earlier.chain([before]);
         let lacks = |before: Option<f64>, last: Option<f64>| before.is_some() && last.is_none();
-        match self.steps.left() {
-            [.., before, last] => {
-                let waits = lacks(before.time_s, last.time_s) || lacks(before.tflops, last.tflops);
-                self.steps.len() - usize::from(waits)
-            }
-            _ => 0,
-        }
+        let waits = self.lags
+            || usual
+                .any(|usual| lacks(usual.time_s, last.time_s) || lacks(usual.tflops, last.tflops));
+        self.steps.len() - usize::from(waits)
     }
 
     /// True for a step that no line reports: where lines lag behind, one more step begins

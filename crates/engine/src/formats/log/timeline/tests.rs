@@ -92,6 +92,34 @@ fn lines_that_begin_steps_and_lines_that_lag() {
     assert_eq!(gap_steps(list, &printed), ["0:0", "0:1", "0:2", "After"]);
 }
 
+#[test]
+fn values_that_come_with_a_later_line_are_waited_for_also_after_a_restart() {
+    let timed = |trainer, step, time_s| {
+        Mark::Step(StepLine {
+            time_s,
+            ..StepLine::bare(trainer, step)
+        })
+    };
+    let told = |list: &[Mark]| {
+        let t = resolve(&marks(list.to_vec()), &[], &Options::default());
+        (t.told(), t.steps.len())
+    };
+    // The last step of the first segment never gets its time.
+    let list = [0, 1, 2, 0, 1].map(|step| timed(Trainer::MaxText, step, Some(1.8)));
+    for lines in 2..=list.len() {
+        let (told, steps) = told(&list[..lines]);
+        assert_eq!(told, steps - 1);
+    }
+    let times = [Some(1.8), Some(1.8), None, None, Some(0.5)];
+    let list: Vec<Mark> = [1, 2, 3, 1, 2]
+        .iter()
+        .zip(times)
+        .map(|(&step, time)| timed(Trainer::DeepSpeed, step, time))
+        .collect();
+    let told = [2, 3, 4, 5].map(|lines| told(&list[..lines]).0);
+    assert_eq!(told, [2, 2, 3, 5]);
+}
+
 /// The times of steps by the stamps of their lines.
 fn stamped(list: &[(u64, i64)], more: &[(usize, Mark)]) -> Vec<Option<f64>> {
     let mut all: Vec<Mark> = list
