@@ -2,7 +2,7 @@
 //! file for each rank, against what the job knows of itself.
 
 use crate::support::{
-    Csv, Out, Proc, Work, arg, data, megatron, nemo, procs, run, run_in, sh, sorted,
+    Csv, Out, Proc, Work, arg, captured, data, megatron, nemo, procs, run, run_in, sh, sorted,
 };
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -390,6 +390,32 @@ fn the_step_before_one_that_the_printing_rank_skips_has_no_calls_of_later_ones()
     // Rank 0 skips step 7: no call of it is known to belong to the skipped step by its number.
     for [step, truth] in told_and_true(job, 8) {
         assert!(step == truth || step.is_none() && truth == Some(7));
+    }
+}
+
+/// Every rank of torchtitan prints each step, and no communicator of the log tells whose line is whose: what
+/// all ranks do around their own lines does.
+#[test]
+fn whose_line_it_is_where_every_rank_prints_is_known_after_three_steps() {
+    let log = std::fs::read(captured("torchtitan").join("nccl.log.gz")).unwrap();
+    let log = std::io::read_to_string(flate2::read::GzDecoder::new(&log[..])).unwrap();
+    let steps = |lines: usize| -> Vec<Option<u64>> {
+        let cut: String = log.split_inclusive('\n').take(lines).collect();
+        let work = Work::new();
+        let path = work.file("nccl.log", cut);
+        let calls = Csv::of(&run("nccl-comms", &["-q", arg(&path)]).ends(0));
+        let column = calls.column("step");
+        column.iter().map(|step| step.parse().ok()).collect()
+    };
+    let all = steps(usize::MAX);
+    // After the third step's last line, and after that of the seventh.
+    for lines in (2458..2474).step_by(3).chain((4028..4044).step_by(3)) {
+        let here = steps(lines);
+        let last = here.iter().flatten().max().copied().unwrap();
+        assert!(last == 3 || last == 7);
+        for (here, all) in here.iter().zip(&all) {
+            assert!(here == all || here.is_none_or(|step| step == last) && *all >= Some(last));
+        }
     }
 }
 

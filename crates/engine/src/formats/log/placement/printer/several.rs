@@ -63,11 +63,24 @@ pub(in crate::formats::log::placement) fn find(
             here.filter(|&gap| common.is_none() || count(rank, gap) == *of)
                 .collect()
         };
-        let own: Vec<Vec<u32>> = lines.iter().zip(&of_step).map(own).collect();
-        let looks = Looks::of(stream(job[rank]), &own, common.is_some(), streams);
-        (looks.known, std::cmp::Reverse(rank), own, looks)
+        (rank, lines.iter().zip(&of_step).map(own).collect())
     });
-    let (known, rank, own, looks) = tried.max_by_key(|tried| (tried.0, tried.1))?;
+    let tried: Vec<(usize, Vec<Vec<u32>>)> = tried.collect();
+    let each = tried
+        .iter()
+        .map(|(rank, own)| (stream(job[*rank]), &own[..]));
+    let looks = Looks::of(each, streams);
+    let known = |rank: usize, own: &[Vec<u32>]| {
+        let is_usual = |gap: &u32| look(stream(job[rank]), *gap, streams) == looks.usual;
+        let usual = own.iter().filter(|gaps| gaps.iter().any(is_usual)).count();
+        let by_count = own.iter().filter(|gaps| !gaps.is_empty()).count();
+        let known = if common.is_some() { by_count } else { usual };
+        (known, usual, std::cmp::Reverse(rank))
+    };
+    let tried = tried
+        .into_iter()
+        .map(|(rank, own)| (known(rank, &own), own));
+    let ((known, _, rank), own) = tried.max_by_key(|tried| tried.0)?;
     if known * 100 < MOST * lines.len() {
         return None;
     }
@@ -120,25 +133,23 @@ fn common(job: &[u32], streams: &Streams, keys: &Keys) -> Option<u32> {
         .map(|(key, _)| key)
 }
 
-/// What a rank does around the lines that may be its own.
+/// What ranks do around the lines that may be their own.
 struct Looks {
-    /// The most frequent, and the most frequent of what it does before.
+    /// The most frequent, and the most frequent of what they do before.
     usual: u64,
     usual_before: u64,
-    /// At how many steps a line is the rank's own: by the calls that all make, or, where no communicator
-    /// has all ranks, since it does that there.
-    known: usize,
 }
 
 impl Looks {
-    fn of(stream: &Stream, own: &[Vec<u32>], counted: bool, streams: &Streams) -> Looks {
-        let usual = usual(own, |gap| look(stream, gap, streams));
-        let is_own = |gap: &u32| counted || look(stream, *gap, streams) == usual;
-        let known = own.iter().filter(|gaps| gaps.iter().any(is_own)).count();
+    /// Of `each` rank and the lines of each step that may be its own. All do the same around their own lines,
+    /// and each something else around another's.
+    fn of<'a>(
+        each: impl Iterator<Item = (&'a Stream, &'a [Vec<u32>])> + Clone,
+        streams: &Streams,
+    ) -> Looks {
         Looks {
-            usual,
-            usual_before: self::usual(own, |gap| look_before(stream, gap, streams)),
-            known,
+            usual: usual(each.clone(), |stream, gap| look(stream, gap, streams)),
+            usual_before: usual(each, |stream, gap| look_before(stream, gap, streams)),
         }
     }
 
@@ -153,15 +164,20 @@ impl Looks {
     }
 }
 
-/// The most frequent look of a step's lines, of each step once.
-fn usual(own: &[Vec<u32>], look: impl Fn(u32) -> u64) -> u64 {
+/// The most frequent look of a step's lines, of each rank and step once.
+fn usual<'a>(
+    each: impl Iterator<Item = (&'a Stream, &'a [Vec<u32>])>,
+    look: impl Fn(&Stream, u32) -> u64,
+) -> u64 {
     let mut often: FxHashMap<u64, usize> = FxHashMap::default();
-    for gaps in own {
-        let mut looks: Vec<u64> = gaps.iter().map(|&gap| look(gap)).collect();
-        looks.sort_unstable();
-        looks.dedup();
-        for look in looks {
-            *often.entry(look).or_default() += 1;
+    for (stream, own) in each {
+        for gaps in own {
+            let mut looks: Vec<u64> = gaps.iter().map(|&gap| look(stream, gap)).collect();
+            looks.sort_unstable();
+            looks.dedup();
+            for look in looks {
+                *often.entry(look).or_default() += 1;
+            }
         }
     }
     let best = often.into_iter().max_by_key(|&(look, n)| (n, look));
