@@ -40,7 +40,7 @@ impl Again {
         }
         let calls = |from: u32, to: u32| calls.get(from as usize..to as usize);
         let own = calls(second.1, third.1)?;
-        let end = third.1 + (third.1 - second.1);
+        let end = third.1.checked_add(third.1.checked_sub(second.1)?)?;
         let is_again = calls(first.1, second.1)? == own && calls(third.1, end)? == own;
         (is_again && !own.is_empty()).then_some(end)
     }
