@@ -1,8 +1,11 @@
 //! Whether a log was written in blocks.
 
 use super::joiner::Joiner;
-use super::line::{header_in, is_whole, line_at, line_end, line_start, opened, piece, whose};
+use super::line::{
+    Kind, header_in, is_whole, line_at, line_end, line_start, opened, opens, piece, whose,
+};
 use crate::grammar::coll;
+use crate::source::BLOCK;
 use memchr::{memchr, memchr_iter, memmem, memrchr};
 
 /// How many of a log's first bytes are looked at.
@@ -67,12 +70,17 @@ pub(super) fn whole_until(bytes: &[u8]) -> usize {
     let Some(mut at) = first_header(bytes) else {
         return all;
     };
-    let is_cut = |line: &[u8]| {
-        let header = opened(line);
-        header.is_none_or(|header| is_whole(line, &header).is_none())
-    };
-    // The process that the lines before are of, where in a line its name is, and where the last begins.
+    // The process that the lines before are of, where in a line its name is, and where the first and the last
+    // begin.
     let (mut of, mut column, mut last): (&[u8], usize, Option<usize>) = (b"", 0, None);
+    let mut first = 0;
+    let is_cut = |first: usize, last: usize| {
+        let line = line_at(bytes, last);
+        let kind = opened(line).and_then(|header| is_whole(line, &header));
+        // Of what is no call the grammar does not tell whether other text goes on where a buffer ended.
+        let has_end = (last + line.len() - 1 - first) / BLOCK > (last - first) / BLOCK;
+        kind.is_none_or(|kind| kind == Kind::Other && has_end)
+    };
     while at < all {
         let (begins, line) = (at, line_at(bytes, at));
         at += line.len();
@@ -83,17 +91,42 @@ pub(super) fn whole_until(bytes: &[u8]) -> usize {
             last = Some(begins);
             continue;
         }
-        if let Some(last) = last.filter(|&last| is_cut(line_at(bytes, last))) {
+        if let Some(last) = last.filter(|&last| is_cut(first, last)) {
             return last;
         }
+        if last.is_some() && is_begun(bytes, (first, begins), of, column) {
+            return begins;
+        }
         match opened(line) {
-            Some(header) => (of, column, last) = (whose(line, &header), header.start, Some(begins)),
+            Some(header) => {
+                (of, column, last) = (whose(line, &header), header.start, Some(begins));
+                first = begins;
+            }
             None if coll::is_tail(line) || is_cut_header(line, of) => return begins,
             None => last = None,
         }
     }
-    let cut = last.filter(|&last| is_cut(line_at(bytes, last)));
+    let cut = last.filter(|&last| is_cut(first, last));
     cut.unwrap_or(all)
+}
+
+/// Whether the line at `at` begins with the first bytes of one of the process `of`, whose buffer ends there, if one
+/// begins at `first`: another's line or other text follows them. The process's lines have a stamp so long.
+fn is_begun(bytes: &[u8], (first, at): (usize, usize), of: &[u8], stamp: usize) -> bool {
+    let line = line_at(bytes, at);
+    let before = &bytes[first..first + stamp];
+    let begun = first + (at - first).next_multiple_of(BLOCK) - at;
+    if begun == 0 || begun > opens(line, of, before) {
+        return false;
+    }
+    let header = opened(line).filter(|header| header.start == stamp);
+    // A line of a host that is known is whole.
+    header.is_none_or(|header| {
+        let who = whose(line, &header);
+        let host = &who[..memchr(b':', who).map_or(0, |end| end + 1)];
+        let mut lines = bytes[..at].split_inclusive(|&b| b == b'\n');
+        !lines.any(|line| line.get(stamp..).is_some_and(|line| line.starts_with(host)))
+    })
 }
 
 /// Whether a line that opens with no header begins with the host of the process `of`, or has the end of a header:

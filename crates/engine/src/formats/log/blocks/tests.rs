@@ -545,6 +545,34 @@ proptest! {
     }
 
     #[test]
+    fn a_pipe_in_any_pieces_is_put_together_as_a_file_is(
+        events in proptest::collection::vec(event(), 100..600),
+        step in 1..9000_usize,
+        hosts in 1..3_u64,
+    ) {
+        let mut job = Job::default();
+        for (kind, pid, n) in events {
+            let pid = 1000 + pid * 17;
+            let host = |line: String| match pid % hosts {
+                1 => line.replace("gpu-a", "gpu-b17"),
+                _ => line,
+            };
+            match kind {
+                0 => job.print(&format!("step {n} loss 2.0\n")),
+                1..3 => job.say(pid, &host(other(pid, n))),
+                _ => job.say(pid, &host(call(pid, n))),
+            }
+        }
+        let (log, _) = job.end();
+        let file = match is_blocks(&log) {
+            true => joined(&log, 1 << 20).0,
+            false => log.clone(),
+        };
+        let (pipe, _) = slowly(&log, step);
+        prop_assert!(pipe == file);
+    }
+
+    #[test]
     fn any_bytes_come_out_complete(
         pieces in proptest::collection::vec((any::<u16>(), 0..9000_usize), 0..40),
         noise in proptest::collection::vec(any::<u8>(), 0..300),
