@@ -123,15 +123,24 @@ impl Origins {
     }
 
     /// The process of a header that other text is glued to, or that lost its first bytes: the one
-    /// with this pid whose name, seen clean, `host` ends with or is the end of. Of several the
+    /// with this pid whose name, seen clean, `host` is, ends with or is the end of. Of several the
     /// longest name.
     pub fn glued(&self, host: &[u8], pid: u64) -> Option<u32> {
         let name = |&at: &u32| &self.processes.get(at).host;
+        if let Some(same) = self.same(host, pid) {
+            return Some(same);
+        }
         let those = self.named.get(&pid)?.iter();
         those
             .filter(|at| is_glued(host, name(at)))
             .max_by_key(|at| name(at).len())
             .copied()
+    }
+
+    /// The process with this pid whose name, seen clean, `host` is.
+    fn same(&self, host: &[u8], pid: u64) -> Option<u32> {
+        let mut those = self.named.get(&pid)?.iter().copied();
+        those.find(|&at| *self.processes.get(at).host == *host)
     }
 
     /// The number of a process with its device.
