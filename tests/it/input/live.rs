@@ -204,6 +204,28 @@ fn ranks_that_run_ahead_hold_no_row_back() {
     assert_eq!(text.end().0, passed);
 }
 
+/// A rank has made as many calls as the others, one of them alone, and lacks its last one when the line comes.
+#[test]
+fn a_call_that_one_rank_makes_alone_stands_for_none_that_it_lacks() {
+    let job = "--seed 4000700 --ranks 6 --strategy megatron --steps 14 --trainer nemo2 --nccl 2.28 --layers 2 \
+               --nodes 1 --tp 1 --pp 1 --lead 2 --fault lone";
+    let args: Vec<&str> = job.split_whitespace().collect();
+    let log = String::from_utf8(run("nccl-synth", &args).stdout).unwrap();
+    let by_step = ["-q", "--order", "step"];
+    let whole = feed("nccl-comms", &by_step, log.as_str()).ends(0).text();
+    let mut rows = Live::start("nccl-comms", &by_step);
+    let mut from = 0;
+    for (at, _) in log.match_indices("global_step: ") {
+        let end = at + log[at..].find('\n').unwrap() + 1;
+        rows.write(&log.as_bytes()[from..end]);
+        from = end;
+        // The program looks at what has come.
+        thread::sleep(Duration::from_millis(150));
+    }
+    rows.write(&log.as_bytes()[from..]);
+    assert_eq!(rows.end().0, whole);
+}
+
 /// Steps enough that the last ones are looked at alone, and calls, that old step lines are packed, and that
 /// what was written long ago is let go.
 #[test]

@@ -2,7 +2,8 @@
 //!
 //! A step's line is printed by one rank. Other ranks may still make calls of the step, or their lines
 //! may come a little later. A step is settled when the members of each communicator have made as many
-//! calls in it, each by its own count ([`Steps`]).
+//! calls in it, each by its own count ([`Steps`]), and with its line only if they are the same calls, or those of
+//! the step before.
 
 use crate::formats::log::placement::keys::{Keys, NO_KEY};
 use crate::formats::log::placement::streams::Streams;
@@ -193,7 +194,10 @@ impl<'a> Steps<'a> {
                                 || self.is_in_place(before)
                                     && self.is_in_place(Some(end))
                                     && self.is_agreed(before, end))
-                            && (age > 0 || self.has_all([earlier(3), earlier(2), before], end)))
+                            && (age > 0
+                                || self.has_all([earlier(3), earlier(2), before], end)
+                                    && (self.is_alike(earlier(2), before, end)
+                                        || self.is_agreed(before, end))))
             });
         settled.map(|(_, &end)| end)
     }
