@@ -393,6 +393,21 @@ fn the_step_before_one_that_the_printing_rank_skips_has_no_calls_of_later_ones()
     }
 }
 
+/// The lines of the second attempt say nothing of who printed in the first.
+#[test]
+fn each_attempt_is_placed_by_its_own_lines() {
+    let job = "--seed 6012001 --ranks 6 --strategy megatron --steps 14 --trainer nanotron --nccl 2.18 --layers 2 \
+               --nodes 2 --tp 1 --pp 1 --lead 3 --restart-at 4 --eval-every 2";
+    let all = told_and_true(job, u64::MAX);
+    let (mut wrong, mut unfinished) = (0, 0);
+    for [told, truth] in all {
+        // The first attempt died in its fifth step, which has no line.
+        unfinished += usize::from(told != truth && truth == Some(5));
+        wrong += usize::from(told != truth && truth != Some(5));
+    }
+    assert_eq!((wrong, unfinished), (0, 21));
+}
+
 /// Every rank of torchtitan prints each step, and no communicator of the log tells whose line is whose: what
 /// all ranks do around their own lines does.
 #[test]

@@ -82,9 +82,13 @@ pub(super) fn find(
     before: &mut Printers,
 ) -> Option<u32> {
     let (ranks, world) = ranks(processes, streams, keys, merged);
-    let lines = bounds.lines().take(LOOKED_AT).count().max(1) as i64;
-    let margin = MARGIN + MARGIN * FEW / lines;
-    let fit = |process: u32| fit(&streams.streams[process as usize], bounds, streams, margin);
+    let lines = lines(processes, bounds, streams);
+    let margin = MARGIN + MARGIN * FEW / lines.len().max(1) as i64;
+    let late = usize::from(bounds.trainer.is_some_and(Trainer::lags_one_step));
+    let fit = |process: u32| {
+        let stream = &streams.streams[process as usize];
+        fit(stream, (&lines, late), streams, margin)
+    };
     // Where no communicator has all ranks, several have this rank in one.
     let best_of = |rank: Option<u64>| {
         let those = ranks.iter().filter(|r| Some(r.0) == rank).take(TRIED);
@@ -124,6 +128,27 @@ pub(super) fn find(
     }
     let mut those = all.iter().filter(|f| f.0 == best);
     those.next().map(|f| f.1)
+}
+
+/// The gaps that end with a step's line while `processes` make calls, and the first one after: lines of another
+/// attempt say nothing of a job that was started again.
+fn lines(processes: &[u32], bounds: &Bounds, streams: &Streams) -> Vec<u32> {
+    let gaps = |stream: &Stream| Some((stream.ends.first()?.0, stream.ends.last()?.0));
+    let each = processes.iter().map(|&p| &streams.streams[p as usize]);
+    let (first, last) = each.filter_map(gaps).fold((u32::MAX, 0), |all, own| {
+        (all.0.min(own.0), all.1.max(own.1))
+    });
+    let own = bounds.lines().skip_while(|&gap| gap < first);
+    let mut own: Vec<u32> = own.take(LOOKED_AT).collect();
+    let within = own.partition_point(|&gap| gap < last);
+    if let Some(&after) = own.get(within) {
+        let mut all = (0_u32..).zip(&streams.streams);
+        let begins = |own: (u32, u32)| (last..=after).contains(&own.0);
+        // The next attempt's first calls come before its line.
+        let is_next = all.any(|(p, s)| gaps(s).is_some_and(begins) && !processes.contains(&p));
+        own.truncate(within + usize::from(!is_next));
+    }
+    own
 }
 
 /// The process among `processes` that has this rank in the job's largest communicator.
@@ -224,9 +249,9 @@ fn ranks(
     (processes.iter().map(rank).collect(), most)
 }
 
-/// How well a process's calls fit the lines, in thousandths; what no rank that prints does takes more than the
-/// `margin`.
-fn fit(stream: &Stream, bounds: &Bounds, streams: &Streams, margin: i64) -> i64 {
+/// How well a process's calls fit the `lines`, which come `late` by so many steps, in thousandths; what no rank that
+/// prints does takes more than the `margin`.
+fn fit(stream: &Stream, (lines, late): (&[u32], usize), streams: &Streams, margin: i64) -> i64 {
     let hash = |range: std::ops::Range<usize>, level: usize| {
         look(
             level as u64 + 1,
@@ -236,10 +261,9 @@ fn fit(stream: &Stream, bounds: &Bounds, streams: &Streams, margin: i64) -> i64 
         )
     };
     let len = stream.calls.len();
-    let lines: Vec<usize> = bounds
-        .lines()
-        .take(LOOKED_AT)
-        .map(|gap| stream.until(gap) as usize)
+    let lines: Vec<usize> = lines
+        .iter()
+        .map(|&gap| stream.until(gap) as usize)
         .collect();
     let mut seen: [FxHashMap<u64, u64>; 4] = Default::default();
     let mut both: FxHashMap<u64, u64> = FxHashMap::default();
@@ -266,7 +290,6 @@ fn fit(stream: &Stream, bounds: &Bounds, streams: &Streams, margin: i64) -> i64 
     let mut fit = alike as i64;
     // A step without a call, between lines that have others'.
     let steps = std::iter::once(0).chain(lines.iter().copied()).zip(&lines);
-    let late = usize::from(bounds.trainer.is_some_and(Trainer::lags_one_step));
     let empty = steps
         .filter(|(from, to)| from >= *to)
         .count()
