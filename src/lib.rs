@@ -175,28 +175,28 @@
 //! ```
 //!
 //! *Chunks.* [`source`] maps a file, or reads what cannot be mapped in blocks of constant size.
-//! A chunk ends at a line end, if possible at a quiet place ([`formats::log::walk::place`]): where no line before
+//! A chunk ends at a line end, if possible at a quiet place ([`log::walk::place`]): where no line before
 //! it waits for a piece after it.
 //!
-//! *The walk.* [`formats::log::walk::scan`] goes through a chunk from one COLL body to the next
+//! *The walk.* [`log::walk::scan`] goes through a chunk from one COLL body to the next
 //! ([`grammar::coll::ANCHOR`]). A line that is a header met before and one whole body takes the
 //! short way; every other line is examined fully: step lines ([`grammar::trainer`]),
 //! INIT lines (`grammar::message::communicator::init`), bodies glued to other text, pieces of torn lines. Each
 //! line is put into one class of the [`report::account`], so that the classes add up to the lines. What
-//! a stage keeps of the calls is its [`formats::log::walk::Visit`]; three stages share one, [`count::tally`].
+//! a stage keeps of the calls is its [`log::walk::Visit`]; three stages share one, [`count::tally`].
 //!
 //! *Gaps.* The walk does not know steps. It numbers the gaps between marks, and a stage counts
 //! by gap. A trainer prints its line when the step is over, so only when the log has been walked
-//! can [`formats::log::timeline::resolve`] name each gap: a step's, between steps, after the last. It chooses
+//! can [`log::timeline::resolve`] name each gap: a step's, between steps, after the last. It chooses
 //! among the shapes of step lines by the whole log, and `attempts` gives it the places where new
 //! processes took over. This is why nccl-steps and nccl-comms walk a log twice and spool a pipe.
 //!
 //! *The merge.* Chunks are added in the order of the file, whatever thread was first, and so the
 //! output does not depend on their number ([`pool::ordered`]). [`members`] gives hosts, processes
 //! and communicators their final numbers and learns from INIT lines who is which rank.
-//! [`formats::log::torn`] rejoins pieces of torn lines where they fit with certainty, across chunks too;
+//! [`log::mend::torn`] rejoins pieces of torn lines where they fit with certainty, across chunks too;
 //! pieces that find no other half are damaged. Their calls are put into what the stage kept of the
-//! chunk ([`formats::log::walk::Visit::torn`]) before that is added up: no stage knows torn calls.
+//! chunk ([`log::walk::Visit::torn`]) before that is added up: no stage knows torn calls.
 //!
 //! *Elsewhere.* What is kept of a chunk and what a run adds up to are serde: a chunk may be walked on
 //! another machine, and runs over different inputs are merged. [`members::Merged::merge`] gives the
@@ -205,14 +205,14 @@
 //!
 //! # Where to change what
 //!
-//! `stages` and `program` are in `src`, `grammar` and `synth` in `crates/grammar/src` and
-//! `crates/synth/src`, all else is in `crates/engine/src`.
+//! `stages` and `program` are in `src`, `grammar` and `synth` in `src/grammar` and
+//! `src/synth`, all else is in `src/engine`.
 //!
 //! | to add | change |
 //! |---|---|
 //! | a trainer's step line | a file in `grammar/trainer` with its facts, its [`grammar::trainer::Trainer`] |
-//! | what a step's time is where no line prints one | `formats/log/timeline/times.rs` |
-//! | whose step lines count where there are several | `formats/log/timeline/choice.rs` |
+//! | what a step's time is where no line prints one | `log/timeline/times.rs` |
+//! | whose step lines count where there are several | `log/timeline/choice.rs` |
 //! | how a restart is recognised | `attempts`, and a launcher's words in `grammar/trainer/launcher.rs` |
 //! | what is proposed where no step line is known | `propose` |
 //! | a shape of NCCL's calls | [`grammar::coll`] or [`grammar::header`], and the same in [`synth`] |
@@ -223,7 +223,7 @@
 //! | what makes a rank late at times or always | `stages/ranks/skew/late.rs` |
 //! | what a WARN means | its row in `stages/check/warn/known/table.rs` |
 //! | text around a line (JSON, HTML, CSV, colours) | a layer in `grammar::wrap` |
-//! | a kind of damage | `formats/log/walk/line` to see it, [`formats::log::torn`] or [`formats::log::blocks`] to mend it, [`synth`] to make it |
+//! | a kind of damage | `log/walk/line` to see it, [`log::mend::torn`] or [`log::mend::blocks`] to mend it, [`synth`] to make it |
 //! | a fault of a made job | [`synth::fault`]; what its ranks then do, `synth/ahead` |
 //! | how the ranks of a made job split a model | `synth/job/strategies.rs` |
 //! | a way of packing | `source/packed.rs` |
@@ -262,7 +262,7 @@
 //! - Only [`source`] has `unsafe` code.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
-pub use nccl_pipe_engine::{count, error, formats, members, output, pool, report, source};
+pub use nccl_pipe_engine::{count, error, formats, log, members, output, pool, report, source};
 pub use nccl_pipe_grammar as grammar;
 pub use nccl_pipe_synth as synth;
 
@@ -272,5 +272,5 @@ pub mod program;
 mod shared;
 pub mod stages;
 #[cfg(test)]
-#[path = "../crates/engine/src/testing.rs"]
+#[path = "engine/testing.rs"]
 mod testing;

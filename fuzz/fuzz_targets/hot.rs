@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use nccl_pipe::formats::log::walk;
+use nccl_pipe::log::walk;
 use nccl_pipe::grammar::{coll, hot};
 use nccl_pipe_fuzz::answer::read;
 use nccl_pipe_fuzz::log;

@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use nccl_pipe::formats::log::blocks::REJOIN;
+use nccl_pipe::log::mend::blocks::REJOIN;
 use nccl_pipe::source::{Input, Options};
 use nccl_pipe_fuzz::{Work, gzip};
 use std::io::Read;

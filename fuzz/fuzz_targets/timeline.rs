@@ -4,8 +4,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use nccl_pipe::formats::log::timeline::{Gap, Marker, Options, Present, Timeline, Window, resolve};
-use nccl_pipe::formats::log::walk;
+use nccl_pipe::log::timeline::{Gap, Marker, Options, Present, Timeline, Window, resolve};
+use nccl_pipe::log::walk;
 use nccl_pipe_fuzz::RECOGNISER;
 
 /// Each byte is a step line of a trainer, with a number near those before it or far away.

@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use nccl_pipe::formats::log::walk;
+use nccl_pipe::log::walk;
 use nccl_pipe::source::Place;
 use nccl_pipe_fuzz::adds_up;
 use nccl_pipe_fuzz::answer::{lines, read};

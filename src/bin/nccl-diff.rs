@@ -2,7 +2,7 @@
 
 use clap::Parser;
 use nccl_pipe::count::calls::Progress;
-use nccl_pipe::formats::log::timeline::Window;
+use nccl_pipe::log::timeline::Window;
 use nccl_pipe::program::cli;
 use nccl_pipe::program::cli::{FileArgs, Format, FormatArgs, InputArgs, Run, Share, StepArgs};
 use nccl_pipe::program::exit;

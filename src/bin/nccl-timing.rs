@@ -2,7 +2,7 @@
 
 use anyhow::{Context, bail};
 use clap::Parser;
-use nccl_pipe::formats::log::timeline::{Step, Window};
+use nccl_pipe::log::timeline::{Step, Window};
 use nccl_pipe::output::early::{Early as Taker, Next};
 use nccl_pipe::program::cli;
 use nccl_pipe::program::cli::{

@@ -2,7 +2,7 @@
 //! and connections, TUNING lines.
 
 use crate::count::tally::{self, Tally};
-use crate::formats::log::{Part, timeline};
+use crate::log::{Part, timeline};
 use crate::stages::Stage as _;
 use crate::stages::communicators::{self, Sides};
 use crate::stages::net::{self, all::First};

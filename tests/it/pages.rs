@@ -378,8 +378,8 @@ fn no_program_and_no_page_uses_a_hard_phrase() {
             &String::from_utf8_lossy(&text),
         ));
     }
-    // Not crates/synth and crates/grammar: theirs are the words of NCCL, of trainers and of launchers.
-    let sources = ["src", "crates/engine/src"].map(|folder| files(&root().join(folder)));
+    // Not src/synth and src/grammar: theirs are the words of NCCL, of trainers and of launchers.
+    let sources = ["src", "src/engine"].map(|folder| files(&root().join(folder)));
     for path in sources.concat() {
         let name = path.strip_prefix(root()).unwrap().display().to_string();
         if name.ends_with("tests.rs") {

@@ -1,8 +1,8 @@
 //! Steps: which ones, and what a step line looks like.
 
 use crate::error::escape::printable;
-use crate::formats::log::timeline::Window;
 use crate::grammar::trainer::{Recogniser, Trainer};
+use crate::log::timeline::Window;
 use anyhow::Context;
 use clap::builder::{PossibleValue, TypedValueParser};
 use clap::error::ErrorKind;

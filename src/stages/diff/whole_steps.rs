@@ -1,7 +1,7 @@
 //! Which steps of an input are whole.
 
 use super::counts::Step;
-use crate::formats::log::timeline::{Marker, Timeline, Window};
+use crate::log::timeline::{Marker, Timeline, Window};
 use std::collections::BTreeSet;
 
 /// The steps of a log whose calls count, and whether one of them has the job's start in it.
@@ -73,8 +73,8 @@ pub(super) fn listed(numbers: &BTreeSet<u64>, window: Option<Window>) -> (Vec<St
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::formats::log::timeline;
     use crate::grammar::trainer::Trainer;
+    use crate::log::timeline;
 
     fn timeline(steps: &[(u32, u64)]) -> Timeline {
         let step = |&(segment, step): &(u32, u64)| timeline::Step {

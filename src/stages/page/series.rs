@@ -1,7 +1,7 @@
 //! The steps of a job in their order.
 
 use crate::count::spread::Spread;
-use crate::formats::log::timeline::Step;
+use crate::log::timeline::Step;
 
 /// The steps, as nccl-timing has them.
 #[derive(Debug, Default, Clone)]

@@ -20,7 +20,7 @@ pub(crate) use sizes::sizes;
 pub(crate) use skew::skew;
 pub(crate) use steps::{ends, times};
 
-use crate::formats::log::timeline::Step;
+use crate::log::timeline::Step;
 use crate::output::render::Grid;
 use crate::output::svg::picture;
 use crate::output::svg::plot::Plot;

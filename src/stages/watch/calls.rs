@@ -1,9 +1,9 @@
 //! What was called between two marks, by operation; and what NCCL warned of.
 
-use crate::formats::log::walk::{Call, Said, Torn, Visit};
 use crate::grammar::coll::Coll;
 use crate::grammar::message::Message;
 use crate::grammar::values::Datatype;
+use crate::log::walk::{Call, Said, Torn, Visit};
 use std::collections::BTreeMap;
 
 /// Calls of one operation.

@@ -1,9 +1,9 @@
 //! One log that grows: whole lines of it are walked as they come.
 
 use super::calls::{Calls, Kept, Turns};
-use crate::formats::log::timeline::{self, Step, Timeline};
-use crate::formats::log::walk;
-use crate::formats::log::{Log, Options};
+use crate::log::timeline::{self, Step, Timeline};
+use crate::log::walk;
+use crate::log::{Log, Options};
 use crate::members::{Identity, Merged, Process, Renumbered};
 use crate::source::Place;
 use memchr::memrchr;

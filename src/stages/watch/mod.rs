@@ -23,7 +23,7 @@ pub use pace::Pace;
 pub use ranks::{Communicator, Ranks};
 
 use crate::count::calls::Options as Read;
-use crate::formats::log::timeline;
+use crate::log::timeline;
 use crate::members::comm_id::CommId;
 use crate::source::Grown;
 use crate::stages::check::warn::known::known;

@@ -1,9 +1,9 @@
 //! What is kept beside the steps in the first walk of a log: how its calls were served, where that
 //! is asked for.
 
-use crate::formats::log::Part;
-use crate::formats::log::placement::Recorder;
-use crate::formats::log::walk::Visit;
+use crate::log::Part;
+use crate::log::placement::Recorder;
+use crate::log::walk::Visit;
 use crate::members::Merged;
 use crate::stages::tuning::all::{All, Counts};
 use crate::stages::tuning::fold::Partial;

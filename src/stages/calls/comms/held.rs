@@ -154,7 +154,7 @@ fn failed(cause: &dyn std::fmt::Display) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::formats::log::walk::Visit;
+    use crate::log::walk::Visit;
     use proptest::prelude::*;
 
     /// So many marks tell it from others.

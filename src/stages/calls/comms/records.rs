@@ -2,10 +2,10 @@
 
 use super::order::Chunk;
 use crate::count::calls::LOG;
-use crate::formats::log::placement::Again;
-use crate::formats::log::timeline::Timeline;
-use crate::formats::log::walk::{Call, Torn, Visit, put_in};
 use crate::grammar::values::{Datatype, Kind, RedOp, has_redop, has_root};
+use crate::log::placement::Again;
+use crate::log::timeline::Timeline;
+use crate::log::walk::{Call, Torn, Visit, put_in};
 use crate::members::Ops;
 use crate::members::{Merged, Renumbered};
 use crate::output::table::{Row, Timing};

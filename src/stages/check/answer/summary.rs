@@ -4,7 +4,7 @@ use super::coverage::{Known, Stamps};
 use super::expect::Facts;
 use crate::count::spread::Spread;
 use crate::count::values::Values;
-use crate::formats::log::timeline::Step;
+use crate::log::timeline::Step;
 use crate::stages::check::finding::{Finding, Severity};
 use crate::stages::check::log::old_steps::OldSteps;
 use crate::stages::check::streams::compare::Compared;

@@ -2,9 +2,9 @@
 
 use super::{channels, initialisation, transport};
 use crate::count::calls::{Options, Progress};
-use crate::formats::log;
-use crate::formats::log::timeline;
 use crate::grammar::trainer::Recogniser;
+use crate::log;
+use crate::log::timeline;
 use crate::report::Report;
 use crate::shared::data;
 use crate::source::{self, Origin};

@@ -5,12 +5,12 @@
 //! before it. Of lines of one kind that follow each other the first and the last are kept, so memory
 //! follows the changes between kinds.
 
-use crate::formats::log::walk::Said;
 use crate::grammar::ending::{Ending, How, Part, What, Who, ending, whose};
 use crate::grammar::message::Message;
 use crate::grammar::message::communicator::init::Stage;
 use crate::grammar::message::network::net::Net;
 use crate::grammar::message::setup::version::Component;
+use crate::log::walk::Said;
 use crate::stages::check::finding::Evidence;
 use crate::stages::check::wording::TEXT;
 use crate::stages::check::wording::text;

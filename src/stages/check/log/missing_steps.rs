@@ -8,8 +8,8 @@
 //! all step lines up to there, no cut can have put them apart.
 
 use super::old_steps::OldSteps;
-use crate::formats::log::timeline::{MarkList, Timeline};
 use crate::grammar::trainer::Mark;
+use crate::log::timeline::{MarkList, Timeline};
 use crate::stages::survey::Sums;
 
 /// Where one input may have been cut.

@@ -1,7 +1,7 @@
 //! Steps that are not like the others: in their time, in their calls, or without any.
 
 use crate::count::spread::Sorted;
-use crate::formats::log::timeline::{Gap, Step};
+use crate::log::timeline::{Gap, Step};
 use crate::stages::check::finding::{About, Finding, Severity, Sure};
 use crate::stages::check::ranks::names::Names;
 use crate::stages::check::walk::Walked;

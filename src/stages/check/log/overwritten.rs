@@ -5,7 +5,7 @@
 //! the beginning of its header. People quote lines without headers too, but not one by itself among
 //! lines that have theirs.
 
-use crate::formats::log::walk::Said;
+use crate::log::walk::Said;
 use crate::stages::net::all::First;
 use memchr::memmem;
 use serde::{Deserialize, Serialize};

@@ -16,9 +16,9 @@ pub(crate) mod step_ends;
 mod tests;
 pub(crate) mod why;
 
-use crate::formats::log::timeline::Recent;
-use crate::formats::log::walk::{Call, Torn, put_in};
 use crate::grammar::coll::Coll;
+use crate::log::timeline::Recent;
+use crate::log::walk::{Call, Torn, put_in};
 use crate::members::{Identity, Interner, Merged, Renumbered};
 use last_calls::{Between, Kept, Last, Tail};
 use rustc_hash::{FxHashMap, FxHashSet};

@@ -1,10 +1,10 @@
 //! After how many of its calls each process ended its steps, by the steps that the calls were made in
-//! ([`placement`](crate::formats::log::placement)), wherever their lines are.
+//! ([`placement`](crate::log::placement)), wherever their lines are.
 
 use crate::count::calls::Options;
-use crate::formats::log::placement::{Placer, Recorder};
-use crate::formats::log::timeline::{Gap, Timeline, Turn};
-use crate::formats::log::{Log, Part};
+use crate::log::placement::{Placer, Recorder};
+use crate::log::timeline::{Gap, Timeline, Turn};
+use crate::log::{Log, Part};
 use crate::members::Merged;
 use crate::stages::check::log::old_steps;
 use std::collections::{BTreeMap, BTreeSet};

@@ -3,11 +3,11 @@
 
 use super::compare;
 use crate::count::calls::{Options, Progress};
-use crate::formats::log;
-use crate::formats::log::timeline;
-use crate::formats::log::walk::{Call, Said, Torn, Visit};
 use crate::grammar::coll::Coll;
 use crate::grammar::trainer::Recogniser;
+use crate::log;
+use crate::log::timeline;
+use crate::log::walk::{Call, Said, Torn, Visit};
 use crate::report::Report;
 use crate::report::account::Account;
 use crate::source::{self, Origin};

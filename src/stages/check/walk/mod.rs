@@ -15,8 +15,8 @@ use crate::count::tally;
 use crate::error::{Error, Result};
 use crate::formats::Tells;
 use crate::formats::door::Known;
-use crate::formats::log::timeline::{self, Growing, Since, Turn};
-use crate::formats::log::{Log, Part};
+use crate::log::timeline::{self, Growing, Since, Turn};
+use crate::log::{Log, Part};
 use crate::members::Merged;
 use crate::output::render::Grid;
 use crate::report::Report;
@@ -444,7 +444,7 @@ impl<'o> Reading<'o> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::formats::log::blocks::REJOIN;
+    use crate::log::mend::blocks::REJOIN;
     use crate::stages::check::{self, judge};
     use crate::stages::pieces::{JOBS, read_apart};
     use crate::testing::options;

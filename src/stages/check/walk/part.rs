@@ -2,10 +2,10 @@
 
 use super::Asked;
 use crate::count::tally;
-use crate::formats::log::placement::Recorder;
-use crate::formats::log::walk::{Call, Said, Torn, Visit};
 use crate::grammar::message::Message;
 use crate::grammar::message::c10d::C10d;
+use crate::log::placement::Recorder;
+use crate::log::walk::{Call, Said, Torn, Visit};
 use crate::stages::check::log::overwritten::Remains;
 use crate::stages::check::streams::{self, reread};
 use crate::stages::check::warn::warnings;

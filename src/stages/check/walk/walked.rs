@@ -1,9 +1,9 @@
 //! What is known of one input that was walked.
 
-use crate::formats::log::Log;
-use crate::formats::log::timeline::{MarkList, Step, Timeline};
-use crate::formats::log::walk::MarkAt;
 use crate::grammar::trainer::{Mark, StepLine};
+use crate::log::Log;
+use crate::log::timeline::{MarkList, Step, Timeline};
+use crate::log::walk::MarkAt;
 use crate::members::Merged;
 use crate::stages::check::finding::Evidence;
 use crate::stages::check::log::missing_steps::Cuts;

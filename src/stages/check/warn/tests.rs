@@ -2,7 +2,7 @@
 
 use super::triage::{Ended, findings};
 use super::warnings::{Partial, Warnings};
-use crate::formats::log::walk::{Call, Said, Torn, Visit};
+use crate::log::walk::{Call, Said, Torn, Visit};
 use crate::members::Merged;
 use crate::shared::data;
 use crate::stages::check::finding::{Finding, Severity, Sure};

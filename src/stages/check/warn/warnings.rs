@@ -5,13 +5,13 @@
 //! follows the number of processes and kinds, not that of lines.
 
 use super::normalise::normalise;
-use crate::formats::log::walk::{Said, Torn};
 use crate::grammar::message::Message;
 use crate::grammar::message::c10d::{self, C10d};
 use crate::grammar::message::network::net::Net;
 use crate::grammar::message::network::nic::{Kind, Nics};
 use crate::grammar::message::trace::Return;
 use crate::grammar::message::warn::Warn;
+use crate::log::walk::{Said, Torn};
 use crate::members::Interner;
 use crate::stages::check::log::job_ends::Ends;
 use crate::stages::check::watchdog::{Watchdog, Watched};

@@ -188,7 +188,7 @@ pub fn read(
                 }
             };
             if strict {
-                crate::formats::log::first_damage(&name, &account)?;
+                crate::log::first_damage(&name, &account)?;
             }
             report.input(&name, &account);
             Ok(())

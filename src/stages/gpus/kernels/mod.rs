@@ -6,10 +6,11 @@ mod table;
 pub use table::{grid, nsys};
 
 use crate::error::{Error, Result};
+use crate::formats::Tells;
 use crate::formats::door::{self, Known, Outcome};
 use crate::formats::gpu::{Activity, Kind, Visit};
 use crate::formats::stats::{self, Kernel};
-use crate::formats::{Tells, log};
+use crate::log;
 use crate::report::Report;
 use crate::source::{self, Origin};
 use rustc_hash::FxHashMap;

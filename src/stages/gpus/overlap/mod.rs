@@ -123,7 +123,7 @@ pub fn read(
             let account = known.gpu(&mut gather)?;
             let name = known.name();
             if strict {
-                crate::formats::log::first_damage(&name, &account)?;
+                crate::log::first_damage(&name, &account)?;
             }
             report.input(&name, &account);
             for note in &gather.notes {

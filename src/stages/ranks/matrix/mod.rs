@@ -33,7 +33,7 @@ use crate::count::calls::{Calls, Options as Read, Progress};
 use crate::count::tally::NO_ROOT;
 use crate::count::who::Who;
 use crate::error::{Error, Result};
-use crate::formats::log::propose;
+use crate::log::propose;
 use crate::members::Process;
 use crate::report::{Report, counted};
 use crate::source::Origin;

@@ -178,7 +178,7 @@ pub fn read(
             let mut account = profiler::trace(known.input(), &mut found)?;
             account.calls = found.calls - before.1;
             if strict {
-                crate::formats::log::first_damage(&known.name(), &account)?;
+                crate::log::first_damage(&known.name(), &account)?;
             }
             report.input(&known.name(), &account);
             if (found.sums.len(), found.calls) == before {

@@ -1,12 +1,12 @@
 //! What is kept of a log: the calls by who made them, and the lines about communicators.
 
 use crate::count::tally;
-use crate::formats::log::walk::{Call, Said, Torn, Visit};
 use crate::grammar::message::Message;
 use crate::grammar::message::communicator::init::{self, Stage};
 use crate::grammar::message::communicator::timing;
 use crate::grammar::message::communicator::timing::Of;
 use crate::grammar::message::graph::{Channels, Graph};
+use crate::log::walk::{Call, Said, Torn, Visit};
 use crate::members::comm_id::CommId;
 use crate::members::{Merged, Renumbered};
 use crate::stages::net::all::First;

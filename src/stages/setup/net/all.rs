@@ -7,7 +7,7 @@ use super::link::{Channels, Via, Way};
 use super::named_later::{self, Event, Held, Waiting};
 use super::owner::Claim;
 use super::owner::{Late, Thread, Threads, Whose};
-use crate::formats::log::Part;
+use crate::log::Part;
 use crate::members::{Identity, Interner, Merged, Renumbered};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};

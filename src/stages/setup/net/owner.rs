@@ -16,7 +16,7 @@
 //! may be the last ([`Late`]), the merge decides.
 
 use super::named::Named;
-use crate::formats::log::walk::Torn;
+use crate::log::walk::Torn;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 

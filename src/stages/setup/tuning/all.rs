@@ -3,8 +3,8 @@
 use super::burst::{Burst, Fit, How, Line, Made, Match, is_first};
 use super::fold::{Late, Partial, Thread};
 use super::served::Served;
-use crate::formats::log::Part;
 use crate::grammar::values::kind;
+use crate::log::Part;
 use crate::members::Ops;
 use crate::members::{Merged, Renumbered};
 use rustc_hash::FxHashMap;

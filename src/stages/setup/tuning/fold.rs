@@ -2,10 +2,10 @@
 //! result does not depend on where the edges are.
 
 use super::burst::{Burst, How, Line, Made, Match};
-use crate::formats::log::walk::{Call, Said, Torn, Visit, put_in};
 use crate::grammar::message::Message;
 use crate::grammar::message::tuning::Tuning;
 use crate::grammar::values::{Kind, kind};
+use crate::log::walk::{Call, Said, Torn, Visit, put_in};
 use crate::members::Ops;
 use crate::members::often::{Mixed, Often};
 use rustc_hash::FxHashMap;

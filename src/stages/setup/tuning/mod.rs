@@ -13,7 +13,7 @@ pub mod table;
 use crate::count::calls::{Options, Progress};
 use crate::error::Result;
 use crate::formats::Tells;
-use crate::formats::log::Part;
+use crate::log::Part;
 use crate::report::Report;
 use crate::source::Origin;
 use crate::stages::{self, Stage};

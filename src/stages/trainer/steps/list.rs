@@ -3,8 +3,8 @@
 use super::{Surveyed, To, all};
 use crate::count::calls::{Options, Progress};
 use crate::error::Result;
-use crate::formats::log::Log;
-use crate::formats::log::timeline::{Gap, Growing, Marker, Timeline, Window};
+use crate::log::Log;
+use crate::log::timeline::{Gap, Growing, Marker, Timeline, Window};
 use crate::members::Merged;
 use crate::output::early::Early;
 use crate::output::render::{Cell, Grid, Sheet};

@@ -3,8 +3,8 @@
 use super::passed::{self, joined};
 use crate::count::calls::Options;
 use crate::error::Result;
-use crate::formats::log::Log;
-use crate::formats::log::timeline::{MarkList, Marker, Timeline};
+use crate::log::Log;
+use crate::log::timeline::{MarkList, Marker, Timeline};
 use crate::output::written::Written;
 use crate::source::Input;
 use crate::stages::survey::Moved;

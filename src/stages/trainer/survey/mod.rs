@@ -5,13 +5,13 @@ pub(crate) mod rhythm;
 pub(crate) mod skew;
 
 use crate::count::calls::Options;
-use crate::formats::log::placement::{
+use crate::grammar::values::Datatype;
+use crate::log::placement::{
     Across, Placed, Placement, Placer, Recorder, SoFar, Streams, Taken, What,
 };
-use crate::formats::log::timeline::{Growing, Timeline, Turn};
-use crate::formats::log::walk::{Call, Torn, Visit};
-use crate::formats::log::{Log, Part};
-use crate::grammar::values::Datatype;
+use crate::log::timeline::{Growing, Timeline, Turn};
+use crate::log::walk::{Call, Torn, Visit};
+use crate::log::{Log, Part};
 use crate::members::{Merged, Renumbered};
 use crate::report::account::Account;
 use rhythm::Odd;

@@ -10,8 +10,8 @@
 //! is in the step in which the printing rank makes the same one: the place of its line is not considered.
 
 use super::skew::Made;
-use crate::formats::log::placement::{Prints, prints};
-use crate::formats::log::timeline::{Gap, Step, Timeline};
+use crate::log::placement::{Prints, prints};
+use crate::log::timeline::{Gap, Step, Timeline};
 use crate::members::comm_id::CommId;
 use std::collections::{BTreeMap, BTreeSet};
 

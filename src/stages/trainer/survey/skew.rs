@@ -4,8 +4,8 @@
 //! be ahead or behind. The members of a communicator make the same collectives in the same order, so
 //! what these numbers are apart is how far the ranks are.
 
-use crate::formats::log::timeline::Timeline;
-use crate::formats::log::walk::Call;
+use crate::log::timeline::Timeline;
+use crate::log::walk::Call;
 use crate::members::Merged;
 use crate::members::comm_id::CommId;
 use rustc_hash::FxHashMap;

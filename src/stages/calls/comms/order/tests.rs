@@ -1,8 +1,8 @@
 use super::growing::Call;
 use super::*;
 use crate::error::Result;
-use crate::formats::log::placement::Placement;
-use crate::formats::log::timeline::{self, Timeline};
+use crate::log::placement::Placement;
+use crate::log::timeline::{self, Timeline};
 use proptest::prelude::*;
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! The order of a log's rows where it is known where each call was made.
 
 use super::ahead::Ahead;
-use crate::formats::log::placement::Placement;
-use crate::formats::log::timeline::Timeline;
+use crate::log::placement::Placement;
+use crate::log::timeline::Timeline;
 use std::mem;
 use std::ops::Range;
 use std::sync::Arc;

@@ -9,8 +9,8 @@ mod tests;
 
 use super::missing_steps::is_seam;
 use crate::count::values::Values;
-use crate::formats::log::timeline::{Gap, Marks, Since, Step, Timeline};
 use crate::grammar::trainer::Mark;
+use crate::log::timeline::{Gap, Marks, Since, Step, Timeline};
 use crate::members::Merged;
 use crate::stages::survey::{Sum, Sums};
 use std::collections::BTreeMap;

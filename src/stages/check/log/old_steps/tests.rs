@@ -1,9 +1,9 @@
 //! A pipe of which steps are let go against its naive twin, the same log as a file: what is found is the same.
 
 use super::*;
-use crate::formats::log::timeline::{self, MarkList, resolve};
-use crate::formats::log::walk::MarkAt;
 use crate::grammar::trainer::{StepLine, Trainer};
+use crate::log::timeline::{self, MarkList, resolve};
+use crate::log::walk::MarkAt;
 use crate::stages::check::twins::{self, log};
 use crate::synth;
 use crate::synth::fault::{Fault, FaultKind};

@@ -91,7 +91,7 @@ impl Runs {
                     }
                     let account = run.read(known.input(), (&name, report))?;
                     if strict {
-                        crate::formats::log::first_damage(&name, &account)?;
+                        crate::log::first_damage(&name, &account)?;
                     }
                     report.input(&name, &account);
                     Ok(())

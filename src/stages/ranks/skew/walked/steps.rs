@@ -2,7 +2,7 @@
 //! number of its calls; each of its members made some of these.
 
 use super::{Chunk, Log};
-use crate::formats::log::timeline::Timeline;
+use crate::log::timeline::Timeline;
 
 /// A member's calls up to the `end`th of the chunk, after those before, are of one step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

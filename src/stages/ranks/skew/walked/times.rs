@@ -2,10 +2,10 @@
 //! end, since only then their steps are known.
 
 use super::packed::{Kept, Made, Packed};
-use crate::formats::log::placement::Recorder;
-use crate::formats::log::walk::{Call, Torn, Visit, put_in};
 use crate::grammar::stamp::Reader;
 use crate::grammar::values::Kind;
+use crate::log::placement::Recorder;
+use crate::log::walk::{Call, Torn, Visit, put_in};
 use crate::members::Ops;
 use serde::{Deserialize, Serialize};
 

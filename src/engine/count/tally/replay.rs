@@ -1,0 +1,93 @@
+//! Calls that are placed, counted.
+
+use super::{Bag, Key, Options, Partial, Pieces};
+use crate::grammar::coll::Coll;
+use crate::log::placement::{Streams, What};
+use crate::members::Ops;
+use crate::pool;
+
+/// A process's calls in a gap: the gap, and what they are by number.
+type Stretch<'a> = (u32, &'a [u32]);
+
+/// Calls that a thread counts at a time.
+const SHARE: usize = 1 << 16;
+
+/// Counts placed calls, gap by gap, on all cores.
+pub(super) fn replay(
+    options: &Options,
+    ops: &mut Ops,
+    (calls, mut stretches): (&Streams, Vec<Stretch<'_>>),
+    (pieces, wide): (&mut Vec<Pieces<usize>>, &mut Bag<usize, Key>),
+    jobs: usize,
+) {
+    let numbers: Vec<u32> = calls.ops.names().map(|n| ops.intern(n).0).collect();
+    stretches.sort_by_key(|(gap, _)| *gap);
+    let mut shares = Vec::new();
+    let (mut from, mut sum) = (0, 0);
+    for (at, (gap, calls)) in stretches.iter().enumerate() {
+        let ends = stretches.get(at + 1).is_none_or(|next| next.0 != *gap);
+        sum += calls.len();
+        if ends && sum >= SHARE {
+            shares.push(&stretches[from..=at]);
+            (from, sum) = (at + 1, 0);
+        }
+    }
+    shares.push(&stretches[from..]);
+    let ops = &*ops;
+    let key = |what: &What| {
+        let op = numbers.get(what.op as usize).copied().unwrap_or(0);
+        let coll = Coll {
+            op: b"",
+            op_count: 0,
+            count: what.count,
+            datatype: what.datatype,
+            redop: what.redop,
+            root: what.root,
+            comm: 0,
+            nranks: what.nranks,
+            stream: 0,
+        };
+        options.key(op, ops.kind(op), what.member, &coll)
+    };
+    let keys: Vec<(Key, Option<u128>)> = calls.whats().iter().map(key).collect();
+    let count = |share: &&[Stretch<'_>]| {
+        let mut partial = Partial::new(options);
+        // How often each was called in the gap in hand, and what was called at all.
+        let (mut times, mut called) = (vec![0_u32; keys.len()], Vec::new());
+        for (at, (gap, calls)) in share.iter().enumerate() {
+            for &what in *calls {
+                let times = &mut times[what as usize];
+                if *times == 0 {
+                    called.push(what);
+                }
+                *times += 1;
+            }
+            if share.get(at + 1).is_none_or(|next| next.0 != *gap) {
+                partial.gap = *gap;
+                for what in called.drain(..) {
+                    let times = std::mem::take(&mut times[what as usize]);
+                    let (key, bytes) = keys[what as usize];
+                    partial.counts.add(key, times.into(), bytes, partial.short);
+                }
+                partial.close();
+            }
+        }
+        partial
+    };
+    let sink = |partial: Partial| {
+        let ends: Vec<_> = partial
+            .ends
+            .iter()
+            .map(|&(gap, end)| (gap as usize, end))
+            .collect();
+        let keys = partial.counts.keys().to_vec();
+        let cells = partial.cells;
+        for (gap, key, value) in partial.wide {
+            wide.push(gap as usize, keys[key as usize], value);
+        }
+        pieces.push(Pieces::new(keys, cells, &ends));
+        Ok(())
+    };
+    // The sink does not fail.
+    let _ = pool::ordered(jobs, shares.iter(), count, sink);
+}

@@ -1,0 +1,285 @@
+//! Traces of every version; the numbers in comments are lines of the traces.
+
+use super::*;
+use crate::log::mend::blocks::REJOIN;
+use crate::shared::data;
+use crate::source::{self, Origin};
+use std::path::Path;
+
+/// What a trace has.
+#[derive(Default)]
+struct Kept {
+    rows: Vec<String>,
+    ops: Vec<Op>,
+    account: Account,
+}
+
+impl Visit for Kept {
+    fn call(&mut self, row: &Row<'_>) -> Result<()> {
+        let text = String::from_utf8_lossy;
+        let time = row.times();
+        let word = |n: Option<u64>| n.map_or("-".to_owned(), |n| n.to_string());
+        self.rows.push(format!(
+            "{} seq {} count {} {} = {} B, {} from {} on {}: {}",
+            text(row.op),
+            word(row.seq),
+            row.count.unwrap_or_default(),
+            row.datatype.map_or("?".to_owned(), |d| d.to_string()),
+            row.bytes().map_or("?".to_owned(), |n| n.to_string()),
+            word(time.dur_ns),
+            word(time.start_ns),
+            text(time.clock),
+            text(time.quality),
+        ));
+        Ok(())
+    }
+
+    fn proxy(&mut self, op: &Op) {
+        self.ops.push(op.clone());
+    }
+}
+
+fn of(bytes: &[u8]) -> Kept {
+    let mut kept = Kept::default();
+    let mut account = Account::default();
+    walk(&mut &bytes[..], "x", &mut account, &mut kept, |_| {}).unwrap();
+    assert_eq!(account.decided(), account.lines);
+    assert_eq!(
+        account.lines as usize,
+        bytes.split_inclusive(|&b| b == b'\n').count()
+    );
+    kept.account = account;
+    kept
+}
+
+fn bytes(name: &str) -> Vec<u8> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../testdata/profiler")
+        .join(name);
+    let input = Input::open(&Origin::Path(path), source::Options::default(), REJOIN).unwrap();
+    let mut bytes = Vec::new();
+    input.reader().unwrap().read_to_end(&mut bytes).unwrap();
+    bytes
+}
+
+fn repaired(kept: &Kept, what: &str) -> u64 {
+    kept.account.repairs.get(what).copied().unwrap_or(0)
+}
+
+/// NCCL's README and an issue show these traces. `None` where that text is not at hand.
+const README: &str =
+    "nccl-profiler/from-docs/readme_v2.28-v2.30_trace_curly_quote_and_truncation.txt";
+const ISSUE: &str = "nccl-profiler/from-docs/issue1973_real_v6_kernelch.txt";
+
+fn shown(name: &str) -> Option<Vec<u8>> {
+    Some(std::fs::read(data(name)?).unwrap())
+}
+
+const ALL: [&str; 7] = [
+    "v1.json.gz",
+    "v3.json.gz",
+    "v4.json.gz",
+    "v4-cut.json.gz",
+    "v5.json.gz",
+    "v6.json.gz",
+    "v6-ce.json.gz",
+];
+
+#[test]
+fn version_1_has_numbers_for_types() {
+    let kept = of(&bytes("v1.json.gz"));
+    // 3, 4 and the ends of its proxy operations.
+    assert_eq!(kept.rows.len(), 7);
+    assert!(kept.rows[0].starts_with("AllReduce seq 0 count 262144 fp32 = 1048576 B, "));
+    assert!(kept.rows[0].ends_with(" from 46483 on plugin: from enqueue to the proxy's end"));
+    // 99: bytes, as NCCL counts them there.
+    assert!(kept.rows[1].starts_with("AllGather seq 0 count 1048576 int8 = 1048576 B, "));
+    assert_eq!(repaired(&kept, "counts in bytes"), 2);
+    // 4 to 23: 2741.875291 - 121.806595 us.
+    let op = &kept.ops[0];
+    assert_eq!(
+        (op.side, op.channel, op.peer, op.steps, op.seen()),
+        (Side::Send, 0, 1, 3, 3)
+    );
+    assert_eq!((op.begin, op.end), (Some(121_806), Some(2_741_875)));
+    assert_eq!(
+        op.phases,
+        Some(Phases {
+            posted: 3,
+            ready: 3,
+            transmitted: 3,
+            done: 3
+        })
+    );
+    // 7, 8 and 13, 14 and 19, 20: SendGpuWait.
+    let gpu = (1_773_671 - 1_600_274) + (2_177_646 - 2_004_359) + (2_580_181 - 2_408_305);
+    assert_eq!(op.waits[Wait::Gpu as usize], (3, gpu));
+    assert_eq!((op.bytes, op.is_complete()), (Some(49_152), true));
+    assert_eq!(kept.account.repairs.len(), 1);
+}
+
+#[test]
+fn version_3_keeps_events_of_calls_before() {
+    let kept = of(&bytes("v3.json.gz"));
+    assert_eq!(
+        (kept.rows.len(), repaired(&kept, "events of earlier calls")),
+        (16, 658)
+    );
+    // 3: the first AllGather is number 8, so 0 to 7 are gone; 8 of ReduceScatter (131), 9 of
+    // AllReduce (259).
+    assert_eq!(kept.account.missing, 25);
+    // 5: its steps are from 42221.064257 us, before the call at 115007.479920.
+    assert_eq!(kept.ops[0].seen(), 2);
+}
+
+#[test]
+fn version_4_has_the_kernels_times() {
+    let kept = of(&bytes("v4.json.gz"));
+    // 4: 1756135989725484345 - 1756135989724672000 ns.
+    assert!(
+        kept.rows[0].contains(", 812345 from 1756135989724672000 on gpu: kernel"),
+        "{}",
+        kept.rows[0]
+    );
+    // 5 to 31: scheduled 147.323787, taken up 256.318292, ended 1769.190531.
+    let op = &kept.ops[0];
+    assert_eq!(
+        (op.scheduled, op.begin, op.end),
+        (Some(147_323), Some(256_318), Some(1_769_190))
+    );
+    assert_eq!(
+        (op.side, op.peer, op.seen(), op.net_bytes),
+        (Side::Recv, 3, 3, 3 * 16_384)
+    );
+    assert_eq!(kept.account.damaged, 0);
+}
+
+#[test]
+fn versions_5_and_6_have_the_callers_count() {
+    for name in ["v5.json.gz", "v6.json.gz"] {
+        let kept = of(&bytes(name));
+        // 130: COLL says 1048576 of int8; the API call before it (129) 524288 of bf16.
+        assert!(
+            kept.rows[1].starts_with("AllGather seq 0 count 524288 bf16 = 1048576 B"),
+            "{}",
+            kept.rows[1]
+        );
+        assert!(
+            kept.rows[0].ends_with("kernel, 1 of 2 channels"),
+            "{}",
+            kept.rows[0]
+        );
+        assert_eq!(repaired(&kept, "starts printed as 0"), 13);
+        let bare = if name.starts_with("v5") { 13 } else { 0 };
+        assert_eq!(repaired(&kept, "texts without quotes"), bare);
+    }
+    let kept = of(&bytes("v6-ce.json.gz"));
+    // 148: duration_gpu_us 37.
+    assert_eq!(
+        kept.rows[2],
+        "AllGather seq - count 1048576 fp32 = 4194304 B, 37000 from 8000686 on plugin: copy engine, \
+         duration by the GPU"
+    );
+}
+
+#[test]
+fn a_trace_that_was_cut_has_what_is_before_the_cut() {
+    let kept = of(&bytes("v4-cut.json.gz"));
+    assert_eq!((kept.rows.len(), kept.account.damaged), (3, 1));
+    let last = kept.ops.last().unwrap();
+    assert!(!last.is_complete() && last.end.is_none());
+    assert_eq!((last.last, last.steps), (Some(Wait::Gpu), 2));
+}
+
+#[test]
+fn a_trace_of_the_readme_has_curly_quotes_and_is_cut() {
+    let Some(readme) = shown(README) else { return };
+    let kept = of(&readme);
+    assert_eq!(
+        (repaired(&kept, "curly quotes"), kept.account.foreign),
+        (1, 1)
+    );
+}
+
+#[test]
+fn a_kernel_that_began_before_its_call_is_another_calls() {
+    let call = |seq: u64, begin: u64, start: u64| {
+        let event = |name: &str, cat: &str, phase: &str, ts: u64, args: &str| {
+            format!(
+                "{{\"name\": \"{name}\", \"cat\": \"{cat}\", \"ph\": \"{phase}\", \"id\": 0, \"pid\": 7, \
+                 \"tid\": 1, \"ts\": {ts}.000000{args}}},\n"
+            )
+        };
+        let clocks = format!(
+            ", \"args\": {{\"Channel\": 0, \"StartGpuClk\": {start}, \"StopGpuClk\": {}}}",
+            start + 20_000
+        );
+        let args = format!(
+            ", \"args\": {{\"SeqNum\": {seq}, \"CommHash\": 5, \"Rank\": 0, \"Count\": 8, \"Datatype\": \
+             \"ncclFloat32\", \"Algorithm\": \"RING\", \"Protocol\": \"LL\", \"nChannels\": 1}}"
+        );
+        [
+            event("AllReduce", "COLL", "b", begin, &args),
+            event("KernelCh", "GPU", "b", begin + 9, &clocks),
+            event("KernelCh", "GPU", "e", begin + 40, ""),
+            event("AllReduce", "COLL", "e", begin + 41, ""),
+        ]
+        .concat()
+    };
+    // The GPU's clock is ahead by 1 s; the second kernel began 4 ms before its call.
+    let text = call(0, 1000, 1_001_010_000)
+        + &call(1, 9000, 1_005_000_000)
+        + &call(2, 9900, 1_009_905_000);
+    let kept = of(text.as_bytes());
+    let ends: Vec<bool> = kept
+        .rows
+        .iter()
+        .map(|row| row.ends_with(": kernel"))
+        .collect();
+    assert_eq!(
+        (ends, repaired(&kept, "kernel times of other calls")),
+        (vec![true, false, true], 1)
+    );
+    assert!(
+        kept.rows[1].contains("= 32 B, - from 9000000 on plugin"),
+        "{}",
+        kept.rows[1]
+    );
+}
+
+/// Cut anywhere and with bytes turned: all lines are counted, and no call is invented.
+#[test]
+fn damage_invents_no_call() {
+    // `FLIPS=10000 cargo test` for the full number.
+    let flips: usize = std::env::var("FLIPS").map_or(40, |n| n.parse().unwrap());
+    let own = ALL.iter().map(|name| (*name, bytes(name)));
+    let shown = [README, ISSUE]
+        .into_iter()
+        .filter_map(|name| Some((name, shown(name)?)));
+    for (name, whole) in own.chain(shown) {
+        let all = of(&whole);
+        for cut in (0..200).map(|n| n * whole.len() / 200) {
+            let kept = of(&whole[..cut]);
+            assert!(kept.rows.len() <= all.rows.len() && kept.ops.len() <= all.ops.len());
+            assert!(kept.account.damaged <= 1, "{name} {cut}");
+        }
+        let mut seed = 7_u64;
+        for _ in 0..flips {
+            let mut bytes = whole.clone();
+            seed = seed
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            let at = (seed >> 33) as usize % bytes.len();
+            bytes[at] ^= (seed >> 20) as u8 | 1;
+            let kept = of(&bytes);
+            assert!(kept.rows.len() <= all.rows.len(), "{name} {at}");
+        }
+    }
+}
+
+#[test]
+fn a_line_without_end_is_one_damaged_line() {
+    let text = [&b"[\n{\"name\": \"x"[..], &vec![b'x'; 300_000], b"\n{}]\n"].concat();
+    let kept = of(&text);
+    assert_eq!((kept.account.lines, kept.account.damaged), (3, 1));
+}

@@ -1,0 +1,375 @@
+//! The call table as an input, as CSV or as JSON lines: which columns a table has, and how a field
+//! is read.
+
+pub(super) mod chain;
+pub mod lines;
+pub(super) mod ordered;
+pub mod table_rows;
+
+use super::{Format, Is, Tells};
+use crate::error::{Error, Result};
+use crate::grammar::token::bytes_that_are;
+use crate::output::table::{
+    COLUMNS, Column, JsonRow, Lacks, NO_ROW, Readable, Row, Source, TEXTS, Timing,
+};
+use lines::{Lines, ended};
+use memchr::{memchr, memmem};
+
+/// What each row of a call table tells.
+const TELLS: Tells = Tells::CALLS.and(Tells::STEPS).and(Tells::DURATIONS);
+
+/// The call table as CSV with a header.
+pub(super) const CSV: Format = Format {
+    name: "csv",
+    what: "a call table",
+    tells: TELLS,
+    probe: |head| {
+        let line = head.line();
+        // No list of names is made of a log's line: there may be 10,000 logs.
+        Is::sure(line.contains(&b',') && is_header(line))
+    },
+};
+
+/// The call table as JSON lines.
+pub(super) const JSONL: Format = Format {
+    name: "jsonl",
+    what: "a call table",
+    tells: TELLS,
+    probe: |head| {
+        let line = head.line();
+        Is::sure(line.starts_with(b"{") && memmem::find(line, b"\"op\"").is_some())
+    },
+};
+
+/// True where most names of a line are columns of the call table.
+fn is_header(line: &[u8]) -> bool {
+    let is_column = |name: &&&[u8]| COLUMNS.iter().any(|c| c.as_bytes() == **name);
+    let names: Vec<&[u8]> = line.split(|&b| b == b',').map(unquoted).collect();
+    names.iter().filter(is_column).count() * 2 > names.len()
+}
+
+fn unquoted(name: &[u8]) -> &[u8] {
+    name.strip_prefix(b"\"")
+        .and_then(|n| n.strip_suffix(b"\""))
+        .unwrap_or(name)
+}
+
+/// The reader of CSV.
+#[derive(Debug, Clone)]
+pub struct Csv(Columns);
+
+impl Lines for Csv {
+    type Scratch = csv::ByteRecord;
+    const HEADER: bool = true;
+    const QUOTES: bool = true;
+
+    fn begin(header: &[u8], name: &str) -> Result<Csv> {
+        let mut record = csv::ByteRecord::new();
+        quoted(ended(header), &mut record);
+        Columns::find(&record, name).map(Csv)
+    }
+
+    #[inline]
+    fn row(
+        &self,
+        record: &mut csv::ByteRecord,
+        text: &[u8],
+        quotes: bool,
+        take: &mut impl FnMut(&Row<'_>),
+    ) -> Result<(), Lacks> {
+        let Csv(columns) = self;
+        let line = match columns.ends_in_text {
+            true => ended(text),
+            false => ended(text).trim_ascii_end(),
+        };
+        // What is cut in a last line may be a number's end.
+        let is_last = !text.ends_with(b"\n");
+        let has_quotes = quotes && memchr(b'"', line).is_some();
+        let plain = if has_quotes || is_last {
+            None
+        } else {
+            columns.plain(line)
+        };
+        let row = match plain {
+            Some(row) => row,
+            None => {
+                quoted(line, record);
+                match record.len() < columns.width && is_last {
+                    true => Err("the rest of the row"),
+                    false => columns.row(|at| record.get(at)),
+                }
+            }
+        };
+        timed(row?, take);
+        Ok(())
+    }
+}
+
+/// A row, and what is to be its timing.
+type Read<'r> = Result<(Row<'r>, Timing<'r>), Lacks>;
+
+/// Gives a row with its timing to `take`.
+#[inline(always)]
+fn timed((row, timing): (Row<'_>, Timing<'_>), take: &mut impl FnMut(&Row<'_>)) {
+    let timing = (timing != Timing::default()).then_some(timing);
+    take(&Row {
+        timing: timing.as_ref(),
+        ..row
+    });
+}
+
+/// The reader of JSON lines.
+#[derive(Debug, Clone, Copy)]
+pub struct Jsonl;
+
+impl Lines for Jsonl {
+    type Scratch = ();
+
+    fn begin(_: &[u8], _: &str) -> Result<Jsonl> {
+        Ok(Jsonl)
+    }
+
+    fn row(
+        &self,
+        (): &mut (),
+        text: &[u8],
+        _quotes: bool,
+        take: &mut impl FnMut(&Row<'_>),
+    ) -> Result<(), Lacks> {
+        let row: JsonRow<'_> = serde_json::from_slice(text.trim_ascii()).map_err(|_| NO_ROW)?;
+        timed(row.row()?, take);
+        Ok(())
+    }
+}
+
+/// Reads a record with quotes in it, as the csv crate does.
+fn quoted(text: &[u8], record: &mut csv::ByteRecord) {
+    record.clear();
+    let mut reader = csv::ReaderBuilder::new()
+        .has_headers(false)
+        .flexible(true)
+        .from_reader(text);
+    // Bytes in memory can be read, and any number of fields is taken.
+    let _ = reader.read_byte_record(record);
+}
+
+/// Where each known column is.
+#[derive(Debug, Clone)]
+struct Columns {
+    at: [Option<usize>; COLUMNS.len()],
+    /// The last column is a text: blanks at the end of a row are its own.
+    ends_in_text: bool,
+    /// How many columns there are, known or not.
+    width: usize,
+}
+
+impl Columns {
+    fn find(header: &csv::ByteRecord, name: &str) -> Result<Columns> {
+        let names = || header.iter().map(<[u8]>::trim_ascii);
+        let last = names().next_back().unwrap_or_default();
+        let mut columns = COLUMNS.iter().zip(TEXTS);
+        let columns = Columns {
+            at: COLUMNS.map(|column| names().position(|name| name == column.as_bytes())),
+            ends_in_text: columns.any(|(name, is_text)| is_text && name.as_bytes() == last),
+            width: header.len(),
+        };
+        for needed in [Column::op, Column::count, Column::datatype] {
+            if columns.at[needed as usize].is_none() {
+                return Err(Error::Content(format!(
+                    "{name}: column \"{}\" is missing; it comes from nccl-comms",
+                    COLUMNS[needed as usize]
+                )));
+            }
+        }
+        Ok(columns)
+    }
+
+    /// The row of a line without quotes, cut at its commas; `None` for one with more fields than
+    /// are looked at here.
+    fn plain<'r>(&self, line: &'r [u8]) -> Option<Read<'r>> {
+        const FIELDS: usize = 32;
+        let mut fields: [&[u8]; FIELDS] = [b""; FIELDS];
+        let mut n = 0;
+        let mut from = 0;
+        let mut field = |end: usize| {
+            *fields.get_mut(n)? = line.get(from..end)?;
+            (n, from) = (n + 1, end + 1);
+            Some(())
+        };
+        // Fields are short: to look at eight bytes at a time beats a search for each comma.
+        let mut words = line.chunks_exact(8);
+        let mut at = 0;
+        for word in &mut words {
+            let mut hits = commas(u64::from_le_bytes(word.try_into().unwrap_or_default()));
+            while hits != 0 {
+                field(at + hits.trailing_zeros() as usize / 8)?;
+                hits &= hits - 1;
+            }
+            at += 8;
+        }
+        for (i, _) in words
+            .remainder()
+            .iter()
+            .enumerate()
+            .filter(|(_, b)| **b == b',')
+        {
+            field(at + i)?;
+        }
+        *fields.get_mut(n)? = &line[from..];
+        Some(self.row(|at| fields.get(at).copied()))
+    }
+
+    fn row<'r>(&self, get: impl Fn(usize) -> Option<&'r [u8]>) -> Read<'r> {
+        let (columns, get) = (self, &get);
+        Row::read(Fields { columns, get })
+    }
+}
+
+/// The fields of a record.
+struct Fields<'f, G> {
+    columns: &'f Columns,
+    get: &'f G,
+}
+
+impl<G> Clone for Fields<'_, G> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<G> Copy for Fields<'_, G> {}
+
+impl<'r, G: Fn(usize) -> Option<&'r [u8]>> Source<'r> for Fields<'_, G> {
+    #[inline(always)]
+    fn field<T: Readable<'r, K>, K>(self, column: Column) -> Option<T> {
+        let at = self.columns.at[column as usize];
+        T::of_text(at.and_then(self.get).unwrap_or(b""))
+    }
+}
+
+/// The high bit of each byte of a word that is a comma.
+#[inline(always)]
+fn commas(word: u64) -> u64 {
+    bytes_that_are(b',', word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::formats::lines::{self, Rows};
+    use crate::log::mend::blocks::REJOIN;
+    use crate::members::twice::Twice;
+    use crate::output::table::csv_header;
+    use crate::output::table::samples::Samples;
+    use crate::report::account::Account;
+    use crate::source::{self, Input, Origin};
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_line_cut_at_its_commas_is_what_the_csv_crate_reads(
+            fields in proptest::collection::vec("[ -~&&[^,\"]]{0,6}", 1..30),
+            at in proptest::collection::vec(proptest::option::of(0..40_usize), COLUMNS.len()),
+        ) {
+            let line = fields.join(",");
+            let at = at.try_into().unwrap();
+            let columns = Columns { at, ends_in_text: true, width: 0 };
+            let mut record = csv::ByteRecord::new();
+            quoted(line.as_bytes(), &mut record);
+            let expected = columns.row(|at| record.get(at));
+            // The csv crate gives no record for an empty line.
+            if !line.is_empty() {
+                prop_assert_eq!(columns.plain(line.as_bytes()), Some(expected));
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn commas_are_found_among_any_bytes(bytes in any::<[u8; 8]>(), at in 0..9_usize) {
+            let mut bytes = bytes;
+            if let Some(b) = bytes.get_mut(at) {
+                *b = b',';
+            }
+            let expected = bytes.map(|b| if b == b',' { 0x80 } else { 0 });
+            prop_assert_eq!(commas(u64::from_le_bytes(bytes)).to_le_bytes(), expected);
+        }
+    }
+
+    /// Rows as CSV.
+    #[derive(Default)]
+    struct Texts(Vec<u8>);
+
+    impl Rows for Texts {
+        fn row(&mut self, row: &Row<'_>) {
+            row.csv(&mut self.0);
+        }
+    }
+
+    /// What is read of a table, as CSV again.
+    fn reread<L: Lines>(table: &[u8]) -> (Vec<u8>, Account) {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        std::io::Write::write_all(&mut file, table).unwrap();
+        let origin = Origin::Path(file.path().to_owned());
+        let input = Input::open(&origin, source::Options::default(), REJOIN).unwrap();
+        let options = lines::Options {
+            jobs: 1,
+            strict: false,
+        };
+        let (mut text, mut twice) = (Vec::new(), Twice::default());
+        let sink = |Texts(rows)| {
+            text.extend(rows);
+            Ok(())
+        };
+        let new = Texts::default;
+        let account = lines::read::<L, _>(&input, options, &mut twice, new, |_| {}, sink).unwrap();
+        (text, account)
+    }
+
+    proptest! {
+        /// Every column's value, whatever it is: as CSV with the columns in any order, as JSON.
+        #[test]
+        fn rows_are_read_as_they_were_written(
+            numbers in proptest::collection::vec(any::<u64>(), 1..40),
+            texts in proptest::collection::vec("\\PC{0,6}|[ ,\"\r\n\t\\\\]{0,4}", 1..9),
+            odd in proptest::collection::vec(any::<u8>(), 0..6),
+            last in 0..COLUMNS.len(),
+        ) {
+            let mut texts: Vec<Vec<u8>> = texts.into_iter().map(String::into_bytes).collect();
+            let rows = |texts: &[Vec<u8>], write: fn(&Row<'_>, &mut Vec<u8>)| {
+                let mut samples = Samples { numbers: &numbers, texts, at: 0 };
+                let mut text = Vec::new();
+                for _ in 0..3 {
+                    let (mut row, timing) = Row::sample(&mut samples);
+                    row.timing = Some(&timing);
+                    write(&row, &mut text);
+                }
+                text
+            };
+            let (csv, json) = (rows(&texts, |row, out| row.csv(out)), rows(&texts, |row, out| row.jsonl(out)));
+            let (again, account) = reread::<Jsonl>(&json);
+            prop_assert_eq!((again, account.damaged), (csv, 0));
+            // JSON has no bytes that are no text.
+            texts.push(odd);
+            let csv = rows(&texts, |row, out| row.csv(out));
+            let table = [csv_header().as_bytes(), &csv].concat();
+            let (again, account) = reread::<Csv>(&table);
+            prop_assert_eq!((&again, account.damaged), (&csv, 0));
+            let mut turned = csv::Writer::from_writer(Vec::new());
+            for record in csv::ReaderBuilder::new().has_headers(false).from_reader(&table[..]).byte_records() {
+                let mut fields: Vec<Vec<u8>> = record.unwrap().iter().map(<[u8]>::to_vec).collect();
+                fields.rotate_right(last);
+                turned.write_record(&fields).unwrap();
+            }
+            let (again, account) = reread::<Csv>(&turned.into_inner().unwrap());
+            prop_assert_eq!((again, account.damaged), (csv, 0));
+        }
+    }
+
+    #[test]
+    fn a_quoted_field_may_have_a_line_end() {
+        let mut record = csv::ByteRecord::new();
+        quoted(b"a,\"b\nc\",d", &mut record);
+        assert_eq!(record.get(1), Some(&b"b\nc"[..]));
+    }
+}

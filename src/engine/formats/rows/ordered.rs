@@ -1,0 +1,166 @@
+//! Whatever is read in order, by one thread: a document, or lines that mean something only after
+//! those before them. There are few such files, and none is large.
+
+use crate::error::{Error, Result};
+use crate::formats::lines;
+use crate::formats::lines::Rows;
+use crate::log;
+use crate::output::table::{Lacks, Row};
+use crate::report::account::{Account, Class};
+use crate::source::Input;
+use std::io::{self, BufRead, Read};
+use std::path::PathBuf;
+
+/// Reads an input from its first byte to its last and gives what it finds to a [`Taking`].
+///
+/// # Errors
+/// It cannot be read at all. Damage in it is counted.
+pub(in crate::formats) type Read1 = fn(&Input, &mut Taking<'_>) -> Result<()>;
+
+/// What takes the calls of an input, and its account.
+pub(in crate::formats) struct Taking<'t> {
+    /// The account so far.
+    pub(in crate::formats) account: Account,
+    take: &'t mut dyn FnMut(&Row<'_>) -> Result<()>,
+    progress: &'t dyn Fn(u64),
+}
+
+impl Taking<'_> {
+    /// A call, or several equal ones.
+    ///
+    /// # Errors
+    /// That of who takes it.
+    pub(in crate::formats) fn row(&mut self, row: &Row<'_>) -> Result<()> {
+        self.account.row(row.calls, row.datatype);
+        (self.take)(row)
+    }
+
+    /// A line, or what is counted as one, that is not damaged.
+    pub(in crate::formats) fn line(&mut self, class: Class) {
+        self.account.line(class);
+    }
+
+    /// A damaged one.
+    pub(in crate::formats) fn damaged(&mut self, what: Lacks, text: &[u8]) {
+        self.account.damage(what, text);
+    }
+
+    /// So many bytes were read.
+    pub(in crate::formats) fn progress(&self, bytes: u64) {
+        (self.progress)(bytes);
+    }
+}
+
+/// Rows that a stage takes together.
+const TOGETHER: u64 = 8192;
+
+/// Gives what a stage keeps of each part of an input to `sink`, in order.
+///
+/// # Errors
+/// The input cannot be read; damage under `--strict`; the sink's own.
+pub(in crate::formats) fn read<R: Rows>(
+    reader: Read1,
+    input: &Input,
+    options: lines::Options,
+    new: impl Fn() -> R,
+    progress: impl Fn(u64),
+    mut sink: impl FnMut(R) -> Result<()>,
+) -> Result<Account> {
+    let (mut rows, mut held) = (new(), 0);
+    let mut take = |row: &Row<'_>| {
+        rows.row(row);
+        held += 1;
+        if held < TOGETHER {
+            return Ok(());
+        }
+        held = 0;
+        sink(std::mem::replace(&mut rows, new()))
+    };
+    let mut taking = Taking {
+        account: Account::default(),
+        take: &mut take,
+        progress: &progress,
+    };
+    reader(input, &mut taking)?;
+    let mut account = taking.account;
+    sink(rows)?;
+    account.broken = log::unbroken(input, options.strict)?;
+    if options.strict {
+        log::first_damage(&input.name(), &account)?;
+    }
+    Ok(account)
+}
+
+/// The reader of a format that has no calls.
+///
+/// # Errors
+/// Always.
+pub(in crate::formats) fn no_calls(input: &Input, _: &mut Taking<'_>) -> Result<()> {
+    Err(Error::Content(format!("{}: it has no calls", input.name())))
+}
+
+/// All bytes of a document of at most `most` bytes.
+///
+/// # Errors
+/// It cannot be read, or is longer.
+pub(in crate::formats) fn whole(input: &Input, most: usize) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let limit = most as u64 + 1;
+    let read = input.reader()?.take(limit).read_to_end(&mut bytes);
+    read.map_err(|cause| Error::Input {
+        path: PathBuf::from(input.name()),
+        cause,
+    })?;
+    if bytes.len() > most {
+        return Err(Error::Input {
+            path: PathBuf::from(input.name()),
+            cause: io::Error::other(format!("more than {most} bytes in one document")),
+        });
+    }
+    Ok(bytes)
+}
+
+/// Gives each line to `take`, with its end. Of one of more than `most` bytes only the first are given, and
+/// the rest is passed over.
+///
+/// # Errors
+/// The input cannot be read; those of `take`.
+pub(in crate::formats) fn each_line(
+    reader: &mut dyn BufRead,
+    name: &str,
+    most: u64,
+    take: &mut dyn FnMut(&[u8]) -> Result<()>,
+) -> Result<()> {
+    let failed = |cause| Error::Input {
+        path: PathBuf::from(name),
+        cause,
+    };
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let read = (&mut *reader).take(most).read_until(b'\n', &mut line);
+        if read.map_err(failed)? == 0 {
+            return Ok(());
+        }
+        if line.len() as u64 == most && !line.ends_with(b"\n") {
+            skip(reader).map_err(failed)?;
+            line.truncate(64);
+        }
+        take(&line)?;
+    }
+}
+
+/// Passes over what is left of a line.
+fn skip(reader: &mut dyn BufRead) -> io::Result<()> {
+    loop {
+        let held = reader.fill_buf()?;
+        let (n, is_end) = match memchr::memchr(b'\n', held) {
+            Some(at) => (at + 1, true),
+            None => (held.len(), held.is_empty()),
+        };
+        reader.consume(n);
+        if is_end {
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,500 @@
+//! Files without step lines, placed against the rank that prints into another file.
+//!
+//! Their calls are held until all inputs are read: the file with the step lines may be the last. Then
+//! they are placed by communicator and sequence as in one log, but for their lines' positions, which
+//! say nothing here. The inputs with step lines make one timeline, one after the other; its first gap
+//! has the calls of which no step is known.
+
+use super::bounds::{Bounds, Cuts, UNKNOWN};
+use super::placer::{HELD, Placer};
+use super::resolve::{Told, place_others};
+use super::streams::Streams;
+use super::what::What;
+use super::{Apart, Methods, Placement};
+use crate::log::timeline::{Gap, Timeline};
+use crate::members::{Merged, Process, Renumbered};
+use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The calls of all inputs of a run, as far as they place each other.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Across {
+    /// How many calls may be held, and how many are.
+    room: u64,
+    calls: u64,
+    /// By slot: the calls of a process in files without step lines, or in one file with such.
+    streams: Streams,
+    /// By process.
+    slots: FxHashMap<u32, Vec<u32>>,
+    /// By slot.
+    who: Vec<Slot>,
+    /// The inputs with step lines.
+    lines: Vec<Lines>,
+    /// How many inputs are held.
+    inputs: u32,
+    /// All their steps.
+    timeline: Timeline,
+    is_over: bool,
+    /// Why what has step lines tells nothing.
+    silent: Option<Apart>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Slot {
+    process: u32,
+    /// Of an input with step lines: which, at which place among those known there, and its cuts.
+    told: Option<(usize, usize, Cuts)>,
+    /// Of inputs without: which, and how many calls there are up to its end.
+    pieces: Vec<(u32, u32)>,
+}
+
+/// An input with step lines.
+#[derive(Debug, Serialize, Deserialize)]
+struct Lines {
+    bounds: Bounds,
+    steps: usize,
+    /// Its first gap in the timeline of all.
+    base: u32,
+}
+
+/// What became of an input's calls.
+#[derive(Debug)]
+pub struct Taken {
+    /// Its number, if its calls are held: they are placed when all inputs are read.
+    pub held: Option<u32>,
+    /// How its calls were placed, and how many are not held any more.
+    pub methods: Methods,
+    /// Calls that were held and are not any more, of this input and others: they have no step.
+    pub too_many: Option<Streams>,
+}
+
+/// The calls that were held, placed.
+#[derive(Debug)]
+pub struct Placed {
+    /// The steps of all inputs with step lines.
+    pub timeline: Arc<Timeline>,
+    /// How they were placed.
+    pub methods: Methods,
+    /// The calls.
+    pub streams: Streams,
+    /// Their cuts, by stream.
+    pub cuts: Vec<Vec<(u32, u32)>>,
+    who: Vec<Slot>,
+    /// By held input: its slots.
+    inputs: Vec<Vec<usize>>,
+}
+
+impl Across {
+    /// Nothing held yet; with one input nothing ever is.
+    pub fn of(inputs: usize) -> Across {
+        Across::new(if inputs > 1 { HELD } else { 0 })
+    }
+
+    fn new(room: u64) -> Across {
+        Across {
+            room,
+            calls: 0,
+            streams: Streams::default(),
+            slots: FxHashMap::default(),
+            who: Vec::new(),
+            lines: Vec::new(),
+            inputs: 0,
+            timeline: Timeline {
+                gaps: vec![Gap::Unknown].into(),
+                ..Timeline::default()
+            },
+            is_over: room == 0,
+            silent: None,
+        }
+    }
+
+    /// True where calls of a log with these steps are held until all inputs are read.
+    pub fn holds(&self, timeline: &Timeline) -> bool {
+        !self.is_over && timeline.steps.is_empty() && timeline.by_position.is_none()
+    }
+
+    /// An input is read: its calls are placed and given to `sink`, or held until all inputs are read.
+    pub fn end(
+        &mut self,
+        placer: Placer,
+        (timeline, merged): (&Timeline, &Merged),
+        sink: impl FnMut(&Streams, &[Cuts]),
+    ) -> (Placement, Taken) {
+        let (placement, calls) = if self.holds(timeline) && placer.is_whole() {
+            (Placement::default(), placer.held())
+        } else {
+            placer.end(timeline, merged, sink)
+        };
+        let taken = self.take(calls, &placement, timeline);
+        (placement, taken)
+    }
+
+    /// Takes in the calls of an input that is read; they are whole if none was placed before its end.
+    pub fn take(
+        &mut self,
+        calls: Option<Streams>,
+        placement: &Placement,
+        timeline: &Timeline,
+    ) -> Taken {
+        let mut methods = placement.methods;
+        let (held, too_many) = match calls {
+            Some(calls) if self.holds(timeline) => {
+                methods = Methods::default();
+                match self.hold(calls) {
+                    Ok(input) => (Some(input), None),
+                    Err(calls) => (None, Some(*calls)),
+                }
+            }
+            calls => {
+                if timeline.steps.is_empty() {
+                    methods = Methods {
+                        without: methods.all(),
+                        ..Methods::default()
+                    };
+                }
+                (None, self.tell(calls, placement, timeline))
+            }
+        };
+        methods.without += too_many.as_ref().map_or(0, Streams::calls);
+        methods.apart = self.silent.filter(|_| methods.without > 0);
+        Taken {
+            held,
+            methods,
+            too_many,
+        }
+    }
+
+    /// Holds the calls of an input without step lines; gives its number. Where there are too many, all
+    /// that are held are given back, and none are held any more.
+    fn hold(&mut self, calls: Streams) -> Result<u32, Box<Streams>> {
+        let input = self.inputs;
+        self.inputs += 1;
+        self.calls += calls.calls();
+        let Across {
+            streams,
+            slots,
+            who,
+            ..
+        } = self;
+        let got = streams.absorb(
+            calls,
+            |member| member,
+            |process| {
+                let of = slots.entry(process).or_default();
+                let known = of.iter().find(|&&slot| who[slot as usize].told.is_none());
+                if let Some(&slot) = known {
+                    return slot;
+                }
+                let slot = who.len() as u32;
+                who.push(Slot {
+                    process,
+                    told: None,
+                    pieces: Vec::new(),
+                });
+                of.push(slot);
+                slot
+            },
+        );
+        for (slot, end) in got {
+            who[slot as usize].pieces.push((input, end));
+        }
+        self.full().map_or(Ok(input), |all| Err(Box::new(all)))
+    }
+
+    /// Takes in what the calls of an input with step lines tell. Gives calls that were held and are
+    /// not any more: there are too many.
+    fn tell(
+        &mut self,
+        calls: Option<Streams>,
+        placement: &Placement,
+        timeline: &Timeline,
+    ) -> Option<Streams> {
+        if self.is_over || timeline.steps.is_empty() {
+            return None;
+        }
+        if placement.known.is_empty() {
+            let has_calls = placement.methods.all() > 0;
+            let silent = if has_calls {
+                Apart::ByPosition
+            } else {
+                Apart::NoCalls
+            };
+            self.silent = self.silent.max(Some(silent));
+            return None;
+        }
+        let Some(calls) = calls else {
+            return self.over();
+        };
+        self.calls += calls.calls();
+        let which = self.lines.len();
+        let bounds = Bounds::of(timeline);
+        let Across {
+            streams,
+            slots,
+            who,
+            ..
+        } = self;
+        streams.absorb(
+            calls,
+            |member| member,
+            |process| {
+                let slot = who.len() as u32;
+                let place = placement.known.iter().position(|&p| p == process);
+                let cuts = placement.cuts.get(process as usize);
+                let cuts = place.and(cuts).map(|cuts| bounds.stretches(cuts));
+                who.push(Slot {
+                    process,
+                    told: Some((which, place.unwrap_or(usize::MAX), cuts.unwrap_or_default())),
+                    pieces: Vec::new(),
+                });
+                slots.entry(process).or_default().push(slot);
+                slot
+            },
+        );
+        let base = self.timeline.gaps.len() as u32;
+        self.timeline.follow(timeline);
+        self.lines.push(Lines {
+            bounds,
+            steps: timeline.steps.len(),
+            base,
+        });
+        self.full()
+    }
+
+    /// Adds what is held of inputs that were read elsewhere, and that come after these; `to` is how
+    /// processes and members are numbered here. Gives calls that were held and are not any more.
+    pub fn merge(&mut self, other: Across, to: &Renumbered) -> Option<Streams> {
+        let here = |numbers: &[u32], at: u32| numbers.get(at as usize).copied().unwrap_or(0);
+        let (inputs, lines) = (self.inputs, self.lines.len());
+        // The first gap of both has the calls of which no step is known.
+        let base = self.timeline.gaps.len() as u32 - 1;
+        let Across {
+            streams,
+            slots,
+            who,
+            ..
+        } = self;
+        let member = |member: u32| here(&to.members, member);
+        streams.absorb(other.streams, member, |slot| {
+            let theirs = &other.who[slot as usize];
+            let process = here(&to.processes, theirs.process);
+            let of = slots.entry(process).or_default();
+            let is_held = |slot: &&u32| who[**slot as usize].told.is_none();
+            let known = of.iter().find(is_held).copied();
+            let slot = known.filter(|_| theirs.told.is_none()).unwrap_or_else(|| {
+                let slot = who.len() as u32;
+                let told = theirs.told.as_ref();
+                who.push(Slot {
+                    process,
+                    told: told.map(|(at, place, cuts)| (lines + at, *place, cuts.clone())),
+                    pieces: Vec::new(),
+                });
+                of.push(slot);
+                slot
+            });
+            let pieces = &mut who[slot as usize].pieces;
+            let before = pieces.last().map_or(0, |piece| piece.1);
+            let further = theirs.pieces.iter();
+            pieces.extend(further.map(|(input, end)| (inputs + input, before + end)));
+            slot
+        });
+        self.timeline.follow(&Timeline {
+            gaps: other.timeline.gaps.into_iter().skip(1).collect(),
+            ..other.timeline
+        });
+        self.lines
+            .extend(other.lines.into_iter().map(|lines| Lines {
+                base: base + lines.base,
+                ..lines
+            }));
+        self.inputs += other.inputs;
+        self.calls += other.calls;
+        self.silent = self.silent.max(other.silent);
+        if self.is_over || other.is_over {
+            self.over()
+        } else {
+            self.full()
+        }
+    }
+
+    /// What is held, if it is too much.
+    fn full(&mut self) -> Option<Streams> {
+        if self.calls <= self.room {
+            return None;
+        }
+        self.over()
+    }
+
+    /// Gives back what is held: too much to place.
+    fn over(&mut self) -> Option<Streams> {
+        self.is_over = true;
+        self.silent = Some(Apart::Many);
+        let told = |slot: u32| self.who[slot as usize].told.is_some();
+        let mut streams = std::mem::take(&mut self.streams);
+        streams.drop_first(|slot| if told(slot) { u32::MAX } else { 0 });
+        self.who.clear();
+        self.slots.clear();
+        Some(streams)
+    }
+
+    /// All inputs are read: places the calls that are held; `None` where there are none.
+    pub fn place(&mut self, merged: &Merged, jobs: usize) -> Option<Placed> {
+        if self.who.iter().all(|slot| slot.told.is_some()) {
+            return None;
+        }
+        let Across {
+            streams,
+            slots,
+            who,
+            lines,
+            timeline,
+            silent,
+            inputs,
+            ..
+        } = std::mem::replace(self, Across::new(0));
+        let process = |slot: u32| -> &Process {
+            let process = who[slot as usize].process;
+            merged.origins.processes.get(process)
+        };
+        let choose = |job: &[u32]| {
+            let mut job = job.to_vec();
+            // Not in the order in which the inputs were read.
+            job.sort_by_key(|&slot| (&process(slot).host, process(slot).pid, slot));
+            let others: Vec<u32> = job
+                .iter()
+                .copied()
+                .filter(|&s| who[s as usize].told.is_none())
+                .collect();
+            let told = |slot: u32| who[slot as usize].told.as_ref();
+            let known = job.iter().filter_map(|&slot| Some((slot, told(slot)?)));
+            let mut known: Vec<_> = known.filter(|(_, told)| !told.2.is_empty()).collect();
+            let steps = |which: usize| lines[which].steps;
+            let most = known.iter().map(|(_, told)| steps(told.0)).max()?;
+            let best = known.iter().find(|(_, told)| steps(told.0) == most)?.1.0;
+            known.retain(|(_, told)| told.0 == best);
+            known.sort_by_key(|(_, told)| told.1);
+            let told = Told {
+                bounds: &lines[best].bounds,
+                cuts: known.iter().map(|(s, told)| (*s, told.2.clone())).collect(),
+            };
+            (!others.is_empty()).then_some((told, best, others))
+        };
+        let of = |process: u32| slots.get(&process).cloned().unwrap_or_default();
+        let (placed, mut methods) = place_others(&streams, merged, of, choose, jobs);
+        let mut cuts: Vec<Cuts> = vec![Cuts::new(); who.len()];
+        for (slot, which, mut own) in placed {
+            let base = lines[which].base;
+            for (gap, _) in &mut own {
+                *gap = if *gap == UNKNOWN { 0 } else { *gap + base };
+            }
+            cuts[slot as usize] = own;
+        }
+        for (at, slot) in who.iter().enumerate() {
+            let all = slot.pieces.last().map_or(0, |piece| piece.1);
+            if cuts[at].is_empty() && all > 0 {
+                methods.without += u64::from(all);
+                cuts[at] = vec![(0, all)];
+            }
+        }
+        let strangers = (!lines.is_empty()).then_some(Apart::Strangers);
+        methods.apart = silent.max(strangers).filter(|_| methods.without > 0);
+        let mut of_input = vec![Vec::new(); inputs as usize];
+        for (at, slot) in who.iter().enumerate() {
+            for (input, _) in &slot.pieces {
+                of_input[*input as usize].push(at);
+            }
+        }
+        Some(Placed {
+            inputs: of_input,
+            timeline: timeline.into(),
+            methods,
+            streams,
+            cuts,
+            who,
+        })
+    }
+}
+
+impl Placed {
+    /// An input's calls: the slots, the processes, which of their calls, and the cuts of these.
+    fn pieces(&self, input: u32) -> impl Iterator<Item = (usize, u32, Range<u32>, Cuts)> {
+        let slots = self.inputs.get(input as usize);
+        slots.into_iter().flatten().filter_map(move |&at| {
+            let slot = &self.who[at];
+            let piece = slot.pieces.iter().position(|piece| piece.0 == input)?;
+            let before = piece
+                .checked_sub(1)
+                .map_or(0, |before| slot.pieces[before].1);
+            let range = before..slot.pieces[piece].1;
+            let inside = self.cuts[at]
+                .iter()
+                .map(|&(gap, end)| (gap, end.min(range.end)));
+            let mut cuts = Cuts::new();
+            for (gap, end) in inside {
+                if end > before + cuts.last().map_or(0, |c| c.1) {
+                    cuts.push((gap, end - before));
+                }
+            }
+            Some((at, slot.process, range, cuts))
+        })
+    }
+
+    /// True for a held input some of whose calls have a step.
+    pub fn has(&self, input: u32) -> bool {
+        let is_placed = |cuts: Cuts| cuts.iter().any(|&(gap, _)| gap > 0);
+        self.pieces(input).any(|(.., cuts)| is_placed(cuts))
+    }
+
+    /// The gaps of the calls of a held input.
+    pub fn placement(&self, input: u32) -> Placement {
+        let mut placement = Placement::default();
+        for (_, process, _, cuts) in self.pieces(input) {
+            let at = process as usize;
+            if placement.cuts.len() <= at {
+                placement.cuts.resize(at + 1, Cuts::new());
+            }
+            placement.cuts[at] = cuts;
+        }
+        placement.trimmed()
+    }
+
+    /// Gives each call of a held input: its gap, what it is, and where its line is if that was kept.
+    pub fn each(&self, input: u32, mut sink: impl FnMut(u32, &What, Option<u64>)) {
+        for (at, _, range, cuts) in self.pieces(input) {
+            let mut from = range.start;
+            for (gap, end) in cuts {
+                for number in from..range.start + end {
+                    if let Some((what, place)) = self.streams.call(at, number) {
+                        sink(gap, what, place);
+                    }
+                }
+                from = range.start + end;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_many_calls_are_given_back_and_none_is_held_after() {
+        let mut across = Across::new(0);
+        assert!(!across.holds(&Timeline::default()));
+        assert!(across.place(&Merged::default(), 1).is_none());
+        across = Across::new(1);
+        assert!(across.holds(&Timeline::default()));
+        assert!(across.hold(Streams::default()).is_ok());
+        across.calls = 2;
+        let taken = across.take(
+            Some(Streams::default()),
+            &Placement::default(),
+            &Timeline::default(),
+        );
+        assert!(taken.held.is_none() && taken.too_many.is_some());
+        assert!(!across.holds(&Timeline::default()));
+    }
+}

@@ -1,0 +1,260 @@
+//! The last calls of a log that is still being written.
+//!
+//! All calls are held until the log ends, or until there are too many. What is placed at each pause
+//! begins where steps were settled a while ago: so the work for a new step does not grow with the log.
+//! The calls before are placed for good there, each process's as many as the others' on each
+//! communicator, and what comes after them is counted from there.
+
+mod settled;
+
+use super::Placement;
+use super::bounds::{Bounds, UNKNOWN};
+use super::keys::{Keys, NO_KEY};
+use super::printer::Printers;
+use super::resolve::{Who, place};
+use super::streams::Streams;
+use crate::log::timeline::Timeline;
+use crate::members::Merged;
+use settled::{AllCuts, Steps, ends};
+
+pub use settled::SoFar;
+pub(super) use settled::cut_of;
+
+/// So many calls are placed at least.
+pub(super) const LATELY: u64 = 16 << 10;
+
+/// Steps between the last one that is let go and the last one that is settled.
+const APART: usize = 24;
+
+/// So many steps in a row must be whole where calls are let go.
+const WHOLE: usize = 4;
+
+/// So many places are tried.
+const TRIED: usize = 16;
+
+/// Cuts of a process that are remembered: who asks for an older call's gap is told nothing.
+const REMEMBERED: usize = 1 << 13;
+
+/// The calls that are placed at each pause.
+#[derive(Debug)]
+pub(super) struct Lately {
+    streams: Streams,
+    /// How many calls of each process came before.
+    gone: Vec<u32>,
+    /// Where these were cut, by process.
+    before: AllCuts,
+    /// The last gap before them.
+    base: Option<u32>,
+    /// The same when this began.
+    first: Option<u32>,
+    /// Who printed the lines before.
+    printers: Printers,
+    /// By process: a call of each kind that it made before.
+    ever: Vec<Vec<u32>>,
+    /// How many calls of each process were looked at: see [`Lately::lacks`].
+    looked_at: Vec<u32>,
+    /// So many calls are placed at least.
+    few: u64,
+    /// With so many some are let go.
+    many: u64,
+}
+
+/// How calls are placed.
+pub(super) struct How<'a> {
+    pub(super) by_position: bool,
+    pub(super) printer: Option<u32>,
+    pub(super) among: usize,
+    pub(super) printers: &'a Printers,
+    pub(super) jobs: usize,
+}
+
+impl Lately {
+    /// All of `streams`, before which so many calls were cut there, up to the end of gap `base`.
+    pub(super) fn of(
+        streams: Streams,
+        (gone, before): (Vec<u32>, AllCuts),
+        base: Option<u32>,
+        few: u64,
+    ) -> Lately {
+        Lately {
+            streams,
+            gone,
+            before,
+            base,
+            first: base,
+            printers: Printers::default(),
+            ever: Vec::new(),
+            looked_at: Vec::new(),
+            few,
+            many: few.saturating_mul(2),
+        }
+    }
+
+    /// The calls, to be added to.
+    pub(super) fn streams(&mut self) -> &mut Streams {
+        &mut self.streams
+    }
+
+    /// True where a process calls on a communicator on which only others did before: its first call there
+    /// is their first, which is not here any more.
+    pub(super) fn lacks(&mut self, merged: &Merged) -> bool {
+        let all = &self.streams.streams;
+        self.looked_at.resize(all.len(), 0);
+        if self.ever.iter().all(Vec::is_empty) {
+            return false;
+        }
+        let keys = Keys::new(&self.streams, merged);
+        let key = |what: &u32| keys.of.get(*what as usize).copied().unwrap_or(NO_KEY) as usize;
+        let mut ever = vec![false; keys.len()];
+        for what in self.ever.iter().flatten() {
+            if let Some(ever) = ever.get_mut(key(what)) {
+                *ever = true;
+            }
+        }
+        let mut own = vec![usize::MAX; keys.len()];
+        for ((process, stream), looked_at) in all.iter().enumerate().zip(&mut self.looked_at) {
+            for what in self.ever.get(process).into_iter().flatten() {
+                if let Some(own) = own.get_mut(key(what)) {
+                    *own = process;
+                }
+            }
+            let new = stream.calls.get(*looked_at as usize..);
+            *looked_at = stream.len();
+            let is_late = |what: &u32| {
+                let key = key(what);
+                ever.get(key) == Some(&true) && own[key] != process
+            };
+            if new.unwrap_or_default().iter().any(is_late) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The calls, placed by what has come so far. Those of gap `needed` and later stay.
+    pub(super) fn so_far(
+        &mut self,
+        (timeline, merged): (&Timeline, &Merged),
+        how: How<'_>,
+        needed: u32,
+    ) -> SoFar<'_> {
+        self.forget();
+        let mut printers = how.printers.and(&self.printers);
+        let who = Who {
+            by_position: how.by_position,
+            printer: how.printer,
+            among: how.among,
+            printers: &mut printers,
+        };
+        let bounds = Bounds::after(timeline, self.base);
+        let Placement {
+            mut cuts, known, ..
+        } = place(&self.streams, merged, &bounds, who, how.jobs);
+        let keys = match how.by_position {
+            true => Keys::default(),
+            false => Keys::new(&self.streams, merged),
+        };
+        let steps = Steps::new(&self.streams, (&keys, &known), &cuts, &self.ever, merged)
+            .printed(printers.is_unusual);
+        let settled = steps.settled(timeline);
+        let calls = self.streams.calls();
+        let mut until = None;
+        if calls >= self.many {
+            until = settled.and_then(|settled| self.until(&steps, timeline, settled, needed));
+            if until.is_none() && settled < Some(needed) {
+                // There is no good place: not each pause looks for one.
+                self.many = calls.saturating_add(self.few);
+            }
+        }
+        if let Some(until) = until {
+            self.let_go(until, &mut cuts, &keys);
+            self.printers = printers;
+            self.many = self.streams.calls().saturating_add(self.few);
+        }
+        SoFar {
+            streams: &self.streams,
+            gone: &self.gone,
+            before: &self.before,
+            cuts,
+            settled,
+            since: self.first,
+        }
+    }
+
+    /// Forgets cuts that were told long ago.
+    fn forget(&mut self) {
+        for cuts in &mut self.before {
+            if cuts.len() > 2 * REMEMBERED {
+                cuts.drain(..cuts.len() - REMEMBERED);
+                cuts[0].0 = UNKNOWN;
+            }
+        }
+    }
+
+    /// The last gap whose calls, and those before, need not be placed again.
+    fn until(
+        &self,
+        steps: &Steps<'_>,
+        timeline: &Timeline,
+        settled: u32,
+        needed: u32,
+    ) -> Option<u32> {
+        let of_gaps = steps.by_gap();
+        let mut left = 0;
+        let enough = of_gaps.iter().rev().find(|(_, calls)| {
+            left += **calls;
+            left >= self.few
+        });
+        let most = (*enough?.0).min(settled).min(needed).checked_sub(1)?;
+        let settled = ends(timeline, settled, APART);
+        let most = most.min(*settled.first().filter(|_| settled.len() >= APART)?);
+        let places = ends(timeline, most, TRIED + WHOLE);
+        let is_good = |last: &&[u32]| {
+            last.windows(2)
+                .all(|pair| steps.is_whole(Some(pair[0]), pair[1]))
+        };
+        let good = places.windows(WHOLE + 1).rev().find(is_good)?;
+        let until = *good.last()?;
+        self.base.is_none_or(|base| until > base).then_some(until)
+    }
+
+    /// Lets go of the calls up to the end of gap `until`.
+    fn let_go(&mut self, until: u32, cuts: &mut AllCuts, keys: &Keys) {
+        let resize = self.streams.streams.len();
+        self.gone.resize(resize.max(self.gone.len()), 0);
+        self.before
+            .resize(resize.max(self.before.len()), Vec::new());
+        self.ever.resize(resize.max(self.ever.len()), Vec::new());
+        let mut gone = vec![0; resize];
+        let mut seen = vec![usize::MAX; keys.len()];
+        for (process, (own, cuts)) in self.streams.streams.iter().zip(cuts).enumerate() {
+            let settled = cuts.partition_point(|&(gap, _)| gap <= until);
+            let n = settled.checked_sub(1).map_or(0, |last| cuts[last].1);
+            gone[process] = n;
+            let old = std::mem::take(&mut self.ever[process]);
+            let made = own.calls.get(..n as usize).unwrap_or_default();
+            for &what in old.iter().chain(made) {
+                let key = keys.of.get(what as usize).copied().unwrap_or(NO_KEY);
+                if let Some(seen) = seen.get_mut(key as usize)
+                    && *seen != process
+                {
+                    *seen = process;
+                    self.ever[process].push(what);
+                }
+            }
+            let before = self.gone[process];
+            let absolute = |(gap, end): (u32, u32)| (gap, before.saturating_add(end));
+            self.before[process].extend(cuts.drain(..settled).map(absolute));
+            for cut in cuts {
+                cut.1 = cut.1.saturating_sub(n);
+            }
+            self.gone[process] = before.saturating_add(n);
+            if let Some(looked_at) = self.looked_at.get_mut(process) {
+                *looked_at = looked_at.saturating_sub(n);
+            }
+        }
+        self.streams.drop_first(|process| gone[process as usize]);
+        self.streams.forget(&mut self.ever);
+        self.base = Some(until);
+    }
+}

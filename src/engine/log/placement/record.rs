@@ -1,0 +1,352 @@
+//! One chunk's calls as the walk meets them: short records by process, in line order.
+
+use super::what::{What, Whats};
+use crate::log::walk::{Call, Torn, Visit, put_in};
+use crate::members::Ops;
+use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The place of a call whose line was torn: it is on two lines.
+pub(super) const NOWHERE: u64 = u64::MAX;
+
+/// A chunk's calls by process.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Recorder {
+    pub(super) ops: Ops,
+    /// What was met; members and operations as the chunk numbers them.
+    pub(super) whats: Whats,
+    /// By the chunk's process.
+    pub(super) lists: Vec<List>,
+    touched: Vec<u32>,
+    /// Where each call's line is, too.
+    lines: bool,
+    gap: u32,
+    /// For each slot: its gap, and how many calls each process had made.
+    slots: Vec<(u32, Box<[u32]>)>,
+    /// The process of each call whose process is not sure, in line order.
+    unsure: Vec<u32>,
+}
+
+/// A call whose line was torn: its gap, how many calls of its process come before it, what it is, and where
+/// its line is, if it is one.
+type Late = (u32, usize, u32, u64);
+
+/// One process's calls in a chunk, in line order.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(super) struct List {
+    /// What each call is, by number.
+    pub(super) calls: Vec<u32>,
+    /// Where each call is in the input, if that is wanted.
+    pub(super) at: Vec<u64>,
+    /// (gap, calls up to its end), of gaps with calls.
+    pub(super) ends: Vec<(u32, u32)>,
+    is_touched: bool,
+}
+
+impl Recorder {
+    /// Keeps where each call's line is.
+    pub fn with_lines() -> Recorder {
+        Recorder {
+            lines: true,
+            ..Recorder::default()
+        }
+    }
+
+    /// The number of what a call is.
+    #[inline(always)]
+    fn what(&mut self, call: &Call<'_>) -> u32 {
+        let (op, _) = self.ops.intern(call.coll.op);
+        self.whats.number(What::of(&call.coll, call.member, op))
+    }
+
+    /// The calls of a process.
+    #[inline(always)]
+    fn list(&mut self, process: u32) -> &mut List {
+        let process = process as usize;
+        if self.lists.len() <= process {
+            self.lists.resize_with(process + 1, List::default);
+        }
+        &mut self.lists[process]
+    }
+
+    /// Ends the gap in hand; gives the number of the last one.
+    pub(super) fn close(&mut self) -> u32 {
+        for process in self.touched.drain(..) {
+            if let Some(list) = self.lists.get_mut(process as usize) {
+                list.ends.push((self.gap, list.calls.len() as u32));
+                list.is_touched = false;
+            }
+        }
+        self.gap
+    }
+}
+
+impl Visit for Recorder {
+    #[inline(always)]
+    fn call(&mut self, call: &Call<'_>) {
+        let what = self.what(call);
+        let lines = self.lines;
+        let list = self.list(call.process);
+        list.calls.push(what);
+        if lines {
+            list.at.push(call.at);
+        }
+        if !list.is_touched {
+            list.is_touched = true;
+            self.touched.push(call.process);
+        }
+        if !call.is_sure {
+            self.unsure.push(call.process);
+        }
+    }
+
+    fn mark(&mut self) {
+        self.close();
+        self.gap += 1;
+    }
+
+    fn slot(&mut self) {
+        let made = self.lists.iter().map(|list| list.calls.len() as u32);
+        self.slots.push((self.gap, made.collect()));
+    }
+
+    fn same(&mut self, first: &[u32]) {
+        self.close();
+        let first = |process: u32| first.get(process as usize).copied().unwrap_or(process);
+        let mut parts: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        for process in 0..self.lists.len() as u32 {
+            parts.entry(first(process)).or_default().push(process);
+        }
+        parts.retain(|_, parts| parts.len() > 1);
+        let mut turns: FxHashMap<u32, Vec<u32>> = FxHashMap::default();
+        for &process in &self.unsure {
+            turns.entry(first(process)).or_default().push(process);
+        }
+        for (to, parts) in parts {
+            let turns = turns.get(&to).map_or(&[][..], |turns| turns);
+            let take =
+                |&process: &u32| (process, std::mem::take(&mut self.lists[process as usize]));
+            let lists = parts.iter().map(take).collect();
+            self.lists[to as usize] = List::joined(lists, turns);
+            for (_, made) in &mut self.slots {
+                let of = |&process: &u32| made.get(process as usize).copied();
+                let all = parts.iter().filter_map(of).sum();
+                made.get_mut(to as usize)
+                    .iter_mut()
+                    .for_each(|made| **made = all);
+            }
+        }
+    }
+
+    fn torn(&mut self, calls: &[Torn<'_>]) {
+        let last = self.close();
+        let mut of: FxHashMap<u32, Vec<Late>> = FxHashMap::default();
+        for Torn { slot, call, is_own } in calls {
+            let what = self.what(call);
+            let slot = self.slots.get(*slot as usize);
+            let gap = slot.map_or(last, |slot| slot.0);
+            // A process that the chunk has pieces of only has made no calls.
+            let before = slot.map_or(Some(&u32::MAX), |slot| slot.1.get(call.process as usize));
+            let before = before.map_or(0, |&before| before as usize);
+            let torn = of.entry(call.process).or_default();
+            let at = if *is_own { call.at } else { NOWHERE };
+            torn.push((gap, before, what, at));
+        }
+        let lines = self.lines;
+        for (process, torn) in of {
+            self.list(process).put_in(&torn, lines);
+        }
+    }
+}
+
+impl List {
+    /// One process's calls out of several lists, which have it under other names: the calls of names
+    /// that are not sure come first, as their `turns` say.
+    fn joined(lists: Vec<(u32, List)>, turns: &[u32]) -> List {
+        let mut gaps: Vec<u32> = lists
+            .iter()
+            .flat_map(|(_, list)| &list.ends)
+            .map(|end| end.0)
+            .collect();
+        gaps.sort_unstable();
+        gaps.dedup();
+        let made = |gap: u32| lists.iter().map(|(_, list)| until(&list.ends, gap)).sum();
+        let ends = gaps.into_iter().map(|gap| (gap, made(gap))).collect();
+        let mut joined = List {
+            ends,
+            ..List::default()
+        };
+        let rest = lists.iter().map(|(process, list)| {
+            let calls = list.calls.iter().copied();
+            (*process, (calls, list.at.iter().copied()))
+        });
+        let mut rest: BTreeMap<u32, _> = rest.collect();
+        for process in turns {
+            if let Some((calls, at)) = rest.get_mut(process) {
+                joined.calls.extend(calls.next());
+                joined.at.extend(at.next());
+            }
+        }
+        for (calls, at) in rest.into_values() {
+            joined.calls.extend(calls);
+            joined.at.extend(at);
+        }
+        joined
+    }
+
+    /// Puts calls in whose lines were torn.
+    fn put_in(&mut self, torn: &[Late], lines: bool) {
+        let mut gaps: Vec<(u32, u32)> = torn
+            .iter()
+            .map(|&(gap, ..)| (gap, until(&self.ends, gap)))
+            .collect();
+        self.ends.append(&mut gaps);
+        self.ends.sort_unstable();
+        self.ends.dedup();
+        for (gap, end) in &mut self.ends {
+            *end += torn.partition_point(|call| call.0 <= *gap) as u32;
+        }
+        put_in(&mut self.calls, torn.iter().map(|call| (call.1, call.2)));
+        if lines {
+            let at = torn.iter().map(|call| (call.1, call.3));
+            put_in(&mut self.at, at);
+        }
+    }
+}
+
+/// How many calls appear up to the end of `gap`.
+pub(super) fn until(ends: &[(u32, u32)], gap: u32) -> u32 {
+    match ends.partition_point(|&(g, _)| g <= gap) {
+        0 => 0,
+        n => ends[n - 1].1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grammar::coll::Coll;
+    use proptest::prelude::*;
+
+    fn call(process: u32, count: u64, at: u64) -> Call<'static> {
+        Call {
+            coll: Coll {
+                op: b"Send",
+                op_count: 0,
+                count,
+                datatype: 7,
+                redop: 0,
+                root: 0,
+                comm: 1,
+                nranks: None,
+                stream: 0,
+            },
+            member: process,
+            process,
+            is_sure: process > 1,
+            tid: None,
+            time: b"",
+            at,
+        }
+    }
+
+    /// For each process what it called, where the lines are, and where gaps end.
+    type Lists = Vec<(Vec<u64>, Vec<u64>, Vec<(u32, u32)>)>;
+
+    fn lists(mut recorder: Recorder) -> Lists {
+        recorder.close();
+        let count = |&what: &u32| recorder.whats.all()[what as usize].count;
+        let all = (0..3).map(|process| match recorder.lists.get(process) {
+            Some(list) => {
+                let counts = list.calls.iter().map(count).collect();
+                (counts, list.at.clone(), list.ends.clone())
+            }
+            None => Default::default(),
+        });
+        all.collect()
+    }
+
+    proptest! {
+        /// Calls of three processes, marks, and slots with torn calls or without.
+        #[test]
+        fn torn_calls_are_as_if_their_lines_were_whole(
+            events in proptest::collection::vec(prop_oneof![
+                4 => (0..3_u32).prop_map(|process| (Some(process), vec![])),
+                1 => Just((None, vec![])),
+                2 => (proptest::collection::vec(0..3_u32, 1..3)).prop_map(|torn| (None, torn)),
+            ], 0..30),
+            lines: bool,
+        ) {
+            let new = || Recorder { lines, ..Recorder::default() };
+            let (mut recorder, mut twin) = (new(), new());
+            let mut torn = Vec::new();
+            for (at, (process, late)) in (0_u64..).zip(&events) {
+                match (process, &late[..]) {
+                    (Some(process), _) => {
+                        recorder.call(&call(*process, at, at));
+                        twin.call(&call(*process, at, at));
+                    }
+                    (None, []) => {
+                        recorder.mark();
+                        twin.mark();
+                    }
+                    (None, late) => {
+                        let slot = recorder.slots.len() as u32;
+                        recorder.slot();
+                        for &process in late {
+                            let is_own = process == 1;
+                            torn.push(Torn { slot, call: call(process, at, at), is_own });
+                            let at_line = if is_own { at } else { NOWHERE };
+                            twin.call(&call(process, at, at_line));
+                        }
+                    }
+                }
+            }
+            recorder.torn(&torn);
+            prop_assert_eq!(lists(recorder), lists(twin));
+        }
+    }
+
+    proptest! {
+        /// Calls of three names of one process, of which the last is sure, and torn ones of the process.
+        #[test]
+        fn names_that_are_one_process_are_as_if_it_had_one_name(
+            unsure in proptest::collection::vec(0..8_u32, 0..20),
+            sure in proptest::collection::vec(2..8_u32, 0..20),
+            lines: bool,
+        ) {
+            let new = || Recorder { lines, ..Recorder::default() };
+            let (mut recorder, mut twin) = (new(), new());
+            let mut torn = Vec::new();
+            let (unsure, sure) = (unsure.iter().map(|e| (*e, 0)), sure.iter().map(|e| (*e, 2)));
+            for (at, (event, name)) in (0_u64..).zip(unsure.chain(sure)) {
+                match event {
+                    0..6 => {
+                        let name = name.max(event % 2);
+                        let call = |process| Call {
+                            is_sure: name == 2,
+                            ..call(process, at, at)
+                        };
+                        recorder.call(&call(name));
+                        twin.call(&call(0));
+                    }
+                    6 => {
+                        recorder.mark();
+                        twin.mark();
+                    }
+                    _ => {
+                        recorder.slot();
+                        twin.slot();
+                        let slot = torn.len() as u32;
+                        torn.push(Torn { slot, call: call(0, at, at), is_own: true });
+                    }
+                }
+            }
+            recorder.same(&[0, 0, 0]);
+            recorder.torn(&torn);
+            twin.torn(&torn);
+            prop_assert_eq!(lists(recorder), lists(twin));
+        }
+    }
+}

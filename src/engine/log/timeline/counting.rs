@@ -1,0 +1,181 @@
+//! What the numbers of MLPerf's records count: steps, or samples or tokens by the step.
+//!
+//! `samples_count` counts samples, and the log states its `global_batch_size`. `step` alone may
+//! be either: NVIDIA's Llama 3.1 405B (v5.0) logs `"step": 1152.0` after the first step of 1152
+//! samples, its GPT-3 (v4.0) `"step": 4194304`, tokens. What the log itself shows decides.
+
+use super::marks::Marks;
+use crate::grammar::trainer::{Counts, Mark, Pace, StepLine, Trainer};
+use serde::{Deserialize, Serialize};
+
+/// How far the time that a step takes by its line may be off the time between lines.
+const NEAR: f64 = 1.5;
+
+/// What numbers count whose records do not say.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Counting {
+    /// How many samples a step has, by the first line that says so.
+    pub(super) batch: Option<u64>,
+    /// What `step` alone grows by in a step.
+    by_step: Option<u64>,
+}
+
+/// A line that does not say what its number counts.
+struct Unsaid {
+    step: u64,
+    wall_ms: Option<i64>,
+    time_s: Option<f64>,
+}
+
+/// What the numbers on step lines count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+pub enum Counted {
+    /// Steps.
+    #[default]
+    Steps,
+    /// Epochs, of so many steps each.
+    Epochs(u64),
+    /// Samples or tokens, so many a step: the steps are the numbers over that.
+    ByStep(u64),
+    /// Samples, and the log does not say how many a step has: the numbers are samples.
+    Samples,
+}
+
+impl Counting {
+    /// Looks through all lines of `trainer`.
+    pub(super) fn of(marks: Marks<'_>, trainer: Trainer) -> Counting {
+        let (mut first, mut batch) = (None, None);
+        let mut lines: Vec<Unsaid> = Vec::new();
+        for mark in marks.iter() {
+            match &mark.mark {
+                Mark::BatchSize(size) => {
+                    first = first.or(Some(*size));
+                    batch = Some(*size);
+                }
+                Mark::Step(line) if line.trainer == trainer && line.counts == Counts::Unsaid => {
+                    lines.push(Unsaid {
+                        step: line.step,
+                        wall_ms: line.wall_ms,
+                        time_s: line.time_s,
+                    });
+                }
+                _ => {}
+            }
+        }
+        let all_in = |each: &u64| *each > 1 && lines.iter().all(|line| line.step % each == 0);
+        let by_batch = batch.filter(all_in).filter(|_| !lines.is_empty());
+        let by_step = match grows(&lines) {
+            Some(grows) => {
+                let near = |each: &u64| ratio(*each as f64, grows) < NEAR;
+                let gcd = lines.iter().fold(0, |gcd, line| common(gcd, line.step));
+                [Some(1), by_batch, Some(gcd).filter(all_in)]
+                    .into_iter()
+                    .flatten()
+                    .find(near)
+            }
+            None => by_batch,
+        };
+        Counting {
+            batch: first,
+            by_step,
+        }
+    }
+
+    /// The step of a line in a run of `batch` samples a step, and what its number counts. The last
+    /// batch of an epoch may be smaller than the others, and is a step too.
+    pub(super) fn step(&self, line: &StepLine, batch: Option<u64>) -> (u64, Counted) {
+        let counted = match (line.counts, self.by_step, batch) {
+            (Counts::Steps, ..) if epoch(line) > 1 => Counted::Epochs(epoch(line)),
+            (Counts::Steps, ..) | (Counts::Unsaid, None | Some(1), _) => Counted::Steps,
+            (Counts::Unsaid, Some(each), _) => Counted::ByStep(each),
+            (Counts::Samples, _, Some(batch)) if batch > 0 => Counted::ByStep(batch),
+            (Counts::Samples, ..) => Counted::Samples,
+        };
+        let step = match counted {
+            Counted::ByStep(each) => line.step.div_ceil(each),
+            _ => line.step,
+        };
+        (step, counted)
+    }
+}
+
+/// How many steps one of the line's numbers has, as far as the line says.
+fn epoch(line: &StepLine) -> u64 {
+    match line.pace {
+        Some(Pace::Samples { batches, .. }) => batches,
+        _ => 1,
+    }
+}
+
+/// What the number grows by in a step, by the median of all pairs of lines: a step's time is on
+/// the line, and the time between two of them is known by their stamps.
+fn grows(lines: &[Unsaid]) -> Option<f64> {
+    let between = |pair: &[Unsaid]| {
+        let ms = pair[1].wall_ms?.checked_sub(pair[0].wall_ms?)?;
+        let count = pair[1].step.checked_sub(pair[0].step)?;
+        let steps = ms as f64 / 1000.0 / pair[1].time_s?;
+        (count > 0 && steps > 0.0).then(|| count as f64 / steps)
+    };
+    let mut all: Vec<f64> = lines.windows(2).filter_map(between).collect();
+    all.sort_by(f64::total_cmp);
+    all.get(all.len() / 2).copied()
+}
+
+fn ratio(a: f64, b: f64) -> f64 {
+    (a / b).max(b / a)
+}
+
+/// The largest number that divides both.
+fn common(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { common(b, a % b) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::walk::MarkAt;
+
+    fn lines(list: &[(u64, i64)], time_s: Option<f64>) -> Vec<MarkAt> {
+        let line = |&(step, ms): &(u64, i64)| {
+            Mark::Step(StepLine {
+                counts: Counts::Unsaid,
+                time_s,
+                wall_ms: Some(ms),
+                ..StepLine::bare(Trainer::MlPerf, step)
+            })
+        };
+        crate::log::timeline::tests::marks(list.iter().map(line).collect())
+    }
+
+    fn by_step(batch: Option<u64>, mut marks: Vec<MarkAt>) -> Option<u64> {
+        if let Some(batch) = batch {
+            marks.extend(crate::log::timeline::tests::marks(vec![Mark::BatchSize(
+                batch,
+            )]));
+        }
+        Counting::of((&marks).into(), Trainer::MlPerf).by_step
+    }
+
+    #[test]
+    fn step_alone_counts_what_the_log_shows() {
+        // A step of 1152 samples takes as long as it is from line to line.
+        let samples = [(1152, 0), (2304, 54_000), (3456, 110_000)];
+        assert_eq!(by_step(Some(1152), lines(&samples, Some(55.0))), Some(1152));
+        assert_eq!(by_step(Some(1152), lines(&samples, None)), Some(1152));
+        assert_eq!(by_step(None, lines(&samples, Some(55.0))), Some(1152));
+        // Tokens: a batch of 2048 sequences of 2048.
+        let tokens = [(4_194_304, 0), (8_388_608, 10_500), (12_582_912, 21_100)];
+        assert_eq!(
+            by_step(Some(2048), lines(&tokens, Some(10.4))),
+            Some(4_194_304)
+        );
+        // Steps, though each is a multiple of the batch.
+        let steps = [(32, 0), (64, 17_500), (96, 35_000)];
+        assert_eq!(by_step(Some(16), lines(&steps, Some(0.54))), Some(1));
+        assert_eq!(by_step(Some(32), lines(&steps, Some(0.54))), Some(1));
+        // Steps that are no multiples.
+        let steps = [(31, 0), (63, 17_500), (95, 35_000)];
+        assert_eq!(by_step(Some(32), lines(&steps, None)), None);
+        assert_eq!(by_step(None, lines(&steps, None)), None);
+    }
+}

@@ -1,0 +1,138 @@
+//! Lines of NCCL's without a whole header: quoted, cut, or of another process.
+
+use super::prefix::{is_beheaded, is_header_end};
+use super::tail::is_tail;
+use super::verdict::{Thing, Verdict};
+use crate::grammar::coll;
+use crate::grammar::header::Level;
+use crate::grammar::message::setup::version::{self, Version};
+use crate::grammar::message::{self, Message};
+use crate::grammar::trainer::{Found, Recogniser};
+use crate::grammar::values::is_known;
+use crate::log::walk::{Looks, Scan, Visit};
+use crate::report::account::Class;
+use memchr::memmem;
+use std::sync::LazyLock;
+
+impl<'a, V: Visit> Scan<'_, V> {
+    /// The bodies in a text without a header: who said them is not known.
+    pub(super) fn bodies(&mut self, text: &'a [u8], v: &mut Verdict<'a>) {
+        let mut from = 0;
+        while let Some(anchor) = coll::FINDER.find(&text[from..]).map(|i| from + i) {
+            match coll::at(text, anchor) {
+                // Half a name reads as a name: without a header only a known one is taken.
+                Ok((op, coll, end)) if !is_whole_name(&text[..op], coll.op) => {
+                    v.damaged(anchor, "the beginning of an operation's name");
+                    from = end;
+                }
+                Ok((op, coll, end)) => {
+                    let speaker = self.nobody();
+                    v.things.push((op, Thing::Call(coll, speaker, b"")));
+                    v.class = Class::Call;
+                    from = end;
+                }
+                Err(e) => {
+                    v.damaged(text.len() - e.left.min(text.len()), e.what);
+                    from = anchor + coll::ANCHOR.len();
+                }
+            }
+        }
+    }
+
+    /// A line of NCCL's without a whole header: quoted, an orphan body, a cut one.
+    pub(super) fn headless(&mut self, line: &'a [u8], found: &[Found], v: &mut Verdict<'a>) {
+        let end = found.first().map_or(line.len(), |f| f.start);
+        let before = v.things.len();
+        self.bodies(&line[..end], v);
+        if v.things.len() > before || v.damage.is_some() {
+            return;
+        }
+        let version = version::headerless(line);
+        if is_tail(line) {
+            v.tail(line, Looks::Nccl);
+        } else if version.is_some()
+            || memmem::find(line, b"NCCL version ").is_some()
+            || [&b"NCCL INFO "[..], b"NCCL WARN ", b"NCCL CALL "]
+                .iter()
+                .any(|level| memmem::find(line, level).is_some())
+        {
+            let account = &mut self.out.account;
+            if is_beheaded(line) {
+                account.headless += 1;
+                account.firsts.headless.get_or_insert(account.lines);
+            }
+            self.headless_version(line, version, v);
+            if v.things.len() == before && V::MESSAGES {
+                self.headless_message(&line[..end], v);
+            }
+        }
+    }
+
+    /// A line that is no more than a version, if it is one: NCCL's own, or of RCCL's block.
+    pub(super) fn headless_version(
+        &mut self,
+        line: &'a [u8],
+        version: Option<Version<'a>>,
+        v: &mut Verdict<'a>,
+    ) {
+        v.class = Class::Other;
+        if let Some(version) = version.filter(|_| V::MESSAGES) {
+            let nobody = self.nobody();
+            v.things.push((
+                0,
+                Thing::Message(Message::Version(version), line, nobody, b""),
+            ));
+        }
+    }
+
+    /// The message of a line whose header was left out or is not whole. Who said it is not known:
+    /// what names a process's communicator says nothing then.
+    fn headless_message(&mut self, line: &'a [u8], v: &mut Verdict<'a>) {
+        static INFO: LazyLock<memmem::Finder<'static>> =
+            LazyLock::new(|| memmem::Finder::new(b"NCCL INFO "));
+        if let Some(warn) = quoted_warn(line, self.recogniser) {
+            let nobody = self.nobody();
+            v.things.push((0, Thing::Message(warn, line, nobody, b"")));
+            return;
+        }
+        let Some(at) = INFO.find(line) else { return };
+        let body = &line[at + b"NCCL INFO ".len()..];
+        // Another line may begin within it.
+        if INFO.find(body).is_some() {
+            return;
+        }
+        match message::message(Level::Info, body) {
+            None
+            | Some(
+                Message::Init(_) | Message::Layout(_) | Message::Timings(_) | Message::Named(_),
+            ) => {}
+            Some(message) => {
+                let nobody = self.nobody();
+                v.things
+                    .push((at, Thing::Message(message, line, nobody, b"")));
+            }
+        }
+    }
+}
+
+/// A WARN whose header was left out or is not whole, as people quote it:
+///
+/// ```text
+/// [1] misc/shmutils.cc:103 NCCL WARN Cuda failure 'out of memory'
+///  NCCL WARN Call to ibv_create_qp failed
+/// ```
+fn quoted_warn<'a>(line: &'a [u8], recogniser: &Recogniser) -> Option<Message<'a>> {
+    const LEVEL: &[u8] = b"NCCL WARN ";
+    let at = memmem::find(line, LEVEL)?;
+    let (before, rest) = (&line[..at], &line[at + LEVEL.len()..]);
+    is_header_end(before, recogniser)
+        .then(|| message::message(Level::Warn, rest))
+        .flatten()
+}
+
+/// True where `op`, after `before` and without a header, is surely not the end of a longer name:
+/// `AllReduce`, cut, ends in `Reduce`.
+fn is_whole_name(before: &[u8], op: &[u8]) -> bool {
+    before.ends_with(b"NCCL INFO ")
+        || (is_known(op) && !matches!(op, b"Reduce" | b"Gather" | b"Scatter" | b"Signal"))
+}

@@ -1,0 +1,65 @@
+//! What is in front of a header: a launcher's label, a stamp, or what is left of a header.
+
+use crate::grammar::header;
+use crate::grammar::trainer::Recogniser;
+use memchr::{memmem, memrchr};
+
+/// True where `prefix`, the text in front of a header, is a launcher's or a stamp's, so that
+/// nothing of it can be part of the host, no step line is in it and no other line's remains.
+pub(in crate::log::walk) fn is_prefix(prefix: &[u8], recogniser: &Recogniser) -> bool {
+    let Some(&last) = prefix.last() else {
+        return true;
+    };
+    // Beyond the longest known prefix (Ray's, CloudWatch's) it may be anything.
+    if prefix.len() > 160 || !matches!(last, b' ' | b':' | b'\t' | b'm' | b'>') {
+        return false;
+    }
+    let known = match prefix.trim_ascii_start() {
+        // Blanks alone: what is after them may begin with other text.
+        [] => false,
+        [b'[' | b'(' | b'|' | b'>' | 0x1b, ..] => true,
+        text => {
+            // srun's ` 0: `, a stamp's digits, pdsh's and SkyPilot's `worker-0: `; `loss: ` is none.
+            !header::time(prefix).is_empty()
+                || text.strip_suffix(b": ").is_some_and(|label| {
+                    !label.contains(&b' ') && label.iter().any(u8::is_ascii_digit)
+                })
+        }
+    };
+    let of_nccl = |text: &[u8]| memmem::find(prefix, text).is_some();
+    known && !recogniser.may_mark(prefix) && !of_nccl(b"NCCL") && !of_nccl(b" [nranks=")
+}
+
+/// True where `before` is what may be left of a header, or a launcher's prefix; prose is neither,
+/// nor is a command that looks for such lines.
+pub(super) fn is_header_end(before: &[u8], recogniser: &Recogniser) -> bool {
+    let text = before.trim_ascii();
+    let digits = |text: &[u8]| !text.is_empty() && text.iter().all(u8::is_ascii_digit);
+    // Since 2.30.7 a function follows the place: `init.cc:7 (initTransportsRank)`.
+    let words = || text.rsplit(|&b| b == b' ');
+    let place = words().find(|word| !word.starts_with(b"("));
+    let is_place = place.is_some_and(|place| {
+        let colon = memrchr(b':', place).filter(|&colon| colon > 0);
+        colon.is_some_and(|colon| digits(&place[colon + 1..]))
+    });
+    let is_device = words().next().is_some_and(|word| {
+        let inner = word
+            .strip_prefix(b"[")
+            .and_then(|word| word.strip_suffix(b"]"));
+        inner.is_some_and(digits)
+    });
+    // A label is a rank's or a host's: `note: ` is neither.
+    let is_label = is_prefix(before, recogniser)
+        && (matches!(text.first(), Some(b'[' | b'(' | b'|' | b'>' | 0x1b))
+            || text.iter().any(u8::is_ascii_digit));
+    text.is_empty() || is_place || is_device || is_label
+}
+
+/// True for a line that begins with the end of a header: `148:1617875 [3] NCCL INFO Channel`.
+pub(super) fn is_beheaded(line: &[u8]) -> bool {
+    let end = memmem::find(line, b"NCCL ").filter(|&at| at <= 64);
+    end.is_some_and(|end| {
+        let of_header = |b: &u8| b.is_ascii_alphanumeric() || b":[]-_. ".contains(b);
+        line[..end].iter().all(of_header) && !line.starts_with(b"NCCL version ")
+    })
+}

@@ -1,0 +1,163 @@
+//! How many calls were placed how and why, and the sentence that reports it.
+
+use crate::error::phrases::counted;
+use serde::{Deserialize, Serialize};
+
+/// How many calls were placed by which method.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Methods {
+    /// By communicator and sequence number, held against the rank that prints; its own calls too.
+    pub sequence: u64,
+    /// By the rank's program order, between two calls that were placed by sequence.
+    pub order: u64,
+    /// By the position of the line.
+    pub position: u64,
+    /// Not at all: the file has no step lines, and nothing says where in another's they belong.
+    pub without: u64,
+    /// Why by position, where nothing else was tried.
+    pub why: Option<ByPosition>,
+    /// Why not at all, where other files have step lines.
+    pub apart: Option<Apart>,
+}
+
+/// Why calls are placed by the positions of their lines alone ([`crate::log::placement`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ByPosition {
+    /// The user asked for it.
+    Asked,
+    /// Standard output was block-buffered: a process's lines come late, and together.
+    Buffered,
+    /// Calls are lost in damaged lines: those after them have other numbers than they should.
+    Lost,
+    /// The trainer prints its line after further calls of the next step.
+    Late,
+    /// Several ranks print each line, each at its own time.
+    Printers,
+    /// More calls lie between two lines than are held.
+    Many,
+}
+
+impl ByPosition {
+    /// In words.
+    pub fn words(self) -> &'static str {
+        match self {
+            ByPosition::Asked => "--by-position",
+            ByPosition::Buffered => "standard output was block-buffered",
+            ByPosition::Lost => "calls are lost in damaged lines",
+            ByPosition::Late => "the trainer prints its line after calls of the next step",
+            ByPosition::Printers => "several ranks print each line",
+            ByPosition::Many => "too many calls are between two step lines",
+        }
+    }
+}
+
+/// Why calls of a file without step lines have no step, although another file has such lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Apart {
+    /// Nothing that they share with the rank that prints says in which step they were made.
+    Strangers,
+    /// The file with the step lines has no calls.
+    NoCalls,
+    /// The calls of the file with the step lines are placed by position.
+    ByPosition,
+    /// The files have more calls than are held until all are read.
+    Many,
+}
+
+impl Apart {
+    fn words(self) -> &'static str {
+        match self {
+            Apart::Strangers => {
+                "their files have no step lines, and they share no communicator with the rank that \
+                 prints, from which their steps would follow"
+            }
+            Apart::NoCalls => "the step lines are in a file without NCCL calls",
+            Apart::ByPosition => {
+                "their files have no step lines, and the calls of the file with step lines are \
+                 placed by position"
+            }
+            Apart::Many => {
+                "their files have no step lines, and all files together have more calls than the \
+                 program keeps"
+            }
+        }
+    }
+}
+
+impl Methods {
+    /// Adds another log's, or another stretch's.
+    pub fn add(&mut self, other: Methods) {
+        self.sequence += other.sequence;
+        self.order += other.order;
+        self.position += other.position;
+        self.without += other.without;
+        self.why = self.why.or(other.why);
+        self.apart = self.apart.max(other.apart);
+    }
+
+    /// What a run says of them; `None` where no call was placed.
+    pub fn said(self) -> Option<String> {
+        let each = [
+            (self.sequence, "by communicator and sequence"),
+            (self.order, "by the order of their rank's calls"),
+            (self.position, "by the position of their lines"),
+        ];
+        if self.all() == self.without && self.apart.is_none() {
+            return None;
+        }
+        let some = each.into_iter().filter(|(n, _)| *n > 0);
+        let part = |(at, (n, how)): (usize, (u64, &str))| match (at, n) {
+            (0, 1) => format!("1 was assigned to a step {how}"),
+            (0, n) => format!("{n} were assigned to steps {how}"),
+            (_, n) => format!("{n} {how}"),
+        };
+        let mut parts: Vec<String> = some.enumerate().map(part).collect();
+        let why = match self.why {
+            _ if self.position == 0 => None,
+            Some(why) => Some(why.words()),
+            None if self.sequence == 0 => Some(
+                "no INIT lines report which ranks share communicators with the one that \
+                      prints",
+            ),
+            None => None,
+        };
+        if let (Some(why), Some(last)) = (why, parts.last_mut()) {
+            *last = format!("{last} ({why})");
+        }
+        if self.without > 0 {
+            let why = self.apart.map(|apart| format!(" ({})", apart.words()));
+            let have = if self.without == 1 { "has" } else { "have" };
+            parts.push(format!(
+                "{} {have} no step{}",
+                self.without,
+                why.unwrap_or_default()
+            ));
+        }
+        (!parts.is_empty()).then(|| {
+            let all = counted(self.all(), "call");
+            format!("of {all}, {}", parts.join(", "))
+        })
+    }
+
+    /// Of `all` calls the share of `part`, rounded down but for the first method.
+    pub(crate) fn share(self, part: u64, all: u64) -> Methods {
+        let of = |n: u64| {
+            let share = u128::from(n) * u128::from(part) / u128::from(all.max(1));
+            u64::try_from(share).unwrap_or(u64::MAX)
+        };
+        let (order, position) = (of(self.order), of(self.position));
+        Methods {
+            sequence: part.saturating_sub(order + position),
+            order,
+            position,
+            without: 0,
+            apart: None,
+            why: self.why,
+        }
+    }
+
+    /// All calls.
+    pub fn all(self) -> u64 {
+        self.sequence + self.order + self.position + self.without
+    }
+}

@@ -1,0 +1,19 @@
+//! Pure parsers: one line's bytes in, a value out that borrows from them. No I/O, no state, no
+//! knowledge of files, of other lines, or of tables.
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+pub mod coll;
+pub mod ending;
+pub mod header;
+pub mod hot;
+pub mod kernel;
+pub mod message;
+#[cfg(test)]
+#[path = "../../tests/it/shared.rs"]
+mod shared;
+pub mod stamp;
+pub mod token;
+pub mod trainer;
+pub mod values;
+pub mod wrap;
