@@ -5,6 +5,7 @@ mod check;
 mod ends;
 mod equal;
 mod help;
+mod house;
 mod input;
 mod newcomer;
 mod packages;

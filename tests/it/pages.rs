@@ -7,16 +7,11 @@
 //! a file of that name there. What needs Python runs where its modules are. `BLESS=1` writes what they print now, and the
 //! columns of the call table where a page marks the place (`<!-- columns: ... -->`).
 
-use crate::support::{ALL, Work, files, run, sh, skipped};
+use crate::support::{ALL, Work, files, root, run, sh, skipped};
 use nccl_pipe::output::table::{COLUMNS, MEANINGS};
 use regex::Regex;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-
-/// The package's folder.
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
 
 /// The README and all pages of docs/.
 fn pages() -> Vec<PathBuf> {

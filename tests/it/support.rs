@@ -178,6 +178,11 @@ impl Work {
     }
 }
 
+/// The package's folder.
+pub(crate) fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
 /// The files of a folder and of the folders in it, by name.
 pub(crate) fn files(dir: &Path) -> Vec<PathBuf> {
     let mut all = Vec::new();

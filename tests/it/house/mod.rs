@@ -1,0 +1,127 @@
+//! The test of the house: what the sources may at most be. Each figure is a ceiling that may only fall.
+//!
+//! `cargo test --test it house:: -- --nocapture` prints the table of the present figures. Where a change
+//! lowers one, lower its ceiling in the same commit.
+
+mod circles;
+mod measures;
+mod sources;
+
+use crate::support::root;
+use measures::{Figures, measure};
+use std::fmt::Write as _;
+
+/// Lines of code that each room may have: without tests, comments and blank lines.
+const ROOMS: [(&str, usize); 26] = [
+    ("src/grammar", 8_484),
+    ("src/synth", 6_988),
+    ("src/engine/source", 3_031),
+    ("src/engine/members", 1_210),
+    ("src/engine/log", 11_399),
+    ("src/engine/formats", 9_227),
+    ("src/engine/count", 3_201),
+    ("src/engine/output", 2_852),
+    ("src/engine/report", 890),
+    ("src/stages/calls", 3_780),
+    ("src/stages/check", 17_351),
+    ("src/stages/diff", 1_354),
+    ("src/stages/gpus", 1_519),
+    ("src/stages/page", 1_869),
+    ("src/stages/pictures", 254),
+    ("src/stages/ranks/matrix", 2_794),
+    ("src/stages/ranks/proxy", 489),
+    ("src/stages/ranks/skew", 2_495),
+    ("src/stages/setup/communicators", 2_317),
+    ("src/stages/setup/net", 2_205),
+    ("src/stages/setup/tuning", 974),
+    ("src/stages/trainer", 1_662),
+    ("src/stages/watch", 1_526),
+    ("src/program", 1_512),
+    ("src/bin", 2_280),
+    ("src", 92_727),
+];
+
+/// The other figures, as the table prints them.
+const CEILINGS: [(&str, fn(&Figures) -> f64, f64); 11] = [
+    (
+        "files over 400 lines of code",
+        |f| f.long_files.len() as f64,
+        23.0,
+    ),
+    (
+        "functions over 80 lines",
+        |f| f.long_functions.len() as f64,
+        4.0,
+    ),
+    (
+        "folders over 14 files (src/bin apart)",
+        |f| f.large_folders.len() as f64,
+        0.0,
+    ),
+    ("circles between files", |f| f.circles.len() as f64, 6.0),
+    ("types that share a name, %", Figures::shared_percent, 67.2),
+    (
+        "parameters taken apart as tuples",
+        |f| f.tuple_parameters.len() as f64,
+        144.0,
+    ),
+    (
+        "constants outside limits.rs",
+        |f| f.constants.len() as f64,
+        387.0,
+    ),
+    (
+        "hard phrases per 1,000 words of comments",
+        Figures::hard_per_thousand,
+        17.4,
+    ),
+    (
+        "functions named by one word, %",
+        Figures::one_word_percent,
+        81.0,
+    ),
+    (
+        "TODO, todo!, unimplemented!",
+        |f| f.unfinished.len() as f64,
+        0.0,
+    ),
+    (
+        "unsafe blocks outside src/engine/source",
+        |f| f.unsafe_elsewhere.len() as f64,
+        0.0,
+    ),
+];
+
+#[test]
+fn the_house_stays_small() {
+    let figures = measure(root());
+    let mut table = String::new();
+    let mut broken = Vec::new();
+    for (room, ceiling) in ROOMS {
+        let lines = figures.room(room);
+        assert!(lines > 0, "the room {room} is gone: take it off the list");
+        writeln!(table, "{lines:>8} of {ceiling:>7}  {room}").unwrap();
+        if lines > ceiling {
+            broken.push(format!(
+                "{room} has {lines} lines of code, at most {ceiling}"
+            ));
+        }
+    }
+    for (name, value, ceiling) in CEILINGS {
+        let value = value(&figures);
+        writeln!(table, "{value:>8.1} of {ceiling:>7.1}  {name}").unwrap();
+        if value > ceiling {
+            broken.push(format!("{name}: {value:.1}, at most {ceiling:.1}"));
+        }
+    }
+    println!("{table}");
+    if std::env::var_os("HOUSE").is_some() {
+        println!("{}", figures.places());
+    }
+    assert!(
+        broken.is_empty(),
+        "{}\nHOUSE=1 cargo test --test it house:: -- --nocapture lists the places.\n\
+         Make the change smaller; a ceiling is raised only with its reason in the commit.",
+        broken.join("\n")
+    );
+}
